@@ -1,0 +1,51 @@
+//! The audit trail: every order, kill and refusal, written once and never changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::InstanceName;
+use crate::time::Time;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditKind {
+    /// An operator's delete was accepted.
+    Ordered,
+    /// An operator's delete was refused.
+    Refused,
+    /// Force gave a machine to the orphan ledger.
+    GivenUp,
+    /// A machine was terminated with a job on it.
+    JobKilled,
+    /// A machine without a record was terminated.
+    OrphanTerminated,
+}
+
+/// One line of the trail.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Audit {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub kind: AuditKind,
+    /// The instance, or the machine where there is no instance.
+    pub subject: String,
+    /// Who: the operator, or `muster` itself.
+    pub by: String,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+impl Audit {
+    /// A line about an instance.
+    #[must_use]
+    pub fn of(instance: &InstanceName, kind: AuditKind, by: &str, why: &str, at: Time) -> Self {
+        Self {
+            at,
+            kind,
+            subject: instance.as_str().to_owned(),
+            by: by.to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}

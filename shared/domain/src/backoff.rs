@@ -1,0 +1,46 @@
+//! The two ladders of waits.
+
+use crate::time::Seconds;
+use crate::timings::Timings;
+
+/// The wait before delete attempt `attempts + 1`, where `attempts` have failed so far:
+/// 0, 1, 2, 4, 8 … steps up to the cap (GARM's instance manager uses the same ladder).
+#[must_use]
+pub fn delete_wait(attempts: u32, timings: &Timings) -> Seconds {
+    match attempts {
+        0 => Seconds(0),
+        n => doubled(timings.retry_step_seconds, n - 1, timings.retry_cap_seconds),
+    }
+}
+
+/// The wait before launch attempt `attempts + 1`.
+#[must_use]
+pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
+    doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
+}
+
+fn doubled(step: Seconds, times: u32, cap: Seconds) -> Seconds {
+    let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+    Seconds(step.0.saturating_mul(factor).min(cap.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletes_wait_0_1_2_4_up_to_300_seconds() {
+        let waits: Vec<u32> = (0..12).map(|n| delete_wait(n, &Timings::default()).0).collect();
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(delete_wait(u32::MAX, &Timings::default()), Seconds(300));
+    }
+
+    #[test]
+    fn waits_never_shrink() {
+        let timings = Timings::default();
+        for n in 0..200 {
+            assert!(delete_wait(n, &timings) <= delete_wait(n + 1, &timings));
+            assert!(launch_wait(n, &timings) <= launch_wait(n + 1, &timings));
+        }
+    }
+}

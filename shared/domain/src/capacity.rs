@@ -1,0 +1,72 @@
+//! A pool's counter, its lease and its wake count: one small record per pool.
+
+use serde::{Deserialize, Serialize};
+
+use crate::SCHEMA;
+use crate::ids::PoolName;
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// The record of a pool's present use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// Bumped by every write.
+    pub generation: u64,
+    /// The pool.
+    pub pool: PoolName,
+    /// Live instances. Changed only in the transaction that makes or ends one.
+    pub live: u32,
+    /// How often somebody asked for a launch pass. A holder that finds it changed runs once more.
+    pub wakes: u64,
+    /// The launch pass that holds the pool, as a random-enough word.
+    pub holder: Option<String>,
+    /// Until when.
+    pub lease_until: Option<Time>,
+}
+
+impl Capacity {
+    /// The record of a pool that has none yet.
+    #[must_use]
+    pub const fn empty(pool: PoolName) -> Self {
+        Self {
+            schema: SCHEMA,
+            generation: 0,
+            pool,
+            live: 0,
+            wakes: 0,
+            holder: None,
+            lease_until: None,
+        }
+    }
+
+    /// Asks for a launch pass, and takes the lease when it is free.
+    #[must_use]
+    pub fn woken(&self, holder: &str, now: Time, timings: &Timings) -> Self {
+        let free = self.lease_until.is_none_or(|until| until <= now);
+        let mut next = self.next();
+        next.wakes += 1;
+        if free {
+            next.holder = Some(holder.to_owned());
+            next.lease_until = Some(now + timings.pool_lease_seconds);
+        }
+        next
+    }
+
+    /// Whether `holder` has the lease.
+    #[must_use]
+    pub fn is_held_by(&self, holder: &str) -> bool {
+        self.holder.as_deref() == Some(holder)
+    }
+
+    /// The lease given back.
+    #[must_use]
+    pub fn released(&self) -> Self {
+        Self { holder: None, lease_until: None, ..self.next() }
+    }
+
+    fn next(&self) -> Self {
+        Self { generation: self.generation + 1, ..self.clone() }
+    }
+}

@@ -1,0 +1,94 @@
+//! Claims: which runner is meant for which job, and what becomes of that when GitHub decides otherwise.
+//!
+//! GitHub gives a job to any runner with matching labels, so a launched runner often takes a job other
+//! than the one it was launched for. Every peer that binds one to one leaks or starves there
+//! (cdk-github-runners #974, RunsOn #44). A claim is an expectation that these functions keep level.
+
+use crate::ids::InstanceName;
+use crate::instance::Instance;
+use crate::job::Job;
+use crate::time::Time;
+
+/// Everybody touched when GitHub says that a runner took a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The job that was taken.
+    pub job: Job,
+    /// The runner that took it.
+    pub taker: Instance,
+    /// The job that the taker claimed, if it is another one.
+    pub left: Option<Job>,
+    /// The instance that the taken job claimed, if it is another one.
+    pub spared: Option<Instance>,
+}
+
+/// Settles the claims after `taker` took `job`. When the spared instance can serve the job that was left,
+/// the two are paired; else that job is demand again and the spared instance is free supply.
+#[must_use]
+pub fn settle_started(
+    mut all: Started,
+    can_serve: impl Fn(&Instance, &Job) -> bool,
+    now: Time,
+) -> Started {
+    let key = all.job.key();
+    if all.taker.claim() != Some(key) {
+        all.taker.set_claim(key, now);
+    }
+    set_job_claim(&mut all.job, Some(all.taker.name.clone()));
+
+    let pair = match (&all.left, &all.spared) {
+        (Some(left), Some(spared)) => {
+            left.is_waiting() && is_available(spared) && can_serve(spared, left)
+        }
+        _ => false,
+    };
+    if let Some(spared) = &mut all.spared
+        && spared.claim() == Some(key)
+    {
+        spared.clear_claim(now, &format!("{} took it", all.taker.name));
+        if let (true, Some(left)) = (pair, &all.left) {
+            spared.set_claim(left.key(), now);
+        }
+    }
+    if let Some(left) = &mut all.left
+        && left.claim.as_ref() == Some(&all.taker.name)
+    {
+        let claim = if pair { all.spared.as_ref().map(|spared| spared.name.clone()) } else { None };
+        set_job_claim(left, claim);
+    }
+    all
+}
+
+/// Could still take a job.
+fn is_available(instance: &Instance) -> bool {
+    instance.state().is_serving()
+        && instance.drain().is_none()
+        && instance.runner.exit.is_none()
+        && !instance.runner.has_taken_job()
+        && !instance.passed_over
+}
+
+/// Ends a job's claim on an instance that is lost, if it has one. None when there is nothing to change.
+#[must_use]
+pub fn release(job: &Job, instance: &InstanceName) -> Option<Job> {
+    let holds = job.claim.as_ref() == Some(instance) && job.is_waiting();
+    holds.then(|| {
+        let mut job = job.clone();
+        set_job_claim(&mut job, None);
+        job
+    })
+}
+
+/// Claims a job for an instance.
+pub fn assign(job: &mut Job, instance: &mut Instance, now: Time) {
+    set_job_claim(job, Some(instance.name.clone()));
+    instance.set_claim(job.key(), now);
+}
+
+/// The one place where a job's claim is written.
+pub fn set_job_claim(job: &mut Job, claim: Option<InstanceName>) {
+    if job.claim != claim {
+        job.claim = claim;
+        job.generation += 1;
+    }
+}

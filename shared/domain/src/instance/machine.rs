@@ -1,0 +1,165 @@
+//! Changes of an instance's machine side: launch, binding, the way out.
+
+use super::record::{DeleteReason, Drain, Fault, Order, Waiting};
+use super::{Instance, LAUNCH_ATTEMPTS, State};
+use crate::backoff;
+use crate::ids::{LaunchId, MachineId};
+use crate::launch::LaunchError;
+use crate::time::Time;
+use crate::timings::Timings;
+
+impl Instance {
+    /// Binds a machine to the slot, once. Also after a delete was ordered: a late launch answer must
+    /// never drop a machine.
+    pub fn bind(&mut self, machine: MachineId, now: Time, timings: &Timings) {
+        assert!(self.machine.is_none(), "instance {} has a machine already", self.name);
+        assert!(self.state.is_live(), "instance {} is deleted", self.name);
+        self.note(now, format!("machine {machine} bound"));
+        self.machine = Some(machine);
+        self.bound_at = Some(now);
+        self.attempts = 0;
+        if self.state == State::Creating {
+            self.move_to(State::Running, now, "machine launched");
+            self.due_at = Some(self.created_at + timings.boot_deadline_seconds);
+        } else {
+            self.due_at = Some(now);
+            self.touch();
+        }
+    }
+
+    /// Whether a machine of `launch` may be bound to it.
+    #[must_use]
+    pub fn is_free_slot_of(&self, launch: &LaunchId) -> bool {
+        self.state.is_live()
+            && self.state != State::PendingCreate
+            && self.machine.is_none()
+            && self.launch == *launch
+    }
+
+    /// EC2 certainly launched nothing for this slot: wait for the next attempt, or give up.
+    pub fn launch_failed(&mut self, error: &LaunchError, now: Time, timings: &Timings) {
+        if self.state != State::Creating {
+            return;
+        }
+        self.attempts += 1;
+        self.last_error = Some(Fault {
+            at: now,
+            operation: "CreateFleet".to_owned(),
+            code: error.code.clone(),
+            message: error.message.clone(),
+        });
+        if self.attempts < LAUNCH_ATTEMPTS {
+            self.move_to(State::PendingCreate, now, &error.to_string());
+            self.due_at = Some(now + backoff::launch_wait(self.attempts, timings));
+        } else {
+            self.move_to(State::Error, now, &format!("{error} (attempt {})", self.attempts));
+            self.due_at = Some(now);
+        }
+    }
+
+    /// Whether the wait before the slot's next launch attempt is over. Not the due time: that one
+    /// also moves when somebody is asked to launch.
+    #[must_use]
+    pub fn is_retry_due(&self, now: Time, timings: &Timings) -> bool {
+        self.state == State::PendingCreate
+            && now.is_past(self.since, backoff::launch_wait(self.attempts, timings))
+    }
+
+    /// Joins the slot to a new launch.
+    pub fn relaunch(&mut self, launch: LaunchId, now: Time, timings: &Timings) {
+        self.move_to(State::Creating, now, &format!("attempt {}", self.attempts + 1));
+        self.launch = launch;
+        self.due_at = Some(now + timings.creating_lease_seconds);
+    }
+
+    /// Sets the delete mark: from here on job-started and register are refused.
+    pub fn mark(&mut self, reason: DeleteReason, now: Time) {
+        if self.drain.is_none() {
+            self.note(now, format!("marked for delete: {}", reason.word()));
+            self.drain = Some(Drain {
+                at: now,
+                reason,
+                not_busy_since: None,
+                gate_passed: false,
+                deregistered: false,
+                waiting: None,
+                silences: 0,
+            });
+            self.touch();
+        }
+    }
+
+    /// Takes the mark back: evidence against the delete came up. Only while nothing irreversible
+    /// was done, that is before the row left `running`.
+    pub fn unmark(&mut self, now: Time, why: &str) {
+        if self.drain.take().is_some() {
+            self.note(now, format!("delete mark cleared: {why}"));
+            self.touch();
+        }
+    }
+
+    /// Changes the mark's evidence.
+    pub fn update_drain(&mut self, change: impl FnOnce(&mut Drain)) {
+        if let Some(drain) = &mut self.drain {
+            change(drain);
+            self.touch();
+        }
+    }
+
+    /// Records an operator's order and moves on the way out. Allowed in every live state; a no-op for
+    /// `deleted`.
+    pub fn order_delete(&mut self, order: &Order, now: Time) {
+        if !self.state.is_live() {
+            return;
+        }
+        let order = self.order.as_ref().map_or_else(|| order.clone(), |own| own.joined(order));
+        let (force, words) = (order.force, format!("ordered by {}: {}", order.by, order.reason));
+        self.order = Some(order);
+        self.mark(DeleteReason::Ordered, now);
+        let to = if force { State::PendingForceDelete } else { State::PendingDelete };
+        if self.state != to && self.state.may_become(to) && (force || self.state != State::Deleting)
+        {
+            self.move_to(to, now, &words);
+        }
+        self.due_at = Some(now);
+        self.touch();
+    }
+
+    /// Starts the way out.
+    pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
+        self.mark(reason, now);
+        let why = self.drain.as_ref().map_or("", |drain| drain.reason.word());
+        self.move_to(State::PendingDelete, now, why);
+        self.due_at = Some(now);
+    }
+
+    /// The graceful stop says go: terminate next, under a lease.
+    pub fn to_deleting(&mut self, now: Time, why: &str, timings: &Timings) {
+        self.move_to(State::Deleting, now, why);
+        self.update_drain(|drain| drain.waiting = None);
+        self.due_at = Some(now + timings.deleting_lease_seconds);
+    }
+
+    /// EC2 refused or failed: back to the way out, one attempt more, and wait.
+    pub fn terminate_failed(&mut self, fault: Fault, now: Time, timings: &Timings) {
+        self.attempts += 1;
+        let why = format!("attempt {} failed: {}: {}", self.attempts, fault.code, fault.message);
+        self.last_error = Some(fault);
+        let (to, wait) = if self.is_forced() {
+            (State::PendingForceDelete, timings.retry_step_seconds)
+        } else {
+            (State::PendingDelete, backoff::delete_wait(self.attempts, timings))
+        };
+        self.move_to(to, now, &why);
+        self.update_drain(|drain| drain.waiting = Some(Waiting::Provider));
+        self.due_at = Some(now + wait);
+    }
+
+    /// The end. The claim ends as well; the job it stood for is released in the same commit.
+    pub fn to_deleted(&mut self, now: Time, why: &str) {
+        self.clear_claim(now, "instance deleted");
+        self.move_to(State::Deleted, now, why);
+        self.due_at = None;
+        self.wake = None;
+    }
+}

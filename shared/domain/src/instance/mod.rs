@@ -1,0 +1,344 @@
+//! The instance: our record of one slot, its machine and its runner, and the only functions that
+//! change it.
+
+mod machine;
+mod record;
+mod runner;
+mod state;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::record::{
+    DeleteReason, Drain, Event, Exit, Fault, Order, Runner, StartedJob, Waiting,
+};
+pub use self::runner::{Refused, StartReport};
+pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
+
+use crate::SCHEMA;
+use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// How many events a record keeps; older ones are in the logs.
+const EVENTS_KEPT: usize = 30;
+
+/// How many launch attempts a slot gets.
+pub const LAUNCH_ATTEMPTS: u32 = 5;
+
+/// What a launch plans for one slot.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// The record's key.
+    pub name: InstanceName,
+    /// The pool it counts against.
+    pub pool: PoolName,
+    /// Where its runner will be registered.
+    pub entity: Entity,
+    /// The App installation to use.
+    pub installation: Option<InstallationId>,
+    /// The launch it belongs to.
+    pub launch: LaunchId,
+    /// The job it is launched for.
+    pub claim: Option<JobKey>,
+}
+
+/// The record of an instance.
+///
+/// `state` is private: it changes through the functions of this module alone, and those follow
+/// [`TRANSITIONS`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Instance {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// The key.
+    pub name: InstanceName,
+    generation: u64,
+    state: State,
+    since: Time,
+    /// When the record was made.
+    pub created_at: Time,
+    /// The pool it counts against.
+    pub pool: PoolName,
+    /// Where its runner is registered.
+    pub entity: Entity,
+    /// The App installation to use.
+    pub installation: Option<InstallationId>,
+    /// The launch that its machine comes from.
+    pub launch: LaunchId,
+    machine: Option<MachineId>,
+    /// When the machine was bound.
+    pub bound_at: Option<Time>,
+    claim: Option<JobKey>,
+    /// When the present claim was made.
+    pub claimed_at: Option<Time>,
+    /// It sat idle beside the queued job that it claimed: GitHub does not give it such jobs.
+    pub passed_over: bool,
+    /// The runner on the machine.
+    pub runner: Runner,
+    drain: Option<Drain>,
+    order: Option<Order>,
+    /// Failed launch attempts; after binding, failed terminations.
+    pub attempts: u32,
+    /// The last error of a provider.
+    pub last_error: Option<Fault>,
+    /// When EC2 was first seen not to know the machine.
+    pub absent_since: Option<Time>,
+    due_at: Option<Time>,
+    wake: Option<u64>,
+    /// Newest last.
+    pub events: Vec<Event>,
+}
+
+impl Instance {
+    /// A new slot of a launch that is being committed. It passes through `pending_create`: the
+    /// commit that makes the record is the one that leases the launch to the caller.
+    #[must_use]
+    pub fn planned(slot: Slot, now: Time, timings: &Timings) -> Self {
+        let claimed_at = slot.claim.map(|_| now);
+        let mut instance = Self {
+            schema: SCHEMA,
+            name: slot.name,
+            generation: 0,
+            state: State::PendingCreate,
+            since: now,
+            created_at: now,
+            pool: slot.pool,
+            entity: slot.entity,
+            installation: slot.installation,
+            launch: slot.launch,
+            machine: None,
+            bound_at: None,
+            claim: slot.claim,
+            claimed_at,
+            passed_over: false,
+            runner: Runner {
+                state: RunnerState::Pending,
+                since: now,
+                n: 0,
+                asking_since: None,
+                id: None,
+                hooks: false,
+                started: None,
+                github_job: None,
+                github_completed_at: None,
+                exit: None,
+            },
+            drain: None,
+            order: None,
+            attempts: 0,
+            last_error: None,
+            absent_since: None,
+            due_at: None,
+            wake: None,
+            events: Vec::new(),
+        };
+        instance.note(
+            now,
+            match slot.claim {
+                Some(job) => format!("pending_create: planned for job {job}"),
+                None => "pending_create: planned".to_owned(),
+            },
+        );
+        instance.move_to(State::Creating, now, "launch committed");
+        instance.due_at = Some(now + timings.creating_lease_seconds);
+        instance
+    }
+
+    /// The number of writes so far; a write must name the generation it replaces.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Where it is in its life.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Since when it is in this state.
+    #[must_use]
+    pub const fn since(&self) -> Time {
+        self.since
+    }
+
+    /// The machine bound to it.
+    #[must_use]
+    pub const fn machine(&self) -> Option<&MachineId> {
+        self.machine.as_ref()
+    }
+
+    /// The job it claims.
+    #[must_use]
+    pub const fn claim(&self) -> Option<JobKey> {
+        self.claim
+    }
+
+    /// The delete mark.
+    #[must_use]
+    pub const fn drain(&self) -> Option<&Drain> {
+        self.drain.as_ref()
+    }
+
+    /// The operator's order.
+    #[must_use]
+    pub const fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
+    }
+
+    /// When a pass must look at it again. Every live record has such a time.
+    #[must_use]
+    pub const fn due_at(&self) -> Option<Time> {
+        self.due_at
+    }
+
+    /// The nonce of the one message that may hide itself for this row, so that wake-up chains never
+    /// multiply.
+    #[must_use]
+    pub const fn wake(&self) -> Option<u64> {
+        self.wake
+    }
+
+    /// Gives the right to hide to another message, or to none.
+    pub fn set_wake(&mut self, nonce: Option<u64>) {
+        if self.wake != nonce {
+            self.wake = nonce;
+            self.touch();
+        }
+    }
+
+    /// The name of its newest registration.
+    #[must_use]
+    pub fn runner_name(&self) -> String {
+        crate::ids::runner_name(&self.name, self.runner.n)
+    }
+
+    /// Ordered with force.
+    #[must_use]
+    pub fn is_forced(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.force)
+    }
+
+    /// Ordered to kill a running job, or older than its pool allows: the only two that skip the kill gate
+    /// with a job on the machine.
+    #[must_use]
+    pub fn may_kill_job(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.kill_running_job)
+            || self.drain.as_ref().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime)
+    }
+
+    /// Could take a job that has no claim yet.
+    #[must_use]
+    pub fn is_free_supply(&self) -> bool {
+        self.state.is_serving()
+            && self.claim.is_none()
+            && self.drain.is_none()
+            && !self.passed_over
+            && self.runner.exit.is_none()
+            && !self.runner.has_taken_job()
+    }
+
+    /// Claims a job.
+    pub fn set_claim(&mut self, job: JobKey, now: Time) {
+        self.claim = Some(job);
+        self.claimed_at = Some(now);
+        self.note(now, format!("claims job {job}"));
+        self.touch();
+    }
+
+    /// Ends the claim.
+    pub fn clear_claim(&mut self, now: Time, why: &str) {
+        if let Some(job) = self.claim.take() {
+            self.claimed_at = None;
+            self.note(now, format!("claim on job {job} ends: {why}"));
+            self.touch();
+        }
+    }
+
+    /// Sets when the next pass is due.
+    pub fn set_due(&mut self, at: Time) {
+        if self.due_at != Some(at) {
+            self.due_at = Some(at);
+            self.touch();
+        }
+    }
+
+    /// Adds a line to the story. The caller touches.
+    fn note(&mut self, at: Time, what: String) {
+        self.events.push(Event { at, what });
+        if self.events.len() > EVENTS_KEPT {
+            self.events.remove(0);
+        }
+    }
+
+    /// Adds a line to the story.
+    pub fn tell(&mut self, at: Time, what: String) {
+        self.note(at, what);
+        self.touch();
+    }
+
+    /// Marks the record as written anew. A commit replaces generation n by any later one, so several
+    /// changes in one commit are fine.
+    const fn touch(&mut self) {
+        self.generation += 1;
+    }
+
+    /// The one place where `state` is written.
+    fn move_to(&mut self, to: State, now: Time, why: &str) {
+        assert!(
+            self.state.may_become(to),
+            "instance {}: {} may not become {to} ({why})",
+            self.name,
+            self.state
+        );
+        self.state = to;
+        self.since = now;
+        self.note(now, format!("{to}: {why}"));
+        self.touch();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::time::Seconds;
+
+    pub(crate) fn slot(n: u32) -> Slot {
+        Slot {
+            name: format!("default-l-{n}").parse().expect("valid"),
+            pool: "default".parse().expect("valid"),
+            entity: "acme".parse().expect("valid"),
+            installation: Some(InstallationId(7)),
+            launch: "default-l".parse().expect("valid"),
+            claim: Some(JobKey { repository: 1, job: u64::from(n) }),
+        }
+    }
+
+    pub(crate) fn machine(n: u32) -> MachineId {
+        format!("i-{n:017x}").parse().expect("valid")
+    }
+
+    pub(crate) const T0: Time = Time::from_millis(1_000_000);
+
+    pub(crate) fn at(seconds: u32) -> Time {
+        T0 + Seconds(seconds)
+    }
+
+    #[test]
+    fn a_record_survives_its_json() {
+        let mut instance = Instance::planned(slot(0), T0, &Timings::default());
+        instance.bind(machine(1), at(3), &Timings::default());
+        let json = serde_json::to_string(&instance).expect("serialize");
+        assert_eq!(serde_json::from_str::<Instance>(&json).expect("deserialize"), instance);
+    }
+
+    #[test]
+    fn the_story_is_bounded() {
+        let mut instance = Instance::planned(slot(0), T0, &Timings::default());
+        for n in 0..100 {
+            instance.tell(at(n), format!("line {n}"));
+        }
+        assert_eq!(instance.events.len(), EVENTS_KEPT);
+        assert_eq!(instance.events.last().map(|event| event.what.as_str()), Some("line 99"));
+    }
+}

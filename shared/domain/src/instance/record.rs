@@ -1,0 +1,206 @@
+//! The parts of an instance's record.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::RunnerState;
+use crate::ids::{JobKey, RunnerId};
+use crate::time::Time;
+
+/// Why an instance is on its way out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DeleteReason {
+    /// Somebody asked for it; who and why stand in the order.
+    Ordered,
+    /// The runner ended after its job, or without one.
+    RunnerEnded,
+    /// GitHub says the job completed and the machine never reported its end.
+    JobCompleted,
+    /// The runner did not report its start before the boot deadline.
+    BootTimeout,
+    /// No job came.
+    Idle,
+    /// No job needs the slot any more and no machine was launched for it.
+    NotNeeded,
+    /// The launch failed.
+    LaunchFailed,
+    /// EC2 says that the machine is gone.
+    MachineGone,
+    /// EC2 says that the machine was stopped; an ephemeral machine is never started again.
+    MachineStopped,
+    /// The machine is older than its pool allows.
+    MaxLifetime,
+}
+
+impl DeleteReason {
+    /// The word in tables, logs and answers.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::RunnerEnded => "runner_ended",
+            Self::JobCompleted => "job_completed",
+            Self::BootTimeout => "boot_timeout",
+            Self::Idle => "idle",
+            Self::NotNeeded => "not_needed",
+            Self::LaunchFailed => "launch_failed",
+            Self::MachineGone => "machine_gone",
+            Self::MachineStopped => "machine_stopped",
+            Self::MaxLifetime => "max_lifetime",
+        }
+    }
+}
+
+/// An operator's delete order. Orders only gain flags: a later plain delete does not take force back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Order {
+    /// When it was first given.
+    pub at: Time,
+    /// Who gave it, as the caller's identity says.
+    pub by: String,
+    /// Why, in the operator's words.
+    pub reason: String,
+    /// Provider errors do not hold the delete up.
+    pub force: bool,
+    /// 401 and 403 from GitHub do not hold the delete up.
+    pub bypass_github_unauthorized: bool,
+    /// A running job is killed.
+    pub kill_running_job: bool,
+}
+
+impl Order {
+    /// This order with the flags of a later one added.
+    #[must_use]
+    pub fn joined(&self, later: &Self) -> Self {
+        let stronger = (later.force && !self.force)
+            || (later.kill_running_job && !self.kill_running_job)
+            || (later.bypass_github_unauthorized && !self.bypass_github_unauthorized);
+        // The clock of force starts with force, and the name on it is of the one who forced.
+        let base = if stronger { later } else { self };
+        Self {
+            force: self.force || later.force,
+            bypass_github_unauthorized: self.bypass_github_unauthorized
+                || later.bypass_github_unauthorized,
+            kill_running_job: self.kill_running_job || later.kill_running_job,
+            ..base.clone()
+        }
+    }
+}
+
+/// What holds a delete up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Waiting {
+    /// A configuration call may still be in flight.
+    Registering,
+    /// The runner's own hook, or GitHub's event, says that a job runs.
+    JobRunning,
+    /// GitHub refused to remove a busy runner (422).
+    Busy,
+    /// The second of two "not busy" reads is not due yet.
+    SecondRead,
+    /// GitHub's rate limit.
+    RateLimited,
+    /// GitHub refuses our credentials.
+    Unauthorized,
+    /// GitHub does not answer.
+    GithubUnavailable,
+    /// EC2 has not answered the launch yet: there may be a machine.
+    LaunchOpen,
+    /// EC2 refused or failed; the error stands in `last_error`.
+    Provider,
+    /// EC2 does not know the machine; a second look must confirm it.
+    Absent,
+}
+
+/// The delete mark and the evidence gathered since it was set. While it stands, job-started is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Drain {
+    /// Since when.
+    pub at: Time,
+    /// Why.
+    pub reason: DeleteReason,
+    /// First of an unbroken row of "not busy" reads.
+    pub not_busy_since: Option<Time>,
+    /// The kill gate was passed; it is not asked again.
+    pub gate_passed: bool,
+    /// GitHub has no registration of this runner any more.
+    pub deregistered: bool,
+    /// What the delete waits for right now.
+    pub waiting: Option<Waiting>,
+    /// Calls to GitHub in a row that brought no answer.
+    pub silences: u32,
+}
+
+/// A job that the runner's own hook reported.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StartedJob {
+    /// When the hook reported the start.
+    pub at: Time,
+    /// `owner/repo`.
+    pub repository: String,
+    /// The workflow run.
+    pub run: u64,
+    /// The job's name.
+    pub name: String,
+    /// When the hook reported the end.
+    pub completed_at: Option<Time>,
+}
+
+/// How the runner's agent ended, or why it never started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Exit {
+    /// When it was reported.
+    pub at: Time,
+    /// The agent's exit code; none when it never started.
+    pub code: Option<i32>,
+    /// The last log lines of a failed boot.
+    pub log: Option<String>,
+}
+
+/// The runner side of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Runner {
+    /// Where it is.
+    pub state: RunnerState,
+    /// Since when.
+    pub since: Time,
+    /// How many configurations were asked of GitHub; the newest registration is `<instance>-<n>`.
+    pub n: u32,
+    /// Since when the call for configuration `n` has been out without an answer on record.
+    pub asking_since: Option<Time>,
+    /// The registration of configuration `n`.
+    pub id: Option<RunnerId>,
+    /// The agent reported that its hooks are in place, so no job can start without us knowing.
+    pub hooks: bool,
+    /// The job its hook reported.
+    pub started: Option<StartedJob>,
+    /// The job that GitHub's event says it took and has not completed.
+    pub github_job: Option<JobKey>,
+    /// When GitHub said `completed` for the job it took.
+    pub github_completed_at: Option<Time>,
+    /// The end of the agent.
+    pub exit: Option<Exit>,
+}
+
+/// An error worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fault {
+    /// When it happened.
+    pub at: Time,
+    /// What was tried.
+    pub operation: String,
+    /// The other side's code.
+    pub code: String,
+    /// The other side's sentence.
+    pub message: String,
+}
+
+/// One line of an instance's story.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// What happened, in a sentence.
+    pub what: String,
+}

@@ -1,0 +1,247 @@
+//! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
+
+use super::record::{Exit, Runner, StartedJob};
+use super::state::RunnerState;
+use super::{Instance, State};
+use crate::ids::{JobKey, RunnerId};
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refused {
+    /// The instance is marked for delete or on its way out.
+    #[error("this runner is being deleted")]
+    Draining,
+    /// The runner was configured and has started: a second agent must not come up.
+    #[error("this machine's runner has started already")]
+    AlreadyStarted,
+    /// The runner's agent has ended.
+    #[error("this machine's runner has ended already")]
+    Ended,
+    /// The report is of an earlier registration.
+    #[error("the report is of another registration")]
+    OtherRegistration,
+}
+
+/// What the job-started hook tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StartReport {
+    /// `owner/repo`.
+    pub repository: String,
+    /// The workflow run.
+    pub run: u64,
+    /// The job's name.
+    pub name: String,
+}
+
+impl Runner {
+    /// A job was seen on it, by its hook or by GitHub's event, whether it has ended or not.
+    #[must_use]
+    pub const fn has_taken_job(&self) -> bool {
+        self.started.is_some() || self.github_job.is_some() || self.github_completed_at.is_some()
+    }
+
+    /// A job runs on it: the hook reported a start without an end, or GitHub a job in progress.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.exit.is_none()
+            && (self.started.as_ref().is_some_and(|job| job.completed_at.is_none())
+                || self.github_job.is_some())
+    }
+
+    fn move_to(&mut self, state: RunnerState, now: Time) {
+        if self.state != state {
+            self.state = state;
+            self.since = now;
+        }
+    }
+}
+
+impl Instance {
+    /// Counts a configuration call before it is made. Its answer may be lost: the next call has another
+    /// name, since GitHub refuses a name that is taken (409). Returns the registration to remove, if the one
+    /// before is known.
+    ///
+    /// # Errors
+    /// When no configuration may be handed out.
+    pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, Refused> {
+        if self.drain.is_some() || !matches!(self.state, State::Creating | State::Running) {
+            return Err(Refused::Draining);
+        }
+        match self.runner.state {
+            RunnerState::Pending | RunnerState::Installing if !self.runner.has_taken_job() => {}
+            RunnerState::Failed | RunnerState::Terminated => return Err(Refused::Ended),
+            _ => return Err(Refused::AlreadyStarted),
+        }
+        let earlier = self.runner.id.take();
+        self.runner.n += 1;
+        self.runner.asking_since = Some(now);
+        self.tell(now, format!("configuration {} asked of GitHub", self.runner.n));
+        Ok(earlier)
+    }
+
+    /// GitHub answered the configuration call.
+    pub fn configured(&mut self, id: RunnerId, now: Time) {
+        self.runner.id = Some(id);
+        self.runner.asking_since = None;
+        self.runner.move_to(RunnerState::Installing, now);
+        let name = self.runner_name();
+        self.tell(now, format!("registered as {name} (runner {id})"));
+    }
+
+    /// GitHub has no registration for the last configuration call: it never happened.
+    pub fn not_configured(&mut self, now: Time) {
+        self.runner.asking_since = None;
+        self.tell(now, "GitHub has no such registration".to_owned());
+    }
+
+    /// The agent reports that it runs.
+    ///
+    /// # Errors
+    /// When the report is of an earlier registration.
+    pub fn runner_started(
+        &mut self,
+        name: &str,
+        hooks: bool,
+        now: Time,
+        timings: &Timings,
+    ) -> Result<(), Refused> {
+        self.expect_registration(name)?;
+        self.runner.hooks |= hooks;
+        if self.runner.state <= RunnerState::Installing {
+            self.runner.move_to(RunnerState::Idle, now);
+            self.hurry_due(now + timings.claim_idle_seconds);
+        }
+        self.tell(now, "runner started".to_owned());
+        Ok(())
+    }
+
+    /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
+    /// order to kill ends the machine; and once a delete is marked it is refused, so that the job fails in
+    /// its set-up and no work is lost.
+    ///
+    /// # Errors
+    /// When the delete came first.
+    pub fn job_started(
+        &mut self,
+        name: &str,
+        report: StartReport,
+        now: Time,
+    ) -> Result<(), Refused> {
+        self.expect_registration(name)?;
+        if self.drain.is_some() || self.state != State::Running {
+            return Err(Refused::Draining);
+        }
+        if self.runner.exit.is_some() {
+            return Err(Refused::Ended);
+        }
+        if self.runner.started.is_none() {
+            let what = format!("job {:?} of {} started", report.name, report.repository);
+            self.runner.started = Some(StartedJob {
+                at: now,
+                repository: report.repository,
+                run: report.run,
+                name: report.name,
+                completed_at: None,
+            });
+            // The report itself proves that the hooks work.
+            self.runner.hooks = true;
+            self.runner.move_to(RunnerState::Active, now);
+            self.tell(now, what);
+        }
+        Ok(())
+    }
+
+    /// The hook reports the job's end. The agent's exit follows.
+    ///
+    /// # Errors
+    /// When the report is of an earlier registration.
+    pub fn job_completed(
+        &mut self,
+        name: &str,
+        now: Time,
+        timings: &Timings,
+    ) -> Result<(), Refused> {
+        self.expect_registration(name)?;
+        if let Some(job) = &mut self.runner.started
+            && job.completed_at.is_none()
+        {
+            job.completed_at = Some(now);
+            self.hurry_due(now + timings.completed_grace_seconds);
+            self.tell(now, "job completed".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The agent ended, or (code none) never started. The machine shuts itself down next.
+    pub fn runner_ended(
+        &mut self,
+        code: Option<i32>,
+        log: Option<String>,
+        now: Time,
+        timings: &Timings,
+    ) {
+        if self.runner.exit.is_some() {
+            return;
+        }
+        let state = if code.is_some() { RunnerState::Terminated } else { RunnerState::Failed };
+        self.runner.move_to(state, now);
+        self.runner.github_job = None;
+        self.runner.exit = Some(Exit { at: now, code, log });
+        self.hurry_due(now + timings.shutdown_grace_seconds);
+        self.tell(
+            now,
+            match code {
+                Some(code) => format!("runner ended with code {code}"),
+                None => "boot failed".to_owned(),
+            },
+        );
+    }
+
+    /// GitHub's event says that this runner took a job. Returns whether that is new.
+    pub fn github_started(&mut self, job: JobKey, now: Time) -> bool {
+        let known = self.runner.github_job == Some(job)
+            || self.runner.github_completed_at.is_some()
+            || self.runner.exit.is_some()
+            || !self.state.is_live();
+        if !known {
+            self.runner.github_job = Some(job);
+            if self.runner.state <= RunnerState::Idle {
+                self.runner.move_to(RunnerState::Active, now);
+            }
+            self.tell(now, format!("GitHub: job {job} in progress"));
+        }
+        !known
+    }
+
+    /// GitHub's event says that the job this runner took is over. Alone it proves nothing about
+    /// the machine (actions/runner #4492): its own report is given time to follow.
+    pub fn github_completed(&mut self, job: JobKey, now: Time, timings: &Timings) -> bool {
+        let new = self.runner.github_completed_at.is_none() && self.state.is_live();
+        if new {
+            self.runner.github_job = None;
+            self.runner.github_completed_at = Some(now);
+            if self.runner.exit.is_none() {
+                self.hurry_due(now + timings.completed_grace_seconds);
+            }
+            self.tell(now, format!("GitHub: job {job} completed"));
+        }
+        new
+    }
+
+    /// Any sign against a delete that is only marked.
+    pub fn seen_busy(&mut self, now: Time, why: &str) {
+        self.runner.move_to(RunnerState::Active, now);
+        self.unmark(now, why);
+    }
+
+    /// Makes the next pass earlier, never later.
+    fn hurry_due(&mut self, at: Time) {
+        self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
+    }
+
+    fn expect_registration(&self, name: &str) -> Result<(), Refused> {
+        if name == self.runner_name() { Ok(()) } else { Err(Refused::OtherRegistration) }
+    }
+}

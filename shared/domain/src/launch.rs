@@ -1,0 +1,199 @@
+//! The write-ahead record of a fleet request.
+//!
+//! A launch is committed before EC2 is called, and its id is the client token. A retry replays the
+//! stored request word for word, because EC2 answers a token with other parameters with
+//! `IdempotentParameterMismatch`, and a new token launches again.
+//! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+
+use serde::{Deserialize, Serialize};
+
+use crate::SCHEMA;
+use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// EC2's purchasing option of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Market {
+    /// Spot capacity.
+    Spot,
+    /// On-demand capacity.
+    OnDemand,
+}
+
+/// One instance type in one subnet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Override {
+    /// For example `m7i.large`.
+    pub instance_type: String,
+    /// For example `subnet-0abc`.
+    pub subnet: String,
+}
+
+/// A CreateFleet request, complete: what is here is sent, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LaunchRequest {
+    /// The launch template and its numbered version.
+    pub template_id: String,
+    /// See `template_id`.
+    pub template_version: String,
+    /// Types times subnets.
+    pub overrides: Vec<Override>,
+    /// Spot or on-demand.
+    pub market: Market,
+    /// How many machines.
+    pub capacity: u32,
+    /// Tags of machine and volume.
+    pub tags: Vec<(String, String)>,
+}
+
+/// How far a launch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchState {
+    /// EC2 was called, or is about to be, and its answer is not on record.
+    Open,
+    /// EC2's answer is on record and every slot is bound or free again.
+    Settled,
+}
+
+/// The record of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Launch {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// Bumped by every write.
+    pub generation: u64,
+    /// Client token and tag.
+    pub id: LaunchId,
+    /// The pool it is for.
+    pub pool: PoolName,
+    /// What is asked of EC2.
+    pub request: LaunchRequest,
+    /// The instances that the machines will be bound to.
+    pub slots: Vec<InstanceName>,
+    /// Open or settled.
+    pub state: LaunchState,
+    /// When it was committed.
+    pub created_at: Time,
+    /// Until then it belongs to the pass that called EC2; later anyone may replay it.
+    pub lease_until: Time,
+    /// How often the request was sent.
+    pub calls: u32,
+}
+
+impl Launch {
+    /// A new launch, leased to the pass that commits it.
+    #[must_use]
+    pub fn open(
+        id: LaunchId,
+        pool: PoolName,
+        request: LaunchRequest,
+        slots: Vec<InstanceName>,
+        now: Time,
+        timings: &Timings,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            generation: 0,
+            id,
+            pool,
+            request,
+            slots,
+            state: LaunchState::Open,
+            created_at: now,
+            lease_until: now + timings.creating_lease_seconds,
+            calls: 1,
+        }
+    }
+
+    /// The lease taken for one more replay; none while another pass may still be calling.
+    #[must_use]
+    pub fn leased_again(&self, now: Time, timings: &Timings) -> Option<Self> {
+        let free = self.state == LaunchState::Open && now >= self.lease_until;
+        free.then(|| Self {
+            generation: self.generation + 1,
+            lease_until: now + timings.creating_lease_seconds,
+            calls: self.calls + 1,
+            ..self.clone()
+        })
+    }
+
+    /// The lease given back at once: the answer was ambiguous and is to be looked for again soon.
+    #[must_use]
+    pub fn released(&self, again_at: Time) -> Self {
+        Self { generation: self.generation + 1, lease_until: again_at, ..self.clone() }
+    }
+
+    /// The answer is on record.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        Self { generation: self.generation + 1, state: LaunchState::Settled, ..self.clone() }
+    }
+
+    /// Whether an ambiguous launch has been looked for long enough: what shows up later is an orphan.
+    #[must_use]
+    pub fn is_given_up(&self, now: Time, timings: &Timings) -> bool {
+        now.is_past(self.created_at, timings.launch_lookup_seconds)
+    }
+}
+
+/// EC2's answer to a launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LaunchAnswer {
+    /// The machines it launched. A replay may answer without them: AWS does not document it.
+    pub machines: Vec<MachineId>,
+    /// Definite errors of parts of the fleet, one per type and zone.
+    pub errors: Vec<LaunchError>,
+}
+
+/// What a launch error means for the next step. The classes and their codes: EC2 error codes page and
+/// the table in this crate's tests of the `ec2` crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// Too many calls: the same again, later.
+    Throttle,
+    /// No capacity for this type in this zone: definite, try others.
+    Capacity,
+    /// An account quota is used up.
+    Quota,
+    /// The request is wrong: it fails until somebody changes the configuration.
+    Configuration,
+    /// We may not.
+    Authorization,
+    /// Something just made is not visible yet.
+    Consistency,
+    /// The token was used with other parameters.
+    Idempotency,
+    /// The machine cannot be terminated as it is (protection, state).
+    Blocked,
+    /// Nobody knows whether it happened: time-outs, resets, 5xx.
+    Ambiguous,
+}
+
+impl ErrorClass {
+    /// Whether the call certainly did not launch anything.
+    #[must_use]
+    pub const fn is_definite(self) -> bool {
+        !matches!(self, Self::Ambiguous | Self::Idempotency)
+    }
+}
+
+/// A provider's error: class, its own code, its sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LaunchError {
+    /// What to do about it.
+    pub class: ErrorClass,
+    /// EC2's code, for example `InsufficientInstanceCapacity`.
+    pub code: String,
+    /// EC2's sentence.
+    pub message: String,
+}
+
+impl std::fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}

@@ -1,0 +1,35 @@
+//! The rules of Muster, as plain functions over plain records.
+//!
+//! Nothing in this crate reads a clock, an environment variable or a socket, and nothing is random:
+//! time is an argument and every answer is a value. `decide` says what happens to an instance next,
+//! `fold` what a job event makes of a job, `plan` which machines to launch. The passes in the
+//! `control` crate carry the answers out.
+
+pub mod audit;
+pub mod backoff;
+pub mod capacity;
+pub mod claim;
+pub mod config;
+pub mod entity;
+pub mod explain;
+pub mod ids;
+pub mod instance;
+pub mod job;
+pub mod labels;
+pub mod launch;
+pub mod lifecycle;
+pub mod message;
+pub mod metrics;
+pub mod observation;
+pub mod orphan;
+pub mod plan;
+pub mod pool;
+pub mod signature;
+pub mod time;
+pub mod timings;
+pub mod webhook;
+
+/// The version that every stored record carries. Readers accept this one and the one before.
+pub const SCHEMA: u16 = 2;
+/// The oldest record version that readers accept.
+pub const OLDEST_SCHEMA: u16 = 1;

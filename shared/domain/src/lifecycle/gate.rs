@@ -1,0 +1,121 @@
+//! The kill gate: what must be known before a machine is deregistered or terminated, unless it is dead,
+//! too old, or a forced order stands.
+//!
+//! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and the
+//! DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read proves
+//! nothing; what protects a job is the runner's own hook, which is refused once the mark stands.
+
+use super::{Need, Policy};
+use crate::backoff;
+use crate::instance::{Instance, Waiting};
+use crate::observation::{Look, Observation, RunnerSeen, Trouble};
+use crate::time::Time;
+
+pub(super) enum Verdict {
+    /// Look first.
+    Look(Need),
+    /// Not yet: keep this record and come back then.
+    Wait(Box<Instance>, Time),
+    /// A job runs, or may run.
+    Busy(&'static str),
+    /// All evidence is in. The record carries what was learned on the way.
+    Passed(Box<Instance>),
+}
+
+pub(super) fn gate(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Verdict {
+    if instance.runner.is_busy() {
+        return Verdict::Busy("a job was reported as started and not as ended");
+    }
+    let deadline = instance.created_at + policy.timings.boot_deadline_seconds;
+    if now < deadline {
+        return waiting(instance, Waiting::SecondRead, deadline);
+    }
+    if let Some(asked) = instance.runner.asking_since
+        && now < asked + policy.timings.register_lease_seconds
+    {
+        let until = asked + policy.timings.register_lease_seconds;
+        return waiting(instance, Waiting::Registering, until);
+    }
+    match &seen.runner {
+        Look::Unknown => Verdict::Look(Need::Runner),
+        Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
+        Look::Seen(RunnerSeen::Busy(_)) => Verdict::Busy("GitHub says that the runner is busy"),
+        Look::Seen(quiet) => not_busy(instance, *quiet, policy, now),
+    }
+}
+
+/// A "not busy" read. The second one, far enough from the first, passes.
+fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Time) -> Verdict {
+    let mut next = instance.clone();
+    learn_registration(&mut next, seen, now);
+    let apart = if instance.runner.hooks {
+        policy.timings.busy_reads_apart_seconds
+    } else {
+        policy.timings.busy_reads_apart_without_hook_seconds
+    };
+    match instance.drain().and_then(|drain| drain.not_busy_since) {
+        Some(first) if now >= first + apart => Verdict::Passed(Box::new(next)),
+        Some(first) => waiting(&next, Waiting::SecondRead, first + apart),
+        None => {
+            next.update_drain(|drain| {
+                drain.not_busy_since = Some(now);
+                drain.silences = 0;
+            });
+            waiting(&next, Waiting::SecondRead, now + apart)
+        }
+    }
+}
+
+/// A configuration call whose answer was lost left a registration that only its name leads to.
+pub(super) fn learn_registration(next: &mut Instance, seen: RunnerSeen, now: Time) {
+    if next.runner.id.is_some() || next.runner.n == 0 {
+        return;
+    }
+    match seen {
+        RunnerSeen::NotBusy(id) | RunnerSeen::Busy(id) => next.configured(id, now),
+        RunnerSeen::Absent if next.runner.asking_since.is_some() => next.not_configured(now),
+        RunnerSeen::Absent => {}
+    }
+}
+
+fn waiting(instance: &Instance, why: Waiting, until: Time) -> Verdict {
+    let mut next = instance.clone();
+    if next.drain().is_some_and(|drain| drain.waiting.as_ref() != Some(&why)) {
+        next.update_drain(|drain| drain.waiting = Some(why));
+    }
+    Verdict::Wait(Box::new(next), until)
+}
+
+/// GitHub did not answer the question: silence is never taken for absence.
+pub(super) fn trouble_wait(
+    instance: &Instance,
+    trouble: &Trouble,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Verdict {
+    let mut next = instance.clone();
+    let (why, until) = match trouble {
+        Trouble::RateLimited(until) => {
+            // A reset in the past, or one that never comes, must not turn into a loop or a halt.
+            let cap = now + policy.timings.retry_cap_seconds + policy.timings.retry_cap_seconds;
+            (Waiting::RateLimited, (*until).clamp(now + policy.timings.retry_step_seconds, cap))
+        }
+        Trouble::Unauthorized(fault) => {
+            next.last_error = Some(fault.clone());
+            (Waiting::Unauthorized, now + policy.timings.unauthorized_retry_seconds)
+        }
+        Trouble::Unavailable(fault) => {
+            next.last_error = Some(fault.clone());
+            let silences = instance.drain().map_or(0, |drain| drain.silences) + 1;
+            next.update_drain(|drain| drain.silences = silences);
+            let wait = backoff::delete_wait(silences, policy.timings);
+            (Waiting::GithubUnavailable, now + wait)
+        }
+    };
+    waiting(&next, why, until)
+}

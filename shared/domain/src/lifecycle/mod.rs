@@ -1,0 +1,166 @@
+//! The product: `decide`, a function from a record and what was seen to the next step.
+//!
+//! A pass repeats *observe, decide, commit, perform* until `decide` answers `Rest` or `Done`, and then
+//! settles its message. `decide` asks for a look when it needs one, so the happy path costs no call
+//! that is not needed; it names at most one effect per commit, so that each effect has its durable
+//! intent; and an effect's outcome is part of the next observation. A crash between any two of the
+//! verbs heals by running the pass again.
+
+mod deleting;
+mod gate;
+mod running;
+mod starting;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use crate::audit::Audit;
+use crate::ids::{MachineId, RunnerId};
+use crate::instance::{Instance, State};
+use crate::observation::{Look, Machine, Observation};
+use crate::orphan::Orphan;
+use crate::time::{Seconds, Time};
+use crate::timings::Timings;
+
+/// What a pass looks at when asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// EC2's view of the machine.
+    Machine,
+    /// GitHub's view of the runner, by id or, where none is known, by name.
+    Runner,
+    /// The launch record.
+    Launch,
+    /// Whether the claimed job still waits.
+    ClaimedJob,
+}
+
+/// Something done to the outside. Idempotent; its outcome is the next observation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Remove the registration from GitHub.
+    Deregister(RunnerId),
+    /// Terminate the machine.
+    Terminate(MachineId),
+    /// Have the pool's launch pass run.
+    WakePool,
+}
+
+/// Something to be written in the same commit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Record {
+    /// A line of the audit trail.
+    Audit(Audit),
+    /// An entry of the orphan ledger.
+    Orphan(Orphan),
+}
+
+/// The next step of a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look, then decide again.
+    Look(Need),
+    /// Commit, perform, then decide again.
+    Act {
+        /// The record to commit.
+        next: Box<Instance>,
+        /// Written with it.
+        records: Vec<Record>,
+        /// Performed after it.
+        effect: Option<Effect>,
+    },
+    /// Commit if anything changed, and come back at the record's due time.
+    Rest(Box<Instance>),
+    /// Nothing is left to do, for ever.
+    Done,
+}
+
+/// What `decide` may lean on besides the record.
+#[derive(Clone, Debug)]
+pub struct Policy<'a> {
+    /// All durations.
+    pub timings: &'a Timings,
+    /// The longest life of a machine of this pool.
+    pub max_lifetime: Seconds,
+}
+
+/// The next step for an instance.
+#[must_use]
+pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    match instance.state() {
+        State::PendingCreate => starting::pending_create(instance, policy, now),
+        State::Creating => starting::creating(instance, seen, policy, now),
+        State::Running => running::running(instance, seen, policy, now),
+        State::Error => starting::error(instance, now),
+        State::PendingDelete | State::PendingForceDelete => stop::stop(instance, seen, policy, now),
+        State::Deleting => deleting::deleting(instance, seen, policy, now),
+        State::Deleted => Step::Done,
+    }
+}
+
+/// Commits `next` and decides again.
+fn act(next: Instance) -> Step {
+    Step::Act { next: Box::new(next), records: Vec::new(), effect: None }
+}
+
+/// Commits `next`, performs `effect`, and decides again.
+fn perform(next: Instance, effect: Effect) -> Step {
+    Step::Act { next: Box::new(next), records: Vec::new(), effect: Some(effect) }
+}
+
+/// Comes back at `at`.
+fn rest_until(mut next: Instance, at: Time) -> Step {
+    next.set_due(at);
+    Step::Rest(Box::new(next))
+}
+
+/// Comes back when the record says, which some other pass has decided.
+fn rest(instance: &Instance) -> Step {
+    Step::Rest(Box::new(instance.clone()))
+}
+
+/// Whether the record's own time has not come yet. A duplicate or early message must not shorten a wait.
+fn is_early(instance: &Instance, now: Time) -> bool {
+    instance.due_at().is_some_and(|due| now < due)
+}
+
+/// The machine's end, as far as it is certain.
+enum Death {
+    /// EC2 said so, or did not know the machine twice.
+    Certain(&'static str),
+    /// Absent, but not for long enough: look again then.
+    Unconfirmed(Box<Instance>, Time),
+    /// It lives, or nobody looked.
+    No,
+}
+
+/// "Absent" counts only twice, some time apart, and for a machine old enough that EC2 must know it.
+/// Source: docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) -> Death {
+    match seen.machine {
+        Look::Seen(Machine::Gone) => Death::Certain("EC2 says that the machine is gone"),
+        Look::Seen(Machine::Absent) => {
+            let born = instance.bound_at.unwrap_or(instance.created_at);
+            let old_enough = born + timings.absence_limit_seconds;
+            match instance.absent_since {
+                Some(first) if now >= first + timings.absence_confirm_seconds => {
+                    Death::Certain("EC2 did not know the machine twice")
+                }
+                Some(first) => Death::Unconfirmed(
+                    Box::new(instance.clone()),
+                    first + timings.absence_confirm_seconds,
+                ),
+                None if now < old_enough => {
+                    Death::Unconfirmed(Box::new(instance.clone()), old_enough)
+                }
+                None => {
+                    let mut next = instance.clone();
+                    next.absent_since = Some(now);
+                    next.tell(now, "EC2 does not know the machine".to_owned());
+                    Death::Unconfirmed(Box::new(next), now + timings.absence_confirm_seconds)
+                }
+            }
+        }
+        _ => Death::No,
+    }
+}

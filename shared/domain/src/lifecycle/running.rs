@@ -1,0 +1,204 @@
+//! A machine is bound. Most passes end here: nothing to do until a time in the record.
+
+use super::gate::{self, Verdict};
+use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
+use crate::audit::{Audit, AuditKind};
+use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
+use crate::lifecycle::Record;
+use crate::observation::{Look, Machine, Observation};
+use crate::time::Time;
+
+pub(super) fn running(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    if seen.machine_hint && seen.machine == Look::Unknown {
+        return Step::Look(Need::Machine);
+    }
+    if let Some(step) = machine_ended(instance, seen, policy, now) {
+        return step;
+    }
+    if now >= instance.created_at + policy.max_lifetime {
+        return outlived(instance, now);
+    }
+    if let Some(exit) = &instance.runner.exit {
+        return runner_ended(instance, exit, seen, policy, now);
+    }
+    if instance.drain().is_some() {
+        return marked(instance, seen, policy, now);
+    }
+    match instance.runner.state {
+        RunnerState::Pending | RunnerState::Installing => booting(instance, policy, now),
+        RunnerState::Idle => idle(instance, seen, policy, now),
+        RunnerState::Active | RunnerState::Failed | RunnerState::Terminated => {
+            active(instance, policy, now)
+        }
+    }
+}
+
+/// EC2's word on the machine, if it ends the instance.
+fn machine_ended(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Option<Step> {
+    let reason = match death(instance, seen, policy.timings, now) {
+        Death::Certain(_) => DeleteReason::MachineGone,
+        Death::Unconfirmed(next, again_at) => return Some(rest_until(*next, again_at)),
+        Death::No if seen.machine == Look::Seen(Machine::Stopped) => DeleteReason::MachineStopped,
+        Death::No => return None,
+    };
+    let mut next = instance.clone();
+    next.to_pending_delete(reason, now);
+    Some(act(next))
+}
+
+/// Older than its pool allows: ends, job or not. The one timer that may end a running job.
+fn outlived(instance: &Instance, now: Time) -> Step {
+    let mut next = instance.clone();
+    // An idle mark may stand already; the lifetime overrules it.
+    next.unmark(now, "max lifetime reached");
+    next.to_pending_delete(DeleteReason::MaxLifetime, now);
+    let mut records = Vec::new();
+    if instance.runner.is_busy() {
+        let why = "older than its pool's max lifetime";
+        records.push(Record::Audit(Audit::of(
+            &instance.name,
+            AuditKind::JobKilled,
+            "muster",
+            why,
+            now,
+        )));
+    }
+    Step::Act { next: Box::new(next), records, effect: None }
+}
+
+/// The happy path's last wait: the machine shuts itself down, and EC2 says so. Only when it does not,
+/// we do it.
+fn runner_ended(
+    instance: &Instance,
+    exit: &Exit,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    let overdue = exit.at + policy.timings.shutdown_grace_seconds;
+    if now < overdue {
+        return rest_until(instance.clone(), overdue);
+    }
+    if seen.machine == Look::Unknown {
+        return Step::Look(Need::Machine);
+    }
+    let mut next = instance.clone();
+    next.to_pending_delete(DeleteReason::RunnerEnded, now);
+    act(next)
+}
+
+/// The agent has not reported its start.
+fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+    let deadline = instance.created_at + policy.timings.boot_deadline_seconds;
+    if now < deadline {
+        return rest_until(instance.clone(), deadline);
+    }
+    let mut next = instance.clone();
+    if instance.runner.n == 0 {
+        // It never asked for a configuration, and from the mark on it gets none: no job can reach it.
+        next.to_pending_delete(DeleteReason::BootTimeout, now);
+    } else {
+        next.mark(DeleteReason::BootTimeout, now);
+        next.set_due(now);
+    }
+    act(next)
+}
+
+/// The agent waits for a job.
+fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    if instance.claim().is_some() {
+        return idle_beside_job(instance, seen, policy, now);
+    }
+    let limit = instance.runner.since + policy.timings.idle_limit_seconds;
+    if now < limit {
+        return rest_until(instance.clone(), limit);
+    }
+    let mut next = instance.clone();
+    next.mark(DeleteReason::Idle, now);
+    next.set_due(now);
+    act(next)
+}
+
+/// Idle although its job is queued: GitHub does not give it that job, so the job gets another runner.
+fn idle_beside_job(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    let since =
+        instance.claimed_at.map_or(instance.runner.since, |at| at.max(instance.runner.since));
+    let limit = since + policy.timings.claim_idle_seconds;
+    if now < limit {
+        return rest_until(instance.clone(), limit);
+    }
+    let mut next = instance.clone();
+    match seen.claimed_job_waits {
+        Look::Unknown => return Step::Look(Need::ClaimedJob),
+        Look::Failed(_) => return rest_until(next, now + policy.timings.busy_poll_seconds),
+        Look::Seen(true) => {
+            next.passed_over = true;
+            next.clear_claim(now, "sat idle beside the queued job");
+        }
+        Look::Seen(false) => next.clear_claim(now, "the job needs no runner any more"),
+    }
+    next.set_due(now);
+    perform(next, Effect::WakePool)
+}
+
+/// A job runs, or has run.
+fn active(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+    let lifetime = instance.created_at + policy.max_lifetime;
+    if instance.runner.is_busy() {
+        return rest_until(instance.clone(), lifetime);
+    }
+    // The job is over and the machine has not reported its end. GitHub's `completed` alone proves
+    // nothing, so the kill gate is asked.
+    let hook = instance.runner.started.as_ref().and_then(|job| job.completed_at);
+    let over = hook.max(instance.runner.github_completed_at).unwrap_or(instance.runner.since);
+    let limit = over + policy.timings.completed_grace_seconds;
+    if now < limit {
+        return rest_until(instance.clone(), limit.min(lifetime));
+    }
+    let mut next = instance.clone();
+    next.mark(DeleteReason::JobCompleted, now);
+    next.set_due(now);
+    act(next)
+}
+
+/// Marked: job-started loses from here on, and evidence is gathered. Any contrary sign clears the mark.
+fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    if is_early(instance, now) {
+        return rest(instance);
+    }
+    match gate::gate(instance, seen, policy, now) {
+        Verdict::Look(need) => Step::Look(need),
+        Verdict::Wait(next, at) => rest_until(*next, at),
+        Verdict::Busy(why) => {
+            let mut next = instance.clone();
+            next.seen_busy(now, why);
+            next.set_due(now + policy.timings.busy_poll_seconds);
+            act(next)
+        }
+        Verdict::Passed(next) => {
+            let mut next = *next;
+            let reason = next.drain().map_or(DeleteReason::Idle, |drain| drain.reason.clone());
+            next.update_drain(|drain| {
+                drain.gate_passed = true;
+                drain.waiting = None::<Waiting>;
+            });
+            next.to_pending_delete(reason, now);
+            act(next)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Before a machine is bound. The launch pass of the pool does the work; these passes only see to it
+//! that no slot is forgotten.
+
+use super::{Effect, Need, Policy, Step, act, is_early, perform, rest, rest_until};
+use crate::instance::{DeleteReason, Instance};
+use crate::launch::{ErrorClass, LaunchError, LaunchState};
+use crate::observation::{Look, Observation};
+use crate::time::Time;
+
+/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends.
+pub(super) fn pending_create(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+    if instance.claim().is_none() {
+        let mut next = instance.clone();
+        next.to_pending_delete(DeleteReason::NotNeeded, now);
+        return act(next);
+    }
+    if is_early(instance, now) {
+        return rest(instance);
+    }
+    wake_pool(instance, policy, now)
+}
+
+/// Slot of an open launch. While the launch is leased, its pass owns the slot.
+pub(super) fn creating(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    if is_early(instance, now) {
+        return rest(instance);
+    }
+    match &seen.launch {
+        Look::Unknown => Step::Look(Need::Launch),
+        Look::Failed(_) => rest_until(instance.clone(), now + policy.timings.launch_retry_seconds),
+        Look::Seen(Some((LaunchState::Open, lease))) if now < *lease => {
+            rest_until(instance.clone(), *lease)
+        }
+        Look::Seen(Some((LaunchState::Open, _))) => wake_pool(instance, policy, now),
+        Look::Seen(None | Some((LaunchState::Settled, _))) => {
+            // The pass that settled the launch was stopped before it came to this slot.
+            let mut next = instance.clone();
+            let error = LaunchError {
+                class: ErrorClass::Capacity,
+                code: "NotLaunched".to_owned(),
+                message: "the launch ended without a machine for this slot".to_owned(),
+            };
+            next.launch_failed(&error, now, policy.timings);
+            act(next)
+        }
+    }
+}
+
+/// Failed for good.
+pub(super) fn error(instance: &Instance, now: Time) -> Step {
+    let mut next = instance.clone();
+    next.to_pending_delete(DeleteReason::LaunchFailed, now);
+    act(next)
+}
+
+/// Has the launch pass run, and looks again later in case that it did not.
+fn wake_pool(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+    let mut next = instance.clone();
+    next.set_due(now + policy.timings.launch_retry_seconds);
+    perform(next, Effect::WakePool)
+}

@@ -1,0 +1,240 @@
+//! The graceful stop: deregister, then terminate, and nothing before the evidence is in.
+//!
+//! The order of the questions is actions-runner-controller's, made durable: every mark stands in the
+//! record, so a crash never repeats a wait or forgets an answer.
+
+use super::gate::{self, Verdict, trouble_wait};
+use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
+use crate::audit::{Audit, AuditKind};
+use crate::instance::{Instance, Waiting};
+use crate::launch::LaunchState;
+use crate::lifecycle::Record;
+use crate::observation::{Deregistration, Look, Observation, Trouble};
+use crate::time::Time;
+
+pub(super) fn stop(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    if asks_for_machine(instance, seen, now) {
+        return Step::Look(Need::Machine);
+    }
+    match death(instance, seen, policy.timings, now) {
+        Death::Certain(why) => return gone(instance, now, why, policy),
+        Death::Unconfirmed(next, again_at) => {
+            return wait(*next, Waiting::Absent, again_at);
+        }
+        Death::No => {}
+    }
+    if is_early(instance, now) {
+        return rest(instance);
+    }
+    if instance.machine().is_none() {
+        return without_machine(instance, seen, policy, now);
+    }
+    if is_deregistered(instance) {
+        return go(instance, policy, now, "the runner can take no job");
+    }
+    if instance.may_kill_job() {
+        return kill(instance, seen, policy, now);
+    }
+    deregister(instance, seen, policy, now)
+}
+
+/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the wait.
+fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
+    let holds_for_job = instance.drain().is_some_and(|drain| {
+        matches!(drain.waiting, Some(Waiting::JobRunning | Waiting::Busy | Waiting::Absent))
+    });
+    instance.machine().is_some()
+        && seen.machine == Look::Unknown
+        && (seen.machine_hint || (holds_for_job && !is_early(instance, now)))
+}
+
+/// No job can reach it: its agent ended, GitHub has removed it, or it never had a configuration
+/// and, since the mark, gets none.
+fn is_deregistered(instance: &Instance) -> bool {
+    instance.runner.exit.is_some()
+        || instance.drain().is_some_and(|drain| drain.deregistered)
+        || instance.runner.n == 0
+}
+
+/// The evidence, then GitHub's DELETE.
+fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    let passed = instance.drain().is_some_and(|drain| drain.gate_passed);
+    if instance.runner.is_busy() {
+        return job_runs(instance, Waiting::JobRunning, policy, now);
+    }
+    if !passed && !instance.is_forced() {
+        match gate::gate(instance, seen, policy, now) {
+            Verdict::Look(need) => return Step::Look(need),
+            Verdict::Wait(next, at) => return bypassed_or(*next, at, policy, now),
+            Verdict::Busy(_) => return job_runs(instance, Waiting::Busy, policy, now),
+            Verdict::Passed(mut next) => {
+                next.update_drain(|drain| drain.gate_passed = true);
+                return act(*next);
+            }
+        }
+    }
+    let Some(id) = instance.runner.id else {
+        return find_registration(instance, seen, policy, now);
+    };
+    match &seen.deregistration {
+        Look::Unknown => perform(instance.clone(), Effect::Deregister(id)),
+        Look::Seen(answer) => answered(instance, *answer, policy, now),
+        Look::Failed(trouble) => unanswered(instance, trouble, policy, now),
+    }
+}
+
+/// A configuration call without an answer on record: GitHub is asked by name.
+fn find_registration(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    let asked = instance.runner.asking_since;
+    let lease = asked.map(|at| at + policy.timings.register_lease_seconds);
+    if let Some(until) = lease.filter(|until| now < *until) {
+        return wait(instance.clone(), Waiting::Registering, until);
+    }
+    match &seen.runner {
+        Look::Unknown => Step::Look(Need::Runner),
+        Look::Failed(trouble) => unanswered(instance, trouble, policy, now),
+        Look::Seen(answer) => {
+            let mut next = instance.clone();
+            gate::learn_registration(&mut next, *answer, now);
+            if next.runner.id.is_none() {
+                next.update_drain(|drain| drain.deregistered = true);
+            }
+            act(next)
+        }
+    }
+}
+
+/// GitHub answered the DELETE. 404 after a registration means that it is gone: ephemeral runners are
+/// removed by GitHub when their job ends.
+fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, now: Time) -> Step {
+    let what = match answer {
+        Deregistration::Busy => return job_runs(instance, Waiting::Busy, policy, now),
+        Deregistration::Done => "deregistered from GitHub",
+        Deregistration::NotFound => "GitHub has no registration any more",
+    };
+    let mut next = instance.clone();
+    next.update_drain(|drain| {
+        drain.deregistered = true;
+        drain.waiting = None;
+        drain.silences = 0;
+    });
+    next.tell(now, what.to_owned());
+    act(next)
+}
+
+/// GitHub did not answer. Force does not wait for ever, but it leans on our own evidence then: with the
+/// hooks in place and no start reported, no job runs.
+fn unanswered(instance: &Instance, trouble: &Trouble, policy: &Policy<'_>, now: Time) -> Step {
+    match trouble_wait(instance, trouble, policy, now) {
+        Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
+        _ => rest(instance),
+    }
+}
+
+/// Waits, unless the order says not to wait for this.
+fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step {
+    let waiting = next.drain().and_then(|drain| drain.waiting.clone());
+    let bypassed = match (next.order(), waiting) {
+        (Some(order), Some(Waiting::Unauthorized)) => order.bypass_github_unauthorized,
+        (Some(order), Some(Waiting::GithubUnavailable)) => {
+            order.force
+                && next.runner.hooks
+                && now >= order.at + policy.timings.force_give_up_seconds
+        }
+        _ => false,
+    };
+    if bypassed {
+        return go(&next, policy, now, "GitHub was bypassed by order");
+    }
+    rest_until(next, at)
+}
+
+/// A job runs. It is waited for, for ever; its machine's death or its end wakes us.
+fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
+    let mut next = instance.clone();
+    next.update_drain(|drain| drain.not_busy_since = None);
+    wait(next, why, now + policy.timings.busy_poll_seconds)
+}
+
+/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens.
+fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    if let (Some(id), Look::Unknown) = (instance.runner.id, &seen.deregistration) {
+        return perform(instance.clone(), Effect::Deregister(id));
+    }
+    let refused = seen.deregistration == Look::Seen(Deregistration::Busy);
+    let step = go(instance, policy, now, "a running job does not hold it up");
+    let (Step::Act { next, mut records, effect }, true) =
+        (step.clone(), refused || instance.runner.is_busy())
+    else {
+        return step;
+    };
+    let (by, why) = instance
+        .order()
+        .map_or(("muster", "max lifetime"), |order| (order.by.as_str(), order.reason.as_str()));
+    records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
+    Step::Act { next, records, effect }
+}
+
+/// No machine is bound. If the launch may still bring one, its answer is waited for: a machine that
+/// nobody waits for would be a leak.
+fn without_machine(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    match &seen.launch {
+        Look::Unknown => Step::Look(Need::Launch),
+        Look::Failed(_) => {
+            let at = now + policy.timings.launch_retry_seconds;
+            wait(instance.clone(), Waiting::LaunchOpen, at)
+        }
+        Look::Seen(Some((LaunchState::Open, lease))) => {
+            let mut next = instance.clone();
+            next.update_drain(|drain| drain.waiting = Some(Waiting::LaunchOpen));
+            if now < *lease {
+                return rest_until(next, *lease);
+            }
+            next.set_due(now + policy.timings.launch_retry_seconds);
+            perform(next, Effect::WakePool)
+        }
+        Look::Seen(None | Some((LaunchState::Settled, _))) => {
+            gone(instance, now, "no machine was launched", policy)
+        }
+    }
+}
+
+/// Safe to terminate.
+fn go(instance: &Instance, policy: &Policy<'_>, now: Time, why: &str) -> Step {
+    let Some(machine) = instance.machine().cloned() else {
+        return rest(instance);
+    };
+    let mut next = instance.clone();
+    next.to_deleting(now, why, policy.timings);
+    perform(next, Effect::Terminate(machine))
+}
+
+/// Nothing is left to terminate.
+fn gone(instance: &Instance, now: Time, why: &str, policy: &Policy<'_>) -> Step {
+    let mut next = instance.clone();
+    next.to_deleting(now, why, policy.timings);
+    next.to_deleted(now, why);
+    act(next)
+}
+
+fn wait(mut next: Instance, why: Waiting, until: Time) -> Step {
+    if next.drain().is_some_and(|drain| drain.waiting.as_ref() != Some(&why)) {
+        next.update_drain(|drain| drain.waiting = Some(why));
+    }
+    rest_until(next, until)
+}

@@ -1,0 +1,110 @@
+//! What a pass sees. Every field starts as "not looked"; silence is never taken for absence.
+
+use crate::ids::RunnerId;
+use crate::instance::Fault;
+use crate::launch::{ErrorClass, LaunchState};
+use crate::time::Time;
+
+/// A look at something outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Look<T> {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    /// Looked, and got no answer.
+    Failed(Trouble),
+    /// Looked, and saw this.
+    Seen(T),
+}
+
+impl<T> Look<T> {
+    /// What was seen, if anything was.
+    #[must_use]
+    pub const fn seen(&self) -> Option<&T> {
+        match self {
+            Self::Seen(seen) => Some(seen),
+            _ => None,
+        }
+    }
+}
+
+/// What EC2 says about a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Machine {
+    /// Boots.
+    Pending,
+    /// Runs.
+    Running,
+    /// Was stopped, or is stopping.
+    Stopped,
+    /// Shutting down or terminated: will never run again.
+    Gone,
+    /// EC2 does not know it. Alone this proves nothing: EC2 is eventually consistent.
+    Absent,
+}
+
+/// What GitHub says about a runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunnerSeen {
+    /// Has no registration of that id or name.
+    Absent,
+    /// Registered and not busy, as far as GitHub says. Not proof of idleness.
+    NotBusy(RunnerId),
+    /// Registered and busy.
+    Busy(RunnerId),
+}
+
+/// GitHub's answer to a DELETE of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deregistration {
+    /// 204
+    Done,
+    /// 404: there is none, or there is none any more, or there will be one later.
+    NotFound,
+    /// 422: it runs a job.
+    Busy,
+}
+
+/// A question without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Trouble {
+    /// 401 or 403 that is not a rate limit.
+    Unauthorized(Fault),
+    /// A rate limit, with the time when it ends.
+    RateLimited(Time),
+    /// 5xx, time-out, reset: nobody knows.
+    Unavailable(Fault),
+}
+
+/// EC2's answer to TerminateInstances.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Termination {
+    /// Accepted; the machine is in this state now.
+    Accepted(Machine),
+    /// EC2 does not know the id. Not a proof of its end.
+    NotFound(Fault),
+    /// Refused or failed.
+    Failed(ErrorClass, Fault),
+}
+
+/// The state of an instance's launch record; none when there is no such record.
+pub type LaunchSeen = Option<(LaunchState, Time)>;
+
+/// Everything a pass has seen so far, the outcome of its own effects included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Observation {
+    /// The message that woke the pass says that something happened to the machine.
+    pub machine_hint: bool,
+    /// DescribeInstances.
+    pub machine: Look<Machine>,
+    /// GitHub's view of the runner.
+    pub runner: Look<RunnerSeen>,
+    /// The launch record: state and end of its lease.
+    pub launch: Look<LaunchSeen>,
+    /// Whether the claimed job still waits for a runner.
+    pub claimed_job_waits: Look<bool>,
+    /// Outcome of this pass's DELETE.
+    pub deregistration: Look<Deregistration>,
+    /// Outcome of this pass's TerminateInstances.
+    pub termination: Option<Termination>,
+}

@@ -1,0 +1,127 @@
+//! GitHub's webhook signature.
+//!
+//! Source: docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// The least length of a webhook secret, bytes. A shorter one, and above all an empty one, would let
+/// anybody sign.
+pub const MIN_SECRET: usize = 32;
+
+const PREFIX: &str = "sha256=";
+
+/// Whether `header` is the signature of `body` under one of the secrets.
+///
+/// `header` must be exactly `sha256=` and 64 hexadecimal digits; two headers joined by a comma, as the gateway
+/// delivers duplicates, are not. Several secrets are accepted so that one can be changed without losing
+/// deliveries that were signed with the other. The comparison takes the same time wherever the
+/// first difference lies.
+#[must_use]
+pub fn is_valid<S: AsRef<[u8]>>(secrets: &[S], header: Option<&str>, body: &[u8]) -> bool {
+    let Some(digest) = header.and_then(decode) else {
+        return false;
+    };
+    // No short cut on the first match: which secret fits is nobody's business either.
+    secrets.iter().fold(false, |valid, secret| valid | matches(secret.as_ref(), &digest, body))
+}
+
+fn decode(header: &str) -> Option<[u8; 32]> {
+    let digits = header.strip_prefix(PREFIX)?;
+    let mut digest = [0; 32];
+    hex::decode_to_slice(digits, &mut digest).ok()?;
+    Some(digest)
+}
+
+fn matches(secret: &[u8], digest: &[u8; 32], body: &[u8]) -> bool {
+    if secret.len() < MIN_SECRET {
+        return false;
+    }
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else {
+        return false;
+    };
+    mac.update(body);
+    mac.verify_slice(digest).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    fn sign(secret: &[u8], body: &[u8]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any length");
+        mac.update(body);
+        format!("{PREFIX}{}", hex::encode(mac.finalize().into_bytes()))
+    }
+
+    /// The example of GitHub's documentation. Its secret is 28 bytes long, so it is checked below our
+    /// minimum, against the digest alone.
+    #[test]
+    fn agrees_with_githubs_example() {
+        let digest = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let signed = sign(b"It's a Secret to Everybody", b"Hello, World!");
+        assert_eq!(signed, format!("{PREFIX}{digest}"));
+    }
+
+    #[test]
+    fn current_and_previous_secret_are_accepted() {
+        let other = b"ffffffffffffffffffffffffffffffff".as_slice();
+        let header = sign(SECRET, b"body");
+        assert!(is_valid(&[SECRET], Some(&header), b"body"));
+        assert!(is_valid(&[other, SECRET], Some(&header), b"body"));
+        assert!(!is_valid(&[other], Some(&header), b"body"));
+        assert!(!is_valid::<&[u8]>(&[], Some(&header), b"body"));
+    }
+
+    #[test]
+    fn short_secrets_never_match() {
+        for secret in [b"".as_slice(), b"short"] {
+            assert!(!is_valid(&[secret], Some(&sign(secret, b"body")), b"body"));
+        }
+    }
+
+    #[test]
+    fn only_the_exact_form_of_the_header_is_read() {
+        let good = sign(SECRET, b"body");
+        let digits = &good[PREFIX.len()..];
+        let upper = format!("{PREFIX}{}", digits.to_uppercase());
+        assert!(is_valid(&[SECRET], Some(&upper), b"body"));
+        let bad = [
+            String::new(),
+            digits.to_owned(),
+            format!("sha1={digits}"),
+            format!("SHA256={digits}"),
+            format!(" {good}"),
+            format!("{good} "),
+            format!("{good},{good}"),
+            format!("{good}00"),
+            good[..good.len() - 1].to_owned(),
+            good[..good.len() - 2].to_owned(),
+            format!("{PREFIX}{}", "é".repeat(32)),
+            format!("{PREFIX}{}", "zz".repeat(32)),
+            format!("{PREFIX}{PREFIX}{digits}"),
+        ];
+        for header in bad {
+            assert!(!is_valid(&[SECRET], Some(&header), b"body"), "{header:?}");
+        }
+        assert!(!is_valid(&[SECRET], None, b"body"));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_refused() {
+        let body = b"{\"action\":\"queued\"}";
+        let header = sign(SECRET, body);
+        for bit in 0..body.len() * 8 {
+            let mut changed = body.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_valid(&[SECRET], Some(&header), &changed));
+        }
+        for bit in 0..SECRET.len() * 8 {
+            let mut changed = SECRET.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_valid(&[changed], Some(&header), body));
+        }
+    }
+}

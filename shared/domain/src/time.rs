@@ -1,0 +1,141 @@
+//! Points in time and whole-second durations.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A point in time, in milliseconds since the Unix epoch.
+///
+/// Written as RFC 3339 in UTC with exactly three decimals, so that the text sorts like the time:
+/// table indexes compare it as a string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(i64);
+
+impl Time {
+    /// From milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since the Unix epoch, as DynamoDB's TTL wants them.
+    #[must_use]
+    pub const fn as_secs(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// How long ago `earlier` was; zero when it lies in the future (clocks of two Lambdas differ).
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Seconds {
+        let seconds = (self.0 - earlier.0).max(0) / 1000;
+        Seconds(u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+
+    /// Whether at least `wait` has passed since `earlier`.
+    #[must_use]
+    pub fn is_past(self, earlier: Self, wait: Seconds) -> bool {
+        self >= earlier + wait
+    }
+}
+
+impl Add<Seconds> for Time {
+    type Output = Self;
+
+    fn add(self, wait: Seconds) -> Self {
+        Self(self.0.saturating_add(wait.as_millis()))
+    }
+}
+
+impl Sub<Seconds> for Time {
+    type Output = Self;
+
+    fn sub(self, wait: Seconds) -> Self {
+        Self(self.0.saturating_sub(wait.as_millis()))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(timestamp) => write!(f, "{timestamp:.3}"),
+            Err(_) => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let timestamp: jiff::Timestamp =
+            text.parse().map_err(|e| format!("not a time: {text:?}: {e}"))?;
+        Ok(Self(timestamp.as_millisecond()))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A duration in whole seconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Seconds(pub u32);
+
+impl Seconds {
+    const fn as_millis(self) -> i64 {
+        // Widening: a `u32` always fits, and `From` is not const.
+        self.0 as i64 * 1000
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            s if s < 120 => write!(f, "{s} s"),
+            s if s < 7200 => write!(f, "{} min", s / 60),
+            s => write!(f, "{} h", s / 3600),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_sorts_like_time() {
+        let times = [0, 1, 999, 1000, 1001, 1_795_000_000_000, 1_795_000_000_500];
+        let texts: Vec<String> = times.iter().map(|t| Time(*t).to_string()).collect();
+        let mut sorted = texts.clone();
+        sorted.sort();
+        assert_eq!(texts, sorted);
+        for (time, text) in times.iter().zip(&texts) {
+            assert_eq!(text.parse(), Ok(Time(*time)));
+        }
+    }
+
+    #[test]
+    fn a_later_clock_never_makes_a_negative_age() {
+        assert_eq!(Time(1000).since(Time(5000)), Seconds(0));
+    }
+}
