@@ -1,0 +1,171 @@
+//! Folds a job event into the job's row, and levels the claims it upsets.
+
+use domain::claim::{self, Started};
+use domain::ids::{InstanceName, PoolName};
+use domain::instance::Instance;
+use domain::job::{self, Job, JobEvent, JobStatus};
+use domain::plan;
+use domain::pool;
+use domain::time::Time;
+
+use crate::Settings;
+use crate::ports::{CommitError, Table, Write};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Folded {
+    /// The event is in the row. The pool's launch pass should run when `wake` is set.
+    Stored {
+        /// The pool with new demand or new free supply.
+        wake: Option<PoolName>,
+    },
+    /// The job is none of ours; no row is kept.
+    NotOurs(String),
+}
+
+/// The ingest pass.
+pub struct Ingest<'a, T> {
+    /// The tables.
+    pub table: &'a T,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+/// Everybody that an event touches, as read.
+#[derive(Default)]
+struct Touched {
+    taker: Option<Instance>,
+    left: Option<Job>,
+    spared: Option<Instance>,
+}
+
+impl<T: Table> Ingest<'_, T> {
+    /// Folds one event, in any order and any number of times.
+    ///
+    /// # Errors
+    /// When the tables do not answer or somebody else kept being faster: deliver the event again.
+    pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+        for _ in 0..CONFLICT_ROUNDS {
+            match self.try_fold(event, now).await {
+                Err(PassError::Commit(CommitError::Conflict)) => {}
+                other => return other,
+            }
+        }
+        Err(CommitError::Conflict.into())
+    }
+
+    async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+        let before = self.table.job(event.key).await?;
+        let mut next = job::fold(before.clone(), event.clone(), now);
+        if next.pool.is_none() {
+            self.match_pool(&mut next);
+        }
+        if before.is_none()
+            && next.pool.is_none()
+            && let Some(why) = self.not_ours(&next)
+        {
+            return Ok(Folded::NotOurs(why));
+        }
+        let touched = self.read_touched(&next).await?;
+        let (mut next, changes) = self.settle(next, &touched, now);
+        if let Some(before) = before.as_ref().filter(|before| **before != next) {
+            next.generation = before.generation + 1;
+        }
+        let mut writes: Vec<Write> = writes::job(before.as_ref(), &next).into_iter().collect();
+        writes.extend(changes);
+        if !writes.is_empty() {
+            self.table.commit(&writes).await?;
+        }
+        // Also without a change: an earlier delivery of this event may have been stopped here.
+        let wake = next.is_demand() || next.status() >= JobStatus::InProgress;
+        Ok(Folded::Stored { wake: next.pool.clone().filter(|_| wake) })
+    }
+
+    fn match_pool(&self, job: &mut Job) {
+        match pool::choose(&self.settings.pools, job) {
+            Ok(pool) => {
+                job.pool = Some(pool.name.clone());
+                job.unmatched = None;
+            }
+            Err(why) => job.unmatched = Some(why),
+        }
+    }
+
+    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted` is kept, so that
+    /// `explain` can say why nobody serves it; a job of GitHub's own runners is not.
+    fn not_ours(&self, job: &Job) -> Option<String> {
+        let asks_for_self_hosted = job.said.labels.iter().any(|label| label == "self-hosted");
+        (!asks_for_self_hosted && job.ran_on().is_none())
+            .then(|| job.unmatched.clone().unwrap_or_default())
+    }
+
+    /// Reads who is touched once a job has left the queue.
+    async fn read_touched(&self, job: &Job) -> Result<Touched, PassError> {
+        if job.status() < JobStatus::InProgress {
+            return Ok(Touched::default());
+        }
+        let taker = match job.ran_on() {
+            Some(name) => self.table.instance(&name).await?,
+            None => None,
+        };
+        let is_taker = |name: &InstanceName| taker.as_ref().is_some_and(|own| own.name == *name);
+        let spared = match job.claim.as_ref().filter(|name| !is_taker(name)) {
+            Some(name) => self.table.instance(name).await?,
+            None => None,
+        };
+        let left = match taker.as_ref().and_then(Instance::claim) {
+            Some(key) if key != job.key() => self.table.job(key).await?,
+            _ => None,
+        };
+        Ok(Touched { taker, left, spared })
+    }
+
+    /// The job as it is to be stored, and the writes of everybody else.
+    fn settle(&self, job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
+        let live_taker = touched.taker.clone().filter(|taker| taker.state().is_live());
+        let Some(mut taker) = live_taker else {
+            return Self::settle_without_taker(job, touched, now);
+        };
+        if job.status() == JobStatus::Completed {
+            taker.github_completed(job.key(), now, &self.settings.timings);
+        } else {
+            taker.github_started(job.key(), now);
+        }
+        let started =
+            Started { job, taker, left: touched.left.clone(), spared: touched.spared.clone() };
+        let can_serve = |instance: &Instance, job: &Job| {
+            let pool = self.settings.pool(&instance.pool);
+            pool.is_some_and(|pool| plan::can_serve(pool, instance, job))
+        };
+        let settled = claim::settle_started(started, can_serve, now);
+        let mut changes = Vec::new();
+        changes.extend(changed(touched.taker.as_ref(), &settled.taker));
+        if let Some(spared) = &settled.spared {
+            changes.extend(changed(touched.spared.as_ref(), spared));
+        }
+        if let Some(left) = &settled.left {
+            changes.extend(writes::job(touched.left.as_ref(), left));
+        }
+        (settled.job, changes)
+    }
+
+    /// Cancelled before a runner took it, or taken by one that is not ours: whoever was meant for it
+    /// is free.
+    fn settle_without_taker(mut job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
+        let mut changes = Vec::new();
+        if let Some(spared) = &touched.spared {
+            let mut next = spared.clone();
+            if next.claim() == Some(job.key()) {
+                next.clear_claim(now, "the job needs no runner any more");
+            }
+            changes.extend(changed(Some(spared), &next));
+            claim::set_job_claim(&mut job, None);
+        }
+        (job, changes)
+    }
+}
+
+fn changed(before: Option<&Instance>, next: &Instance) -> Option<Write> {
+    before.and_then(|before| writes::instance(before, next))
+}

@@ -1,0 +1,46 @@
+//! The passes of Muster, written once over [`ports`]: each observes, decides (in the `domain` crate),
+//! commits, performs and settles. The same code runs in Lambda and in the simulated cloud.
+
+pub mod administer;
+pub mod ingest;
+pub mod ports;
+pub mod reap;
+pub mod register;
+pub mod scale_up;
+pub mod sweep;
+mod writes;
+
+use domain::ids::PoolName;
+use domain::pool::Pool;
+use domain::time::Seconds;
+use domain::timings::Timings;
+
+pub use self::writes::PassError;
+
+/// What every pass knows of its stack.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The stack's name: the value of the tag `muster:stack`.
+    pub stack: String,
+    /// The pools, in order of the configuration.
+    pub pools: Vec<Pool>,
+    /// All durations.
+    pub timings: Timings,
+}
+
+/// The life of a machine whose pool is not configured any more.
+const MAX_LIFETIME_WITHOUT_POOL: Seconds = Seconds(43_200);
+
+impl Settings {
+    /// A pool by name.
+    #[must_use]
+    pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == *name)
+    }
+
+    /// The longest life of a machine of this pool.
+    #[must_use]
+    pub fn max_lifetime(&self, pool: &PoolName) -> Seconds {
+        self.pool(pool).map_or(MAX_LIFETIME_WITHOUT_POOL, |pool| pool.max_lifetime_seconds)
+    }
+}

@@ -1,0 +1,304 @@
+//! What the passes need of the world, in the domain's words.
+//!
+//! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and the
+//! simulated one. The passes are written once, over these.
+
+use domain::audit::Audit;
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::ids::{
+    Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
+};
+use domain::instance::{Fault, Instance};
+use domain::job::Job;
+use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
+use domain::message::{JobsMessage, ReapMessage};
+use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
+use domain::orphan::Orphan;
+use domain::time::{Seconds, Time};
+
+/// A part of a commit. Records are written whole; each write names the generation it replaces, and a
+/// commit of several is all or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// `replaces` none: the record must not exist.
+    Instance {
+        /// The new record.
+        next: Box<Instance>,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// A job.
+    Job {
+        /// The new record.
+        next: Box<Job>,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// A launch.
+    Launch {
+        /// The new record.
+        next: Box<Launch>,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// A pool's counter and lease.
+    Capacity {
+        /// The new record.
+        next: Capacity,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or when `holder`
+    /// does not hold the pool's lease any more.
+    CapacityUp {
+        /// The pool.
+        pool: PoolName,
+        /// How many instances more.
+        count: u32,
+        /// The pool's maximum.
+        max: u32,
+        /// The launch pass that holds the lease.
+        holder: String,
+    },
+    /// Takes one from a pool's counter without reading it; a conflict at zero.
+    CapacityDown(PoolName),
+    /// `machine#i-…` must not exist: no machine has two owners.
+    BindMachine {
+        /// The machine.
+        machine: MachineId,
+        /// Its owner.
+        instance: InstanceName,
+    },
+    /// Enters a machine in the orphan ledger, or changes its entry.
+    Orphan {
+        /// The new record.
+        next: Orphan,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// Strikes a machine from the ledger.
+    OrphanGone(MachineId),
+    /// Adds to the audit trail.
+    Audit(Audit),
+}
+
+/// Why a commit did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else wrote one of the records in between. Read again and decide again.
+    #[error("another writer was faster")]
+    Conflict,
+    /// The table did not answer, or refused for a reason that is not ours. The commit may have
+    /// happened: read before trying again.
+    #[error("table unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// The table did not answer, or holds something that this version cannot read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No answer.
+    #[error("table unavailable: {0}")]
+    Unavailable(String),
+    /// A record of an unknown version or state: left alone, and counted.
+    #[error("record {key} cannot be read by this version: {why}")]
+    Unreadable {
+        /// The record's key.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// One page of a listing and where the next one starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The records.
+    pub items: Vec<T>,
+    /// Records on this page that this version cannot read, by key.
+    pub unreadable: Vec<String>,
+    /// Pass it to the next call; none on the last page.
+    pub next: Option<String>,
+}
+
+/// The three tables. Reads by key are consistent; listings come from indexes and may be late, so
+/// nothing is decided on them alone.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Table {
+    /// Writes all or nothing.
+    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError>;
+
+    /// An instance by name.
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError>;
+    /// Many instances by name, in no order; missing ones are left out.
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError>;
+    /// The owner of a machine.
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError>;
+    /// Instances whose time has come, in index order, at most `limit` per page.
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError>;
+    /// Live instances of a pool without a claim.
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    /// Live instances of a pool.
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError>;
+
+    /// Instances of a pool in `pending_create`.
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`), the one
+    /// that was marked first before the others, at most `limit`.
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Instance>, ReadError>;
+
+    /// A job by key.
+    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError>;
+    /// Many jobs by key, in no order; missing ones are left out.
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError>;
+    /// Jobs of a pool that wait without a claim, oldest first, at most `limit`.
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
+    /// Jobs of a pool that wait, with and without a claim; each group oldest first.
+    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
+
+    /// A launch by id.
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError>;
+    /// Open launches of a pool.
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
+    /// A pool's counter and lease.
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
+
+    /// The orphan ledger.
+    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError>;
+    /// An entry of the ledger.
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError>;
+    /// The audit trail about a subject, newest first.
+    async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
+    /// An entity's health; none while all is well.
+    async fn entity_health(&self, entity: &Entity) -> Result<Option<EntityHealth>, ReadError>;
+    /// All entities that GitHub refuses us.
+    async fn unhealthy_entities(&self) -> Result<Vec<EntityHealth>, ReadError>;
+    /// Sets or (unauthorized_since none) removes an entity's health. Last writer wins.
+    async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError>;
+    /// A named point in time kept across invocations, for example of the last reconciliation.
+    async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError>;
+    /// Moves a cursor from what it was; a conflict means that another invocation did.
+    async fn move_cursor(
+        &self,
+        name: &str,
+        from: Option<Time>,
+        to: Time,
+    ) -> Result<(), CommitError>;
+}
+
+/// A message could not be sent or hidden.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("queue unavailable: {0}")]
+pub struct QueueError(pub String);
+
+/// The two queues.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Queue {
+    /// Sends to the jobs queue.
+    async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError>;
+    /// Sends to the reap queue.
+    async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError>;
+    /// Hides a message of the reap queue, which the caller then reports as failed, for `wait` (at most 12 hours
+    /// from its receipt).
+    async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
+}
+
+/// A machine as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedMachine {
+    /// EC2's id.
+    pub id: MachineId,
+    /// Its state.
+    pub state: Machine,
+    /// When EC2 launched it.
+    pub launched_at: Time,
+    /// The tag `muster:launch`, where it is one of ours.
+    pub launch: Option<LaunchId>,
+}
+
+/// EC2, limited to machines that carry our stack's tag.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Compute {
+    /// CreateFleet (instant) with the launch's id as client token. An error is of the whole call.
+    async fn launch(
+        &self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError>;
+    /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves nothing.
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble>;
+    /// The machine's state. `Absent` when EC2 does not know it.
+    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble>;
+    /// A machine with its launch tag; none when EC2 does not know it or it is not of our stack.
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble>;
+    /// All machines of our stack that are not gone, page by page.
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble>;
+    /// TerminateInstances, without retries of the SDK's own: the row's ladder is the retry.
+    async fn terminate(&self, id: &MachineId) -> Termination;
+}
+
+/// Where a runner is, or will be, registered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Registrar {
+    /// The entity.
+    pub entity: Entity,
+    /// The App installation to act as; looked up when none is known.
+    pub installation: Option<InstallationId>,
+}
+
+/// A runner's just-in-time configuration. A credential: never logged, never stored.
+#[derive(Clone)]
+pub struct JitConfig {
+    /// The registration's number.
+    pub runner: RunnerId,
+    /// What the agent takes as `--jitconfig`.
+    pub encoded: String,
+}
+
+/// The answer to a configuration call that is not a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JitError {
+    /// 409: the name is taken, most likely by our own earlier call.
+    NameTaken,
+    /// The call failed.
+    Trouble(Trouble),
+    /// GitHub says that the request is wrong (for example 404 for the entity, 422 for the group).
+    Refused(Fault),
+}
+
+/// GitHub.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Github {
+    /// Registers a runner and returns its configuration.
+    async fn configure(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+        group: u64,
+    ) -> Result<JitConfig, JitError>;
+    /// A runner by its number.
+    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble>;
+    /// A runner by its name.
+    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble>;
+    /// Removes a registration.
+    async fn deregister(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, Trouble>;
+}

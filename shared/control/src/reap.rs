@@ -1,0 +1,335 @@
+//! The reap pass: observe, decide, commit, perform, settle, over one instance.
+
+use domain::entity::EntityHealth;
+use domain::ids::{InstanceName, MachineId};
+use domain::instance::{Fault, Instance, State};
+use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
+use domain::message::JobsMessage;
+use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
+use domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// Most decisions of one pass. A full delete takes seven.
+const ROUNDS: usize = 16;
+
+/// Waits up to this long are kept by the message itself; longer ones by the row and the sweep, which costs
+/// no receive. SQS counts every hidden return as a receive.
+const LONGEST_HIDE: Seconds = Seconds(900);
+
+/// After this many receives the message is let go, and the sweep sends a new one: only poison
+/// is ever in the DLQ.
+const MAX_RECEIVES: u32 = 50;
+
+/// The message that carries a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Names the message among those for the same row.
+    pub nonce: u64,
+    /// How often it was received.
+    pub receives: u32,
+}
+
+/// What to do with the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// Done with it.
+    Ack,
+    /// Hide it for this long, and report it as failed so that it stays.
+    Hide(Seconds),
+}
+
+/// The reap pass.
+pub struct Reap<'a, T, Q, C, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// EC2.
+    pub compute: &'a C,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+    /// A pass for the owner of a machine that something happened to. A machine without an owner
+    /// costs one read: the sweep looks after those.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub async fn machine_changed(
+        &self,
+        machine: &MachineId,
+        ticket: &Ticket,
+        now: Time,
+    ) -> Result<Settlement, PassError> {
+        match self.table.owner_of(machine).await? {
+            Some(name) => self.pass(&name, ticket, true, now).await,
+            None => Ok(Settlement::Ack),
+        }
+    }
+
+    /// One pass. `machine_hint`: something happened to the machine, so it is looked at first.
+    ///
+    /// # Errors
+    /// When a table or queue does not answer. The message stays and the pass is repeated.
+    pub async fn pass(
+        &self,
+        name: &InstanceName,
+        ticket: &Ticket,
+        machine_hint: bool,
+        now: Time,
+    ) -> Result<Settlement, PassError> {
+        for _ in 0..CONFLICT_ROUNDS {
+            match self.try_pass(name, ticket, machine_hint, now).await {
+                Err(PassError::Commit(CommitError::Conflict)) => {}
+                other => return other,
+            }
+        }
+        // Whoever is so busy with this row also looks after it.
+        Ok(Settlement::Ack)
+    }
+
+    async fn try_pass(
+        &self,
+        name: &InstanceName,
+        ticket: &Ticket,
+        machine_hint: bool,
+        now: Time,
+    ) -> Result<Settlement, PassError> {
+        let mut instance = match self.table.instance(name).await {
+            Ok(Some(instance)) => instance,
+            Ok(None) => return Ok(Settlement::Ack),
+            Err(ReadError::Unreadable { key, why }) => {
+                tracing::error!(instance.id = %key, why, "record left alone: not of this version");
+                return Ok(Settlement::Ack);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut seen = Observation { machine_hint, ..Observation::default() };
+        let policy = Policy {
+            timings: &self.settings.timings,
+            max_lifetime: self.settings.max_lifetime(&instance.pool),
+        };
+        for _ in 0..ROUNDS {
+            match lifecycle::decide(&instance, &seen, &policy, now) {
+                Step::Look(need) => self.look(need, &instance, &mut seen, now).await?,
+                Step::Act { next, records, effect } => {
+                    let ended = instance.state().is_live() && !next.state().is_live();
+                    self.commit(&instance, &next, records, now).await?;
+                    instance = *next;
+                    if let Some(effect) = effect {
+                        self.perform(effect, &instance, &mut seen, now).await?;
+                    }
+                    if ended {
+                        self.wake_pool(&instance).await?;
+                    }
+                }
+                Step::Rest(next) => return self.settle(&instance, *next, ticket, now).await,
+                Step::Done => return Ok(Settlement::Ack),
+            }
+        }
+        tracing::error!(instance.id = %instance.name, "pass did not come to rest");
+        Ok(Settlement::Ack)
+    }
+
+    async fn look(
+        &self,
+        need: Need,
+        instance: &Instance,
+        seen: &mut Observation,
+        now: Time,
+    ) -> Result<(), PassError> {
+        match need {
+            Need::Machine => {
+                seen.machine = match instance.machine() {
+                    Some(machine) => look(self.compute.machine(machine).await),
+                    None => Look::Failed(nothing_to_look_at(now, "DescribeInstances")),
+                };
+            }
+            Need::Runner => {
+                let answer = self.runner(instance).await;
+                self.note_health(instance, answer.as_ref().err(), now).await?;
+                seen.runner = look(answer);
+            }
+            Need::Launch => {
+                let launch = self.table.launch(&instance.launch).await?;
+                seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
+            }
+            Need::ClaimedJob => {
+                let job = match instance.claim() {
+                    Some(key) => self.table.job(key).await?,
+                    None => None,
+                };
+                let waits = job.is_some_and(|job| {
+                    job.is_waiting() && job.claim.as_ref() == Some(&instance.name)
+                });
+                seen.claimed_job_waits = Look::Seen(waits);
+            }
+        }
+        Ok(())
+    }
+
+    async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, Trouble> {
+        let registrar = registrar(instance);
+        match instance.runner.id {
+            Some(id) => self.github.runner(&registrar, id).await,
+            None => self.github.runner_named(&registrar, &instance.runner_name()).await,
+        }
+    }
+
+    async fn commit(
+        &self,
+        before: &Instance,
+        next: &Instance,
+        records: Vec<Record>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let timings = &self.settings.timings;
+        let mut writes = writes::of_instance(self.table, before, next, now, timings).await?;
+        writes.extend(records.into_iter().map(|record| match record {
+            Record::Audit(audit) => Write::Audit(audit),
+            Record::Orphan(orphan) => Write::Orphan { next: orphan, replaces: None },
+        }));
+        if !writes.is_empty() {
+            self.table.commit(&writes).await?;
+        }
+        if before.state() != next.state() {
+            tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
+                reason = next.events.last().map(|event| event.what.as_str()), "instance moved");
+        }
+        Ok(())
+    }
+
+    async fn perform(
+        &self,
+        effect: Effect,
+        instance: &Instance,
+        seen: &mut Observation,
+        now: Time,
+    ) -> Result<(), PassError> {
+        match effect {
+            Effect::Deregister(id) => {
+                let answer = self.github.deregister(&registrar(instance), id).await;
+                self.note_health(instance, answer.as_ref().err(), now).await?;
+                seen.deregistration = look(answer);
+            }
+            Effect::Terminate(machine) => {
+                let answer = self.compute.terminate(&machine).await;
+                if let Termination::Failed(class, fault) = &answer {
+                    tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
+                        code = fault.code, error = fault.message, "terminate failed");
+                }
+                seen.machine = Look::Unknown;
+                seen.termination = Some(answer);
+            }
+            Effect::WakePool => self.wake_pool(instance).await?,
+        }
+        Ok(())
+    }
+
+    async fn wake_pool(&self, instance: &Instance) -> Result<(), PassError> {
+        let message = JobsMessage::WakePool { pool: instance.pool.clone() };
+        Ok(self.queue.send_jobs(&[message]).await?)
+    }
+
+    /// Keeps the entity's health in step with GitHub's answers.
+    async fn note_health(
+        &self,
+        instance: &Instance,
+        trouble: Option<&Trouble>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        note_health(self.table, instance, trouble, now).await
+    }
+
+    /// The row gets its due time, and the message goes, or hides until then. Only one message a row may
+    /// hide: the one whose nonce stands in the row, or any one when no other is alive.
+    async fn settle(
+        &self,
+        before: &Instance,
+        mut next: Instance,
+        ticket: &Ticket,
+        now: Time,
+    ) -> Result<Settlement, PassError> {
+        let wait = next.due_at().map_or(LONGEST_HIDE, |due| wait_until(due, now));
+        let chain_is_dead = before.wake().is_none()
+            || before
+                .due_at()
+                .is_none_or(|due| due + self.settings.timings.sweep_slack_seconds <= now);
+        let mine = before.wake() == Some(ticket.nonce) || chain_is_dead;
+        let hides =
+            retries_soon(&next) && mine && wait < LONGEST_HIDE && ticket.receives < MAX_RECEIVES;
+        let wake = match (hides, before.wake() == Some(ticket.nonce)) {
+            (true, _) => Some(ticket.nonce),
+            (false, true) => None,
+            (false, false) => before.wake(),
+        };
+        next.set_wake(wake);
+        self.commit(before, &next, Vec::new(), now).await?;
+        Ok(if hides { Settlement::Hide(wait) } else { Settlement::Ack })
+    }
+}
+
+/// On its way out, and kept from it by something that a retry may overcome in seconds. All other waits
+/// are the row's, and the sweep's minute is exact enough for them.
+fn retries_soon(instance: &Instance) -> bool {
+    matches!(instance.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting)
+}
+
+/// At least one second: zero would show the message again before the row is read.
+fn wait_until(due: Time, now: Time) -> Seconds {
+    let millis = (due.as_millis() - now.as_millis()).max(0);
+    Seconds(u32::try_from((millis + 999) / 1000).unwrap_or(u32::MAX).max(1))
+}
+
+pub(crate) fn registrar(instance: &Instance) -> Registrar {
+    Registrar { entity: instance.entity.clone(), installation: instance.installation }
+}
+
+fn look<S>(answer: Result<S, Trouble>) -> Look<S> {
+    match answer {
+        Ok(seen) => Look::Seen(seen),
+        Err(trouble) => Look::Failed(trouble),
+    }
+}
+
+fn nothing_to_look_at(now: Time, operation: &str) -> Trouble {
+    Trouble::Unavailable(Fault {
+        at: now,
+        operation: operation.to_owned(),
+        code: "NoMachine".to_owned(),
+        message: "no machine is bound".to_owned(),
+    })
+}
+
+/// Sets an entity's health after a refusal, and clears it after the first answer since. The record is
+/// read only when it may have to change.
+pub(crate) async fn note_health<T: Table>(
+    table: &T,
+    instance: &Instance,
+    trouble: Option<&Trouble>,
+    now: Time,
+) -> Result<(), PassError> {
+    let refusal = match trouble {
+        Some(Trouble::Unauthorized(fault)) => Some(fault.clone()),
+        // No answer says nothing about the credentials.
+        Some(_) => return Ok(()),
+        None => None,
+    };
+    let known = table.entity_health(&instance.entity).await?;
+    let unhealthy_since = known.as_ref().and_then(|health| health.unauthorized_since);
+    if refusal.is_none() && unhealthy_since.is_none() {
+        return Ok(());
+    }
+    let health = EntityHealth {
+        entity: instance.entity.clone(),
+        unauthorized_since: refusal.as_ref().map(|_| unhealthy_since.unwrap_or(now)),
+        last_error: refusal,
+    };
+    Ok(table.set_entity_health(&health).await?)
+}

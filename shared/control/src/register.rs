@@ -1,0 +1,318 @@
+//! What a machine asks of us: its configuration, and to hear its reports.
+
+use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
+use domain::instance::{Instance, Refused, RunnerState, StartReport};
+use domain::observation::{Machine, Trouble};
+use domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ports::{CommitError, Compute, Github, JitError, ReadError, Registrar, Table, Write};
+use crate::reap::{note_health, registrar};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// The configuration of a machine's runner.
+pub struct Configuration {
+    /// The runner's name.
+    pub runner_name: String,
+    /// What the agent takes as `--jitconfig`. A credential.
+    pub encoded: String,
+    /// The pool's environment for the runner.
+    pub environment: std::collections::BTreeMap<String, String>,
+}
+
+/// Why a machine does not get what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// No instance of ours: it must shut down.
+    #[error("this machine belongs to no instance")]
+    UnknownMachine,
+    /// It must shut down, or fail its job.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Try again later.
+    #[error("try again in {}: {why}", after)]
+    Later {
+        /// When.
+        after: Seconds,
+        /// Why, in a sentence.
+        why: String,
+    },
+    /// A pass failed: try again.
+    #[error("internal")]
+    Pass(#[from] PassError),
+}
+
+/// A report of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The agent runs.
+    RunnerStarted {
+        /// Its registration.
+        runner: String,
+        /// Its hooks are in place.
+        hooks: bool,
+    },
+    /// A job is about to start: the compare-and-set.
+    JobStarted {
+        /// Its registration.
+        runner: String,
+        /// The job.
+        job: StartReport,
+    },
+    /// The job ended.
+    JobCompleted {
+        /// Its registration.
+        runner: String,
+    },
+    /// The agent ended.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// The agent never started.
+    BootFailed {
+        /// The last log lines.
+        log: String,
+    },
+}
+
+/// The passes behind runner-api.
+pub struct Register<'a, T, C, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// EC2.
+    pub compute: &'a C,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, C: Compute, G: Github> Register<'_, T, C, G> {
+    /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer may
+    /// be lost on its way. The registration of an earlier call is removed.
+    ///
+    /// # Errors
+    /// What the machine is to do instead.
+    pub async fn configure(&self, machine: &MachineId, now: Time) -> Result<Configuration, Denied> {
+        let (instance, earlier) = self.ask(machine, now).await?;
+        let registrar = registrar(&instance);
+        self.remove_earlier(&registrar, &instance, earlier).await;
+        let Some(pool) = self.settings.pool(&instance.pool) else {
+            return Err(Refused::Draining.into());
+        };
+        let name = instance.runner_name();
+        let labels: Vec<String> = pool.labels.iter().map(str::to_owned).collect();
+        let answer = self.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
+        let config = match answer {
+            Ok(config) => config,
+            Err(error) => return Err(self.not_configured(&instance, error, now).await?),
+        };
+        note_health(self.table, &instance, None, now).await?;
+        let id = config.runner;
+        self.change(&instance.name, |next| {
+            // A later call of the same machine counts on; this answer is not the newest then.
+            if next.runner_name() != name {
+                return Err(Denied::Refused(Refused::OtherRegistration));
+            }
+            // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
+            // but not handed out.
+            next.configured(id, now);
+            Ok(())
+        })
+        .await
+        .and_then(|stored| {
+            if stored.drain().is_some() { Err(Refused::Draining.into()) } else { Ok(stored) }
+        })?;
+        Ok(Configuration {
+            runner_name: name,
+            encoded: config.encoded,
+            environment: pool.environment.clone(),
+        })
+    }
+
+    /// Takes a report.
+    ///
+    /// # Errors
+    /// What the machine is to do instead.
+    pub async fn report(
+        &self,
+        machine: &MachineId,
+        report: &Report,
+        now: Time,
+    ) -> Result<(), Denied> {
+        let instance = self.instance_of(machine, now).await?;
+        let timings = &self.settings.timings;
+        let stored = self
+            .change(&instance.name, |next| match report {
+                Report::RunnerStarted { runner, hooks } => {
+                    Ok(next.runner_started(runner, *hooks, now, timings)?)
+                }
+                Report::JobStarted { runner, job } => {
+                    Ok(next.job_started(runner, job.clone(), now)?)
+                }
+                Report::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
+                Report::Exited { code } => {
+                    next.runner_ended(Some(*code), None, now, timings);
+                    Ok(())
+                }
+                Report::BootFailed { log } => {
+                    next.runner_ended(None, Some(log.clone()), now, timings);
+                    Ok(())
+                }
+            })
+            .await?;
+        if stored.runner.state == RunnerState::Failed {
+            tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "boot failed");
+        }
+        Ok(())
+    }
+
+    /// Counts the configuration call before it is made.
+    async fn ask(
+        &self,
+        machine: &MachineId,
+        now: Time,
+    ) -> Result<(Instance, Option<RunnerId>), Denied> {
+        let instance = self.instance_of(machine, now).await?;
+        let mut earlier = None;
+        let stored = self
+            .change(&instance.name, |next| {
+                earlier = next.ask_configuration(now)?;
+                Ok(())
+            })
+            .await?;
+        Ok((stored, earlier))
+    }
+
+    /// Removes the registration of a call whose answer the machine did not get. Best effort: what is left
+    /// was never started, so GitHub gives it no job, and GitHub removes it after a day.
+    async fn remove_earlier(
+        &self,
+        registrar: &Registrar,
+        instance: &Instance,
+        earlier: Option<RunnerId>,
+    ) {
+        if let Some(id) = earlier
+            && let Err(trouble) = self.github.deregister(registrar, id).await
+        {
+            tracing::warn!(instance.id = %instance.name, runner.id = %id, ?trouble,
+                "earlier registration not removed");
+        }
+    }
+
+    async fn not_configured(
+        &self,
+        instance: &Instance,
+        error: JitError,
+        now: Time,
+    ) -> Result<Denied, PassError> {
+        let step = self.settings.timings.launch_retry_seconds;
+        let (after, why) = match error {
+            // Our own earlier call got through after all; the next one has another name.
+            JitError::NameTaken => (Seconds(1), "the runner's name is taken".to_owned()),
+            JitError::Refused(fault) => (step, format!("GitHub: {}", fault.message)),
+            JitError::Trouble(trouble) => {
+                note_health(self.table, instance, Some(&trouble), now).await?;
+                match trouble {
+                    Trouble::RateLimited(until) => {
+                        (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
+                    }
+                    Trouble::Unauthorized(fault) | Trouble::Unavailable(fault) => {
+                        (step, format!("GitHub: {}: {}", fault.code, fault.message))
+                    }
+                }
+            }
+        };
+        tracing::warn!(instance.id = %instance.name, why, "runner not configured");
+        Ok(Denied::Later { after, why })
+    }
+
+    /// The instance that owns a machine. A machine may boot faster than its launch's answer is on record: then
+    /// it binds itself, if it carries our stack's tag and its launch has a free slot.
+    async fn instance_of(&self, machine: &MachineId, now: Time) -> Result<Instance, Denied> {
+        for _ in 0..CONFLICT_ROUNDS {
+            if let Some(name) = self.table.owner_of(machine).await.map_err(PassError::from)? {
+                let instance = self.table.instance(&name).await.map_err(PassError::from)?;
+                return instance.ok_or(Denied::UnknownMachine);
+            }
+            let launch = self.launch_of(machine).await?;
+            match self.bind(machine, &launch, now).await {
+                Err(PassError::Commit(CommitError::Conflict)) => {}
+                Err(error) => return Err(error.into()),
+                Ok(Some(instance)) => return Ok(instance),
+                Ok(None) => return Err(Denied::UnknownMachine),
+            }
+        }
+        Err(PassError::Commit(CommitError::Conflict).into())
+    }
+
+    async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, Denied> {
+        let again = Seconds(2);
+        match self.compute.identify(machine).await {
+            Ok(Some(listed)) if listed.state != Machine::Gone => {
+                listed.launch.ok_or(Denied::UnknownMachine)
+            }
+            // It calls us, so it exists: EC2's answer is behind.
+            Ok(None) => {
+                let why = "EC2 does not show this machine yet".to_owned();
+                Err(Denied::Later { after: again, why })
+            }
+            Ok(Some(_)) => Err(Denied::UnknownMachine),
+            Err(trouble) => Err(Denied::Later { after: again, why: format!("EC2: {trouble:?}") }),
+        }
+    }
+
+    async fn bind(
+        &self,
+        machine: &MachineId,
+        launch: &LaunchId,
+        now: Time,
+    ) -> Result<Option<Instance>, PassError> {
+        let Some(launch) = self.table.launch(launch).await? else {
+            return Ok(None);
+        };
+        let slots = self.table.instances(&launch.slots).await?;
+        let Some(slot) = slots.into_iter().find(|slot| slot.is_free_slot_of(&launch.id)) else {
+            return Ok(None);
+        };
+        let mut next = slot.clone();
+        next.bind(machine.clone(), now, &self.settings.timings);
+        let mut writes =
+            vec![Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() }];
+        writes.extend(writes::instance(&slot, &next));
+        self.table.commit(&writes).await?;
+        tracing::info!(instance.id = %next.name, machine.id = %machine, "machine bound itself");
+        Ok(Some(next))
+    }
+
+    /// Reads, changes and commits an instance, again when somebody else was faster.
+    async fn change(
+        &self,
+        name: &InstanceName,
+        mut change: impl FnMut(&mut Instance) -> Result<(), Denied>,
+    ) -> Result<Instance, Denied> {
+        for _ in 0..CONFLICT_ROUNDS {
+            let stored = self.table.instance(name).await.map_err(PassError::from)?;
+            let before = stored.ok_or(Denied::UnknownMachine)?;
+            let mut next = before.clone();
+            change(&mut next)?;
+            let writes: Vec<Write> = writes::instance(&before, &next).into_iter().collect();
+            if writes.is_empty() {
+                return Ok(next);
+            }
+            match self.table.commit(&writes).await {
+                Ok(()) => return Ok(next),
+                Err(CommitError::Conflict) => {}
+                Err(error) => return Err(PassError::from(error).into()),
+            }
+        }
+        Err(PassError::Commit(CommitError::Conflict).into())
+    }
+}
+
+impl From<ReadError> for Denied {
+    fn from(error: ReadError) -> Self {
+        Self::Pass(error.into())
+    }
+}

@@ -1,0 +1,448 @@
+//! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with demand,
+//! looks after the orphan ledger, and measures. Its cost is the cost of what is due.
+
+use std::collections::BTreeSet;
+
+use domain::SCHEMA;
+use domain::audit::{Audit, AuditKind};
+use domain::ids::{InstanceName, LaunchId, MachineId};
+use domain::instance::{Fault, Instance, State};
+use domain::job::Job;
+use domain::message::{JobsMessage, ReapMessage};
+use domain::metrics::Metric;
+use domain::observation::{Machine, Termination};
+use domain::orphan::Orphan;
+use domain::pool::Pool;
+use domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table, Write};
+use crate::writes::{self, PassError};
+
+/// Rows of one page of the due index.
+const PAGE: u32 = 200;
+/// Most rows that one sweep sends; the rest is due in the next one.
+const MOST_DUE: usize = 5_000;
+/// Cursor of the last comparison of EC2 with the tables.
+const RECONCILED: &str = "reconciled";
+/// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
+/// tag must not cost a fleet.
+const BLAST_RADIUS: usize = 5;
+
+/// What a sweep saw and did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Rows sent to the reap queue.
+    pub sent: usize,
+    /// Rows that this version cannot read.
+    pub unreadable: usize,
+    /// Pools woken.
+    pub woken: usize,
+    /// Jobs given up as cancelled by GitHub long ago.
+    pub expired: usize,
+    /// Machines in the orphan ledger.
+    pub orphans: usize,
+    /// Orphans that EC2 says are gone now.
+    pub orphans_gone: usize,
+    /// The comparison stopped at the blast radius.
+    pub stopped_at_blast_radius: bool,
+    /// Seconds.
+    pub oldest_pending_delete: u32,
+    /// Seconds.
+    pub oldest_queued_job: u32,
+    /// Entities that GitHub refuses us.
+    pub unhealthy: usize,
+    /// Parts of the sweep that failed; the others ran.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    /// What CloudWatch is told.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        vec![
+            (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
+            (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
+            (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
+            (Metric::Orphans, self.orphans as f64),
+            (Metric::EntitiesUnhealthy, self.unhealthy as f64),
+            (Metric::JobsExpired, self.expired as f64),
+            (Metric::UnknownRecords, self.unreadable as f64),
+        ]
+    }
+}
+
+/// The sweep.
+pub struct Sweep<'a, T, Q, C> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// EC2.
+    pub compute: &'a C,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
+    /// Runs all parts. One that fails does not keep the others from running.
+    pub async fn sweep(&self, now: Time) -> Report {
+        let mut report = Report::default();
+        let mut problems = Vec::new();
+        note(&mut problems, "due rows", self.send_due(now, &mut report).await);
+        for pool in &self.settings.pools {
+            note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
+        }
+        note(&mut problems, "orphan ledger", self.work_ledger(now, &mut report).await);
+        note(&mut problems, "comparison with EC2", self.reconcile(now, &mut report).await);
+        match self.table.unhealthy_entities().await {
+            Ok(unhealthy) => report.unhealthy = unhealthy.len(),
+            Err(error) => problems.push(format!("entities: {error}")),
+        }
+        report.problems = problems;
+        report
+    }
+
+    async fn send_due(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+        let mut page = None;
+        loop {
+            let due = self.table.due_instances(now, PAGE, page).await?;
+            report.unreadable += due.unreadable.len();
+            for key in &due.unreadable {
+                tracing::error!(instance.id = key, "record left alone: not of this version");
+            }
+            let slack = self.settings.timings.sweep_slack_seconds;
+            let messages: Vec<ReapMessage> = due
+                .items
+                .iter()
+                .filter(|instance| !has_live_chain(instance, now, slack))
+                .map(|instance| reap_message(instance, now))
+                .collect();
+            report.sent += messages.len();
+            self.queue.send_reap(&messages).await?;
+            page = due.next;
+            if page.is_none() || report.sent >= MOST_DUE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Demand that nobody was woken for, ages, expired jobs.
+    async fn look_after(
+        &self,
+        pool: &Pool,
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
+        let waiting = self.table.waiting_jobs(&pool.name, 20).await?;
+        let mut demand = false;
+        for job in &waiting {
+            let age = now.since(job.queued_at());
+            if age >= self.settings.timings.job_expiry_seconds {
+                self.expire(job).await?;
+                report.expired += 1;
+            } else {
+                report.oldest_queued_job = report.oldest_queued_job.max(age.0);
+                demand |= job.is_due(now);
+            }
+        }
+        // A launch that a stopped pass left open is found through its slots, whose rows become due.
+        if demand {
+            let wake = JobsMessage::WakePool { pool: pool.name.clone() };
+            self.queue.send_jobs(&[wake]).await?;
+            report.woken += 1;
+        }
+        for instance in self.table.ending_instances(&pool.name, 1).await? {
+            let since = instance.drain().map_or(instance.since(), |drain| drain.at);
+            report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
+        }
+        Ok(())
+    }
+
+    /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.
+    async fn expire(&self, job: &Job) -> Result<(), PassError> {
+        let mut next = job.clone();
+        next.expired = true;
+        next.generation += 1;
+        tracing::error!(job.id = %job.key(), "job expired: queued for too long");
+        match self
+            .table
+            .commit(&writes::job(Some(job), &next).into_iter().collect::<Vec<_>>())
+            .await
+        {
+            // Another writer knows better; the next sweep looks again.
+            Ok(()) | Err(CommitError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Goes on killing what force gave up, until EC2 says that it is gone.
+    async fn work_ledger(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+        for orphan in self.table.orphans().await? {
+            if self.try_orphan(orphan, now).await? {
+                report.orphans_gone += 1;
+            } else {
+                report.orphans += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the orphan is gone now.
+    async fn try_orphan(&self, orphan: Orphan, now: Time) -> Result<bool, PassError> {
+        let tried = match self.compute.machine(&orphan.machine).await {
+            Ok(Machine::Gone) => Tried::Gone,
+            Ok(Machine::Absent) => self.absent_orphan(&orphan, now),
+            Ok(_) | Err(_) => match self.compute.terminate(&orphan.machine).await {
+                Termination::Accepted(Machine::Gone) => Tried::Gone,
+                Termination::Accepted(_) => Tried::Unchanged,
+                Termination::NotFound(fault) | Termination::Failed(_, fault) => {
+                    Tried::Changed(failed_again(&orphan, fault))
+                }
+            },
+        };
+        let writes = match &tried {
+            Tried::Gone => vec![
+                Write::OrphanGone(orphan.machine.clone()),
+                Write::Audit(terminated(&orphan.machine, "orphan ledger", now)),
+            ],
+            Tried::Changed(next) => {
+                vec![Write::Orphan { next: next.clone(), replaces: Some(orphan.generation) }]
+            }
+            Tried::Unchanged => return Ok(false),
+        };
+        match self.table.commit(&writes).await {
+            Ok(()) => Ok(matches!(tried, Tried::Gone)),
+            Err(CommitError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Absent counts twice, as for instances.
+    fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Tried {
+        match orphan.absent_since {
+            Some(first) if now.is_past(first, self.settings.timings.absence_confirm_seconds) => {
+                Tried::Gone
+            }
+            Some(_) => Tried::Unchanged,
+            None => Tried::Changed(Orphan {
+                generation: orphan.generation + 1,
+                absent_since: Some(now),
+                ..orphan.clone()
+            }),
+        }
+    }
+
+    /// Compares EC2's list of our machines with the tables: machines without a live record end, records
+    /// without a machine get a pass. Every third of the orphan age, by one sweep at a time.
+    async fn reconcile(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+        let last = self.table.cursor(RECONCILED).await?;
+        let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);
+        if last.is_some_and(|last| !now.is_past(last, interval)) {
+            return Ok(());
+        }
+        match self.table.move_cursor(RECONCILED, last, now).await {
+            Ok(()) => {}
+            Err(CommitError::Conflict) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let Some(machines) = self.list_machines(report).await else {
+            return Ok(());
+        };
+        let records = self.live_records().await?;
+        self.wake_lost(&machines, &records, now).await?;
+        self.end_strays(&machines, &records, now, report).await
+    }
+
+    async fn list_machines(&self, report: &mut Report) -> Option<Vec<ListedMachine>> {
+        let mut machines = Vec::new();
+        let mut page = None;
+        loop {
+            match self.compute.list(page).await {
+                Ok(listed) => {
+                    machines.extend(listed.items);
+                    page = listed.next;
+                }
+                Err(trouble) => {
+                    // Half a list would make machines look lost.
+                    tracing::warn!(?trouble, "EC2 could not be listed");
+                    report.problems.push("EC2 could not be listed".to_owned());
+                    return None;
+                }
+            }
+            if page.is_none() {
+                return Some(machines);
+            }
+        }
+    }
+
+    async fn live_records(&self) -> Result<Vec<Instance>, PassError> {
+        let mut records = Vec::new();
+        for pool in &self.settings.pools {
+            let mut page = None;
+            loop {
+                let listed = self.table.live_instances(&pool.name, page).await?;
+                records.extend(listed.items);
+                page = listed.next;
+                if page.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// Records whose machine EC2 does not list: the event of its end was lost.
+    async fn wake_lost(
+        &self,
+        machines: &[ListedMachine],
+        records: &[Instance],
+        now: Time,
+    ) -> Result<(), PassError> {
+        let listed: BTreeSet<&MachineId> = machines.iter().map(|machine| &machine.id).collect();
+        let settled = self.settings.timings.absence_limit_seconds;
+        let messages: Vec<ReapMessage> = records
+            .iter()
+            .filter(|record| record.state() == State::Running)
+            .filter(|record| record.bound_at.is_some_and(|at| now.is_past(at, settled)))
+            .filter_map(|record| record.machine())
+            .filter(|machine| !listed.contains(machine))
+            .map(|machine| ReapMessage::MachineChanged {
+                machine: machine.clone(),
+                what: "not listed".to_owned(),
+            })
+            .collect();
+        Ok(self.queue.send_reap(&messages).await?)
+    }
+
+    /// Machines that no live record owns and that are old enough that none will.
+    async fn end_strays(
+        &self,
+        machines: &[ListedMachine],
+        records: &[Instance],
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
+        let owned: BTreeSet<&MachineId> =
+            records.iter().filter_map(|record| record.machine()).collect();
+        let open: BTreeSet<&LaunchId> = records
+            .iter()
+            .filter(|record| record.machine().is_none())
+            .map(|record| &record.launch)
+            .collect();
+        let most = BLAST_RADIUS.max(machines.len() / 5);
+        let mut ended = 0;
+        for machine in machines {
+            let old = now.is_past(machine.launched_at, self.settings.timings.orphan_age_seconds);
+            let wanted = machine.launch.as_ref().is_some_and(|launch| open.contains(launch));
+            if !old || wanted || owned.contains(&machine.id) || machine.state == Machine::Gone {
+                continue;
+            }
+            if self.has_live_owner(&machine.id).await? {
+                continue;
+            }
+            if ended == most {
+                report.stopped_at_blast_radius = true;
+                tracing::error!(ended, "blast radius reached: strays left for the next comparison");
+                return Ok(());
+            }
+            ended += 1;
+            self.end_stray(&machine.id, now, report).await?;
+        }
+        Ok(())
+    }
+
+    /// The listing of records may be late; the machine's own item and row decide.
+    async fn has_live_owner(&self, machine: &MachineId) -> Result<bool, PassError> {
+        let Some(name) = self.table.owner_of(machine).await? else {
+            return Ok(false);
+        };
+        let owner = self.table.instance(&name).await?;
+        Ok(owner.is_some_and(|owner| owner.state().is_live()))
+    }
+
+    /// Into the ledger first, so that the intent is durable; the ledger does the rest.
+    async fn end_stray(
+        &self,
+        machine: &MachineId,
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
+        if self.table.orphan(machine).await?.is_some() {
+            return Ok(());
+        }
+        let orphan = Orphan {
+            schema: SCHEMA,
+            generation: 0,
+            machine: machine.clone(),
+            instance: None::<InstanceName>,
+            since: now,
+            attempts: 0,
+            last_error: None,
+            absent_since: None,
+        };
+        match self.table.commit(&[Write::Orphan { next: orphan.clone(), replaces: None }]).await {
+            Ok(()) => {}
+            Err(CommitError::Conflict) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        tracing::warn!(machine.id = %machine, "machine without a record");
+        report.orphans += 1;
+        if self.try_orphan(orphan, now).await? {
+            report.orphans_gone += 1;
+        }
+        Ok(())
+    }
+}
+
+/// What a try at an orphan brought.
+enum Tried {
+    /// EC2 says that it is gone.
+    Gone,
+    /// The entry of the ledger changes.
+    Changed(Orphan),
+    /// Nothing new.
+    Unchanged,
+}
+
+fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
+    if let Err(error) = result {
+        tracing::error!(part, ?error, "part of the sweep failed");
+        problems.push(format!("{part}: {error:?}"));
+    }
+}
+
+/// The row's own message will come back by itself.
+fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
+    instance.wake().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
+}
+
+fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
+    ReapMessage::Reap { name: instance.name.clone(), nonce: nonce(instance.generation(), now) }
+}
+
+/// Different for every sending about the same row.
+#[must_use]
+pub fn nonce(generation: u64, now: Time) -> u64 {
+    generation.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs()
+}
+
+fn failed_again(orphan: &Orphan, fault: Fault) -> Orphan {
+    Orphan {
+        generation: orphan.generation + 1,
+        attempts: orphan.attempts + 1,
+        last_error: Some(fault),
+        ..orphan.clone()
+    }
+}
+
+fn terminated(machine: &MachineId, why: &str, now: Time) -> Audit {
+    Audit {
+        at: now,
+        kind: AuditKind::OrphanTerminated,
+        subject: machine.as_str().to_owned(),
+        by: "muster".to_owned(),
+        why: why.to_owned(),
+    }
+}

@@ -1,0 +1,94 @@
+//! Commits of changed records.
+
+use domain::backoff;
+use domain::claim;
+use domain::ids::JobKey;
+use domain::instance::{DeleteReason, Instance, State};
+use domain::job::{Hold, Job};
+use domain::time::Time;
+use domain::timings::Timings;
+
+use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
+
+/// Why a pass stopped. All heal by running the pass again; an unreadable record stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PassError {
+    /// A read failed.
+    #[error("read")]
+    Read(#[from] ReadError),
+    /// A commit failed.
+    #[error("commit")]
+    Commit(#[from] CommitError),
+    /// A message could not be sent.
+    #[error("send")]
+    Queue(#[from] QueueError),
+}
+
+/// How often a pass reads again after somebody else was faster.
+pub(crate) const CONFLICT_ROUNDS: usize = 6;
+
+/// The write of a changed instance, if it changed.
+pub(crate) fn instance(before: &Instance, next: &Instance) -> Option<Write> {
+    (before != next).then(|| Write::Instance {
+        next: Box::new(next.clone()),
+        replaces: Some(before.generation()),
+    })
+}
+
+/// The write of a changed job, if it changed.
+pub(crate) fn job(before: Option<&Job>, next: &Job) -> Option<Write> {
+    (before != Some(next)).then(|| Write::Job {
+        next: Box::new(next.clone()),
+        replaces: before.map(|job| job.generation),
+    })
+}
+
+/// All writes that belong to an instance's change: the record, the end of its claim at the job, and at
+/// its end the pool's counter.
+pub(crate) async fn of_instance<T: Table>(
+    table: &T,
+    before: &Instance,
+    next: &Instance,
+    now: Time,
+    timings: &Timings,
+) -> Result<Vec<Write>, PassError> {
+    let mut writes = Vec::new();
+    writes.extend(instance(before, next));
+    if let Some(key) = before.claim().filter(|_| next.claim() != before.claim()) {
+        writes.extend(released_job(table, key, before, next, now, timings).await?);
+    }
+    if before.state().is_live() && next.state() == State::Deleted {
+        writes.push(Write::CapacityDown(next.pool.clone()));
+    }
+    Ok(writes)
+}
+
+/// The job that the instance claimed, if it still waits: demand again. After a failed launch it is held
+/// back for a while, so that a launch that cannot succeed is not repeated without pause.
+async fn released_job<T: Table>(
+    table: &T,
+    key: JobKey,
+    before: &Instance,
+    next: &Instance,
+    now: Time,
+    timings: &Timings,
+) -> Result<Option<Write>, PassError> {
+    let Some(stored) = table.job(key).await? else {
+        return Ok(None);
+    };
+    let Some(mut released) = claim::release(&stored, &before.name) else {
+        return Ok(None);
+    };
+    let launch_failed =
+        next.drain().is_some_and(|drain| drain.reason == DeleteReason::LaunchFailed);
+    if launch_failed {
+        let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
+        let reason = next.last_error.as_ref().map_or_else(
+            || "the launch failed".to_owned(),
+            |fault| format!("the launch failed: {}: {}", fault.code, fault.message),
+        );
+        let until = now + backoff::launch_wait(failures, timings);
+        released.hold = Some(Hold { until, reason, failures });
+    }
+    Ok(job(Some(&stored), &released))
+}
