@@ -33,6 +33,10 @@ pub struct JobEvent {
     pub repository: String,
     /// Whether the repository is private. Jobs of public ones are refused by default.
     pub private: bool,
+    /// Whether a person rather than an organization owns the repository: its runners can only be registered
+    /// at the repository itself.
+    #[serde(default)]
+    pub user_owned: bool,
     /// The App's installation that sent the event.
     pub installation: Option<InstallationId>,
     /// The workflow run and its attempt.
@@ -176,6 +180,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         repository: a.repository.max(b.repository),
         // Public once is public: the stricter reading wins.
         private: a.private && b.private,
+        user_owned: a.user_owned || b.user_owned,
         installation: a.installation.max(b.installation),
         run: a.run.max(b.run),
         attempt: a.attempt.max(b.attempt),
@@ -208,6 +213,7 @@ mod tests {
             status,
             repository: "acme/web".into(),
             private: true,
+            user_owned: false,
             installation: Some(InstallationId(7)),
             run: 3,
             attempt: 1,

@@ -121,8 +121,9 @@ impl Pool {
     #[must_use]
     pub fn entity_for(&self, job: &Job) -> Option<Entity> {
         self.entity.clone().or_else(|| {
-            let (owner, _) = job.said.repository.split_once('/')?;
-            owner.parse().ok()
+            let repository = job.said.repository.as_str();
+            let (owner, _) = repository.split_once('/')?;
+            if job.said.user_owned { repository } else { owner }.parse().ok()
         })
     }
 }

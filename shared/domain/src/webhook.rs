@@ -61,6 +61,14 @@ struct Repository {
     full_name: String,
     #[serde(default)]
     private: bool,
+    #[serde(default)]
+    owner: Owner,
+}
+
+#[derive(Default, Deserialize)]
+struct Owner {
+    #[serde(default, rename = "type")]
+    kind: String,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +102,7 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, String> {
         status,
         repository: payload.repository.full_name,
         private: payload.repository.private,
+        user_owned: payload.repository.owner.kind == "User",
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
         run: job.run_id,
         attempt: job.run_attempt.unwrap_or(1),
