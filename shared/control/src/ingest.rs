@@ -78,7 +78,8 @@ impl<T: Table> Ingest<'_, T> {
             self.table.commit(&writes).await?;
         }
         // Also without a change: an earlier delivery of this event may have been stopped here.
-        let wake = next.is_demand() || next.status() >= JobStatus::InProgress;
+        let freed = touched.left.is_some() || touched.spared.is_some();
+        let wake = next.is_demand() || freed;
         Ok(Folded::Stored { wake: next.pool.clone().filter(|_| wake) })
     }
 

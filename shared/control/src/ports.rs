@@ -10,7 +10,7 @@ use domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
 };
 use domain::instance::{Fault, Instance};
-use domain::job::Job;
+use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
@@ -280,6 +280,17 @@ pub enum JitError {
     Refused(Fault),
 }
 
+/// A job as GitHub shows it when asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSeen {
+    /// Where GitHub is with it.
+    pub status: JobStatus,
+    /// The runner that took it, by name.
+    pub runner: Option<String>,
+    /// How it ended.
+    pub conclusion: Option<String>,
+}
+
 /// GitHub.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Github {
@@ -295,6 +306,13 @@ pub trait Github {
     async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble>;
     /// A runner by its name.
     async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble>;
+    /// A job of a repository (`owner/repo`); none when GitHub does not show it.
+    async fn job(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        job: u64,
+    ) -> Result<Option<JobSeen>, Trouble>;
     /// Removes a registration.
     async fn deregister(
         &self,

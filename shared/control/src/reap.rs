@@ -3,12 +3,14 @@
 use domain::entity::EntityHealth;
 use domain::ids::{InstanceName, MachineId};
 use domain::instance::{Fault, Instance, State};
+use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use domain::message::JobsMessage;
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::ingest::Ingest;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
@@ -161,17 +163,43 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
             Need::ClaimedJob => {
-                let job = match instance.claim() {
-                    Some(key) => self.table.job(key).await?,
-                    None => None,
-                };
-                let waits = job.is_some_and(|job| {
-                    job.is_waiting() && job.claim.as_ref() == Some(&instance.name)
-                });
-                seen.claimed_job_waits = Look::Seen(waits);
+                seen.claimed_job_waits = self.claimed_job(instance, now).await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked, and what it
+    /// says is folded into the row.
+    async fn claimed_job(&self, instance: &Instance, now: Time) -> Result<Look<bool>, PassError> {
+        let job = match instance.claim() {
+            Some(key) => self.table.job(key).await?,
+            None => None,
+        };
+        let claims = |job: &Job| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
+        let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
+        let registrar = registrar(instance);
+        let (repository, number) = (job.said.repository.as_str(), job.key().job);
+        let answer = self.github.job(&registrar, repository, number).await;
+        self.note_health(instance, answer.as_ref().err(), now).await?;
+        match answer {
+            Err(trouble) => Ok(Look::Failed(trouble)),
+            // Not shown to us: no reason to drop a job.
+            Ok(None) => Ok(Look::Seen(true)),
+            Ok(Some(shown)) if shown.status <= JobStatus::Queued => Ok(Look::Seen(true)),
+            Ok(Some(shown)) => {
+                let event = JobEvent {
+                    status: shown.status,
+                    runner: shown.runner.filter(|name| !name.is_empty()),
+                    conclusion: shown.conclusion,
+                    ..job.said
+                };
+                let ingest = Ingest { table: self.table, settings: self.settings };
+                ingest.fold(&event, now).await?;
+                // The fold has most likely changed this instance too: start over with what stands now.
+                Err(CommitError::Conflict.into())
+            }
+        }
     }
 
     async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, Trouble> {

@@ -3,11 +3,13 @@
 use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use domain::instance::{Instance, Refused, RunnerState, StartReport};
 use domain::observation::{Machine, Trouble};
+use domain::message::ReapMessage;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ports::{CommitError, Compute, Github, JitError, ReadError, Registrar, Table, Write};
+use crate::ports::{CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write};
 use crate::reap::{note_health, registrar};
+use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// The configuration of a machine's runner.
@@ -77,9 +79,11 @@ pub enum Report {
 }
 
 /// The passes behind runner-api.
-pub struct Register<'a, T, C, G> {
+pub struct Register<'a, T, Q, C, G> {
     /// The tables.
     pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
     /// EC2.
     pub compute: &'a C,
     /// GitHub.
@@ -88,7 +92,7 @@ pub struct Register<'a, T, C, G> {
     pub settings: &'a Settings,
 }
 
-impl<T: Table, C: Compute, G: Github> Register<'_, T, C, G> {
+impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer may
     /// be lost on its way. The registration of an earlier call is removed.
     ///
@@ -165,7 +169,20 @@ impl<T: Table, C: Compute, G: Github> Register<'_, T, C, G> {
         if stored.runner.state == RunnerState::Failed {
             tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "boot failed");
         }
+        if stored.runner.exit.is_some() && !stored.runner.has_taken_job() {
+            self.nudge(&stored, now).await;
+        }
         Ok(())
+    }
+
+    /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the message
+    /// is lost, the sweep finds the due row.
+    async fn nudge(&self, instance: &Instance, now: Time) {
+        let nonce = nonce(instance.generation(), now);
+        let message = ReapMessage::Reap { name: instance.name.clone(), nonce };
+        if let Err(error) = self.queue.send_reap(&[message]).await {
+            tracing::warn!(instance.id = %instance.name, %error, "the reaper comes at the sweep");
+        }
     }
 
     /// Counts the configuration call before it is made.

@@ -63,8 +63,9 @@ pub(crate) async fn of_instance<T: Table>(
     Ok(writes)
 }
 
-/// The job that the instance claimed, if it still waits: demand again. After a failed launch it is held
-/// back for a while, so that a launch that cannot succeed is not repeated without pause.
+/// The job that the instance claimed, if it still waits: demand again. After a failure that the next
+/// instance may share it is held back for a while, longer each time, so that machines are not burnt without
+/// pause on a launch or a job that cannot succeed.
 async fn released_job<T: Table>(
     table: &T,
     key: JobKey,
@@ -79,16 +80,28 @@ async fn released_job<T: Table>(
     let Some(mut released) = claim::release(&stored, &before.name) else {
         return Ok(None);
     };
-    let launch_failed =
-        next.drain().is_some_and(|drain| drain.reason == DeleteReason::LaunchFailed);
-    if launch_failed {
+    if let Some(reason) = hold_reason(before, next) {
         let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
-        let reason = next.last_error.as_ref().map_or_else(
-            || "the launch failed".to_owned(),
-            |fault| format!("the launch failed: {}: {}", fault.code, fault.message),
-        );
         let until = now + backoff::launch_wait(failures, timings);
         released.hold = Some(Hold { until, reason, failures });
     }
     Ok(job(Some(&stored), &released))
+}
+
+fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
+    if next.passed_over && !before.passed_over {
+        return Some(if next.runner.exit.is_some() {
+            "its runner ended without taking it".to_owned()
+        } else {
+            "GitHub did not give it to its idle runner (check the runner group's access)".to_owned()
+        });
+    }
+    match next.drain()?.reason {
+        DeleteReason::LaunchFailed => Some(match &next.last_error {
+            Some(fault) => format!("the launch failed: {}: {}", fault.code, fault.message),
+            None => "the launch failed".to_owned(),
+        }),
+        DeleteReason::BootTimeout => Some("its machine did not start a runner".to_owned()),
+        _ => None,
+    }
 }

@@ -96,7 +96,7 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
     )];
     match instance.state() {
         State::PendingCreate => {
-            lines.push(format!("Its launch is tried again (attempt {}).", instance.attempts + 1))
+            lines.push(format!("Its launch is tried again (attempt {}).", instance.attempts + 1));
         }
         State::Creating => lines.push("EC2 is asked for a machine.".to_owned()),
         State::Running => lines.push(running(instance)),

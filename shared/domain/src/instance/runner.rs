@@ -189,7 +189,9 @@ impl Instance {
         self.runner.move_to(state, now);
         self.runner.github_job = None;
         self.runner.exit = Some(Exit { at: now, code, log });
-        self.hurry_due(now + timings.shutdown_grace_seconds);
+        // Without a job it may still hold a claim, and that job must not wait for this machine's end.
+        let grace = now + timings.shutdown_grace_seconds;
+        self.hurry_due(if self.runner.has_taken_job() { grace } else { now });
         self.tell(
             now,
             match code {

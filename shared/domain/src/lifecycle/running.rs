@@ -85,6 +85,9 @@ fn runner_ended(
     policy: &Policy<'_>,
     now: Time,
 ) -> Step {
+    if instance.claim().is_some() && !instance.runner.has_taken_job() {
+        return give_claim_back(instance, seen, policy, now, "the runner ended without a job");
+    }
     let overdue = exit.at + policy.timings.shutdown_grace_seconds;
     if now < overdue {
         return rest_until(instance.clone(), overdue);
@@ -142,13 +145,24 @@ fn idle_beside_job(
     if now < limit {
         return rest_until(instance.clone(), limit);
     }
+    give_claim_back(instance, seen, policy, now, "sat idle beside the queued job")
+}
+
+/// Ends the claim and has the launch pass find the job another runner, if it still needs one.
+fn give_claim_back(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+    why: &str,
+) -> Step {
     let mut next = instance.clone();
     match seen.claimed_job_waits {
         Look::Unknown => return Step::Look(Need::ClaimedJob),
         Look::Failed(_) => return rest_until(next, now + policy.timings.busy_poll_seconds),
         Look::Seen(true) => {
             next.passed_over = true;
-            next.clear_claim(now, "sat idle beside the queued job");
+            next.clear_claim(now, why);
         }
         Look::Seen(false) => next.clear_claim(now, "the job needs no runner any more"),
     }
