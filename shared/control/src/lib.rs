@@ -1,6 +1,8 @@
 //! The passes of Muster, written once over [`ports`]: each observes, decides (in the `domain` crate),
 //! commits, performs and settles. The same code runs in Lambda and in the simulated cloud.
 
+#![warn(missing_docs)]
+
 pub mod administer;
 pub mod ingest;
 pub mod ports;

@@ -121,13 +121,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             match lifecycle::decide(&instance, &seen, &policy, now) {
                 Step::Look(need) => self.look(need, &instance, &mut seen, now).await?,
                 Step::Act { next, records, effect } => {
+                    // Room in the pool, or a job that needs another runner.
                     let ended = instance.state().is_live() && !next.state().is_live();
+                    let gave_back = instance.claim().is_some() && next.claim().is_none();
+                    let wakes = (ended || gave_back) && effect != Some(Effect::WakePool);
                     self.commit(&instance, &next, records, now).await?;
                     instance = *next;
                     if let Some(effect) = effect {
                         self.perform(effect, &instance, &mut seen, now).await?;
                     }
-                    if ended {
+                    if wakes {
                         self.wake_pool(&instance).await?;
                     }
                 }

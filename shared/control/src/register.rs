@@ -114,20 +114,25 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         };
         note_health(self.table, &instance, None, now).await?;
         let id = config.runner;
-        self.change(&instance.name, |next| {
-            // A later call of the same machine counts on; this answer is not the newest then.
-            if next.runner_name() != name {
-                return Err(Denied::Refused(Refused::OtherRegistration));
-            }
-            // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
-            // but not handed out.
-            next.configured(id, now);
-            Ok(())
-        })
-        .await
-        .and_then(|stored| {
-            if stored.drain().is_some() { Err(Refused::Draining.into()) } else { Ok(stored) }
-        })?;
+        let stored = self
+            .change(&instance.name, |next| {
+                // A later call of the same machine counts on; this answer is not the newest then.
+                if next.runner_name() != name {
+                    return Err(Denied::Refused(Refused::OtherRegistration));
+                }
+                // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
+                // but not handed out.
+                next.configured(id, now);
+                Ok(())
+            })
+            .await;
+        if let Err(Denied::Refused(_)) = stored {
+            // No record will ever lead to it.
+            self.remove_earlier(&registrar, &instance, Some(id)).await;
+        }
+        if stored?.drain().is_some() {
+            return Err(Refused::Draining.into());
+        }
         Ok(Configuration {
             runner_name: name,
             encoded: config.encoded,
@@ -312,6 +317,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.instance(name).await.map_err(PassError::from)?;
             let before = stored.ok_or(Denied::UnknownMachine)?;
+            // A tombstone is not written again.
+            if !before.state().is_live() {
+                return Err(Refused::Draining.into());
+            }
             let mut next = before.clone();
             change(&mut next)?;
             let writes: Vec<Write> = writes::instance(&before, &next).into_iter().collect();

@@ -5,6 +5,8 @@
 //! `fold` what a job event makes of a job, `plan` which machines to launch. The passes in the
 //! `control` crate carry the answers out.
 
+#![warn(missing_docs)]
+
 pub mod audit;
 pub mod backoff;
 pub mod capacity;

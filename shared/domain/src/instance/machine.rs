@@ -116,6 +116,7 @@ impl Instance {
         let (force, words) = (order.force, format!("ordered by {}: {}", order.by, order.reason));
         self.order = Some(order);
         self.mark(DeleteReason::Ordered, now);
+        self.clear_claim(now, "delete ordered");
         let to = if force { State::PendingForceDelete } else { State::PendingDelete };
         if self.state != to && self.state.may_become(to) && (force || self.state != State::Deleting)
         {
@@ -125,10 +126,12 @@ impl Instance {
         self.touch();
     }
 
-    /// Starts the way out.
+    /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up for hours,
+    /// and the job must not wait for it.
     pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
         self.mark(reason, now);
         let why = self.drain.as_ref().map_or("", |drain| drain.reason.word());
+        self.clear_claim(now, "on its way out");
         self.move_to(State::PendingDelete, now, why);
         self.due_at = Some(now);
     }

@@ -112,6 +112,8 @@ fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
         next.to_pending_delete(DeleteReason::BootTimeout, now);
     } else {
         next.mark(DeleteReason::BootTimeout, now);
+        // The evidence may take half an hour; from the mark on the job would be refused here anyway.
+        next.clear_claim(now, "the runner did not start in time");
         next.set_due(now);
     }
     act(next)
@@ -194,6 +196,12 @@ fn active(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
 fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     if is_early(instance, now) {
         return rest(instance);
+    }
+    if instance.claim().is_some() && !instance.runner.has_taken_job() {
+        // Its job would be refused here, and the evidence may take long: it gets another runner.
+        let mut next = instance.clone();
+        next.clear_claim(now, "marked for delete");
+        return perform(next, Effect::WakePool);
     }
     match gate::gate(instance, seen, policy, now) {
         Verdict::Look(need) => Step::Look(need),

@@ -6,10 +6,10 @@
 use super::gate::{self, Verdict, trouble_wait};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
 use crate::audit::{Audit, AuditKind};
-use crate::instance::{Instance, Waiting};
+use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState;
 use crate::lifecycle::Record;
-use crate::observation::{Deregistration, Look, Observation, Trouble};
+use crate::observation::{Deregistration, Look, Machine, Observation, Trouble};
 use crate::time::Time;
 
 pub(super) fn stop(
@@ -37,6 +37,9 @@ pub(super) fn stop(
     if is_deregistered(instance) {
         return go(instance, policy, now, "the runner can take no job");
     }
+    if is_stopped(instance, seen) {
+        return go(instance, policy, now, "the machine was stopped, and with it its runner");
+    }
     if instance.may_kill_job() {
         return kill(instance, seen, policy, now);
     }
@@ -59,6 +62,12 @@ fn is_deregistered(instance: &Instance) -> bool {
     instance.runner.exit.is_some()
         || instance.drain().is_some_and(|drain| drain.deregistered)
         || instance.runner.n == 0
+}
+
+/// A stopped machine runs nothing, whatever its record or GitHub says of a job, and nobody starts it again.
+fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
+    seen.machine == Look::Seen(Machine::Stopped)
+        || instance.drain().is_some_and(|drain| drain.reason == DeleteReason::MachineStopped)
 }
 
 /// The evidence, then GitHub's DELETE.
