@@ -1,0 +1,12 @@
+//! The clock. A handler reads it once per event and passes the time on.
+
+use std::time::SystemTime;
+
+use domain::time::Time;
+
+/// Now, by this machine's clock.
+#[must_use]
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,181 @@
+//! What failed calls mean. Every error of the SDK becomes one of ours here.
+
+use std::error::Error;
+use std::fmt;
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use control::ports::{CommitError, ReadError};
+
+use crate::table::Item;
+
+/// A failed call of any service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The service's code; none when the service did not answer in a form that has one.
+    pub code: Option<String>,
+    /// The service's sentence, or what happened instead of an answer.
+    pub message: String,
+    /// The status of the HTTP answer, if there was one.
+    pub status: Option<u16>,
+}
+
+impl Failure {
+    /// Reads an error of the SDK.
+    #[must_use]
+    pub fn of<E>(error: &SdkError<E, HttpResponse>) -> Self
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        let service = error.as_service_error();
+        Self {
+            code: service.and_then(ProvideErrorMetadata::code).map(str::to_owned),
+            message: service
+                .and_then(ProvideErrorMetadata::message)
+                .map_or_else(|| chain(error), str::to_owned),
+            status: error.raw_response().map(|response| response.status().as_u16()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Some(code) => write!(f, "{code}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// An error and its causes, each of which the SDK keeps to itself.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// A read that failed.
+pub(crate) fn of_read<E>(what: &str, error: &SdkError<E, HttpResponse>) -> ReadError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    ReadError::Unavailable(format!("{what}: {}", Failure::of(error)))
+}
+
+/// A write without a condition that failed.
+pub(crate) fn of_write<E>(what: &str, error: &SdkError<E, HttpResponse>) -> CommitError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let failure = Failure::of(error);
+    if failure.code.as_deref() == Some(TRANSACTION_CONFLICT_EXCEPTION) {
+        return CommitError::Conflict;
+    }
+    CommitError::Unavailable(format!("{what}: {failure}"))
+}
+
+/// Why a conditional put did not happen.
+pub(crate) enum PutFailure {
+    /// The condition does not hold. This is the item that stands there.
+    Occupied(Option<Item>),
+    /// Something else.
+    Other(CommitError),
+}
+
+/// A conditional put that failed.
+pub(crate) fn of_put(error: SdkError<PutItemError, HttpResponse>) -> PutFailure {
+    if matches!(error.as_service_error(), Some(PutItemError::ConditionalCheckFailedException(_))) {
+        return match error.into_service_error() {
+            PutItemError::ConditionalCheckFailedException(failed) => {
+                PutFailure::Occupied(failed.item)
+            }
+            _ => PutFailure::Occupied(None),
+        };
+    }
+    PutFailure::Other(of_write("PutItem", &error))
+}
+
+/// A transaction that failed.
+pub(crate) fn of_transaction(
+    error: &SdkError<TransactWriteItemsError, HttpResponse>,
+) -> CommitError {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
+            let reasons: Vec<(&str, &str)> = canceled
+                .cancellation_reasons()
+                .iter()
+                .map(|reason| {
+                    (reason.code().unwrap_or(NO_REASON), reason.message().unwrap_or_default())
+                })
+                .collect();
+            of_reasons(&reasons)
+        }
+        _ => of_write("TransactWriteItems", error),
+    }
+}
+
+const NO_REASON: &str = "None";
+const CONDITION_FAILED: &str = "ConditionalCheckFailed";
+const TRANSACTION_CONFLICT: &str = "TransactionConflict";
+const TRANSACTION_CONFLICT_EXCEPTION: &str = "TransactionConflictException";
+
+/// The reasons of a cancelled transaction, one per action. A conflict on any action is a conflict
+/// of the whole: reading again is then the right thing to do, whatever else was wrong.
+fn of_reasons(reasons: &[(&str, &str)]) -> CommitError {
+    if reasons.iter().any(|(code, _)| [CONDITION_FAILED, TRANSACTION_CONFLICT].contains(code)) {
+        return CommitError::Conflict;
+    }
+    let told: Vec<String> = reasons
+        .iter()
+        .enumerate()
+        .filter(|(_, (code, _))| *code != NO_REASON)
+        .map(|(n, (code, message))| format!("action {n}: {code} {message}"))
+        .collect();
+    CommitError::Unavailable(format!("TransactWriteItems cancelled: {}", told.join("; ")))
+}
+
+/// The text of an attribute, where it is a text.
+pub(crate) fn text(value: Option<&AttributeValue>) -> Option<&str> {
+    value.and_then(|value| value.as_s().ok()).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_transaction_is_a_conflict_only_when_a_condition_or_another_writer_stopped_it() {
+        let cases: [(&[&str], bool); 8] = [
+            (&["None", "ConditionalCheckFailed"], true),
+            (&["TransactionConflict"], true),
+            (&["ThrottlingError", "ConditionalCheckFailed"], true),
+            (&["ThrottlingError", "None"], false),
+            (&["ProvisionedThroughputExceeded"], false),
+            (&["ItemCollectionSizeLimitExceeded"], false),
+            (&["ValidationError"], false),
+            (&[], false),
+        ];
+        for (codes, conflict) in cases {
+            let reasons: Vec<(&str, &str)> = codes.iter().map(|code| (*code, "why")).collect();
+            assert_eq!(of_reasons(&reasons) == CommitError::Conflict, conflict, "{codes:?}");
+        }
+    }
+
+    #[test]
+    fn the_reasons_are_told_with_the_number_of_their_action() {
+        let CommitError::Unavailable(text) =
+            of_reasons(&[("None", ""), ("ValidationError", "item too large")])
+        else {
+            panic!("a conflict")
+        };
+        assert!(text.ends_with("action 1: ValidationError item too large"), "{text}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The queues on SQS.
+
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
+use control::ports::{Queue, QueueError};
+use domain::message::{JobsMessage, ReapMessage, to_ascii_json};
+use domain::time::Seconds;
+use serde::Serialize;
+
+use crate::error::Failure;
+
+/// How many messages SQS takes in one call.
+const BATCH: usize = 10;
+
+/// The longest time a message can be hidden. SQS counts twelve hours from the message's receipt,
+/// refuses more instead of cutting it, and does not tell how old a receipt is: the rest is for the
+/// time that a worker may have had it.
+/// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
+const LONGEST_WAIT: u32 = 12 * 3600 - 300;
+
+/// The two queues of a stack.
+#[derive(Clone, Debug)]
+pub struct SqsQueue {
+    client: Client,
+    jobs_url: String,
+    reap_url: String,
+}
+
+impl SqsQueue {
+    /// A function that has no business with one of the queues passes an empty address for it.
+    #[must_use]
+    pub fn new(config: &SdkConfig, jobs_url: String, reap_url: String) -> Self {
+        Self { client: Client::new(config), jobs_url, reap_url }
+    }
+
+    /// Opens the connection, so that the first event does not wait for it. An answer is not needed:
+    /// any failure shows again at the first message.
+    pub async fn connect(&self) {
+        let url = if self.jobs_url.is_empty() { &self.reap_url } else { &self.jobs_url };
+        // An empty batch is refused at once and needs no permission beyond sending.
+        let _ =
+            self.client.send_message_batch().queue_url(url).set_entries(Some(vec![])).send().await;
+    }
+
+    async fn send<M: Serialize>(&self, url: &str, messages: &[M]) -> Result<(), QueueError> {
+        for batch in messages.chunks(BATCH) {
+            let entries = batch.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
+            let answer = self
+                .client
+                .send_message_batch()
+                .queue_url(url)
+                .set_entries(Some(entries))
+                .send()
+                .await
+                .map_err(|error| {
+                    QueueError(format!("SendMessageBatch: {}", Failure::of(&error)))
+                })?;
+            // SQS answers 200 for a batch of which it took nothing.
+            all_sent(batch.len(), answer.failed())?;
+        }
+        Ok(())
+    }
+}
+
+fn entry<M: Serialize>(
+    (index, message): (usize, &M),
+) -> Result<SendMessageBatchRequestEntry, QueueError> {
+    SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_body(to_ascii_json(message))
+        .build()
+        .map_err(|error| QueueError(error.to_string()))
+}
+
+fn all_sent(count: usize, failed: &[BatchResultErrorEntry]) -> Result<(), QueueError> {
+    let Some(first) = failed.first() else { return Ok(()) };
+    Err(QueueError(format!(
+        "{} of {count} messages were not sent; the first: {}: {}",
+        failed.len(),
+        first.code(),
+        first.message().unwrap_or_default()
+    )))
+}
+
+impl Queue for SqsQueue {
+    async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
+        self.send(&self.jobs_url, messages).await
+    }
+
+    async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError> {
+        self.send(&self.reap_url, messages).await
+    }
+
+    async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        let seconds = i32::try_from(wait.0.min(LONGEST_WAIT)).unwrap_or(i32::MAX);
+        self.client
+            .change_message_visibility()
+            .queue_url(&self.reap_url)
+            .receipt_handle(receipt)
+            .visibility_timeout(seconds)
+            .send()
+            .await
+            .map_err(|error| {
+                QueueError(format!("ChangeMessageVisibility: {}", Failure::of(&error)))
+            })?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_with_failed_entries_is_an_error() {
+        let failed = BatchResultErrorEntry::builder()
+            .id("3")
+            .sender_fault(false)
+            .code("InternalError")
+            .message("try again")
+            .build()
+            .expect("complete");
+        let error = all_sent(10, &[failed]).expect_err("one failed");
+        assert_eq!(error.0, "1 of 10 messages were not sent; the first: InternalError: try again");
+        assert_eq!(all_sent(10, &[]), Ok(()));
+    }
+}

@@ -1,0 +1,271 @@
+//! Secrets, from Secrets Manager. Their values live in [`SecretString`], which no log can print.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aws_config::SdkConfig;
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
+use domain::signature;
+use domain::time::{Seconds, Time};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::error::Failure;
+
+/// How long a read value is used without looking again.
+const FRESH: Seconds = Seconds(300);
+/// At most so often is the secret read again because a signature did not fit. Anybody can send one.
+const MISMATCH_PAUSE: Seconds = Seconds(60);
+/// How long the secret before the current one is accepted as well: deliveries that were signed
+/// before the App's setting was changed, and redeliveries of them.
+const OVERLAP: Seconds = Seconds(24 * 3600);
+
+/// Why there is no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Secrets Manager did not answer, or refused.
+    #[error("secret {id} cannot be read: {why}")]
+    Unavailable {
+        /// Name or ARN.
+        id: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// It has no usable value; the message names the command that gives it one.
+    #[error("secret {id} {problem}; set it with: {command}")]
+    Unset {
+        /// Name or ARN.
+        id: String,
+        /// What is wrong with the value. Never the value.
+        problem: &'static str,
+        /// The command.
+        command: String,
+    },
+}
+
+impl SecretError {
+    fn unset(id: &str, problem: &'static str, file: &str) -> Self {
+        let command = format!(
+            "aws secretsmanager put-secret-value --secret-id {id} --secret-string file://{file}"
+        );
+        Self::Unset { id: id.to_owned(), problem, command }
+    }
+}
+
+/// Reads the private key of the GitHub App, a PEM text.
+///
+/// # Errors
+/// When it cannot be read, or is still the placeholder that the template wrote.
+pub async fn app_key(config: &SdkConfig, id: &str) -> Result<SecretString, SecretError> {
+    const FILE: &str = "app.private-key.pem";
+    let answer = get(&Client::new(config), id, CURRENT).await?;
+    match answer.as_ref().and_then(|answer| answer.secret_string()) {
+        Some(pem) if is_private_key(pem) => Ok(pem.to_owned().into()),
+        Some(_) => Err(SecretError::unset(id, "holds no private key in PEM form", FILE)),
+        None => Err(SecretError::unset(id, "has no value yet", FILE)),
+    }
+}
+
+fn is_private_key(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("-----BEGIN ") && text.ends_with("PRIVATE KEY-----")
+}
+
+/// The secret that GitHub signs webhooks with. It can be changed without losing a delivery: the
+/// value before the current one is accepted for a day.
+#[derive(Debug)]
+pub struct WebhookSecret {
+    client: Client,
+    id: String,
+    state: Mutex<State>,
+}
+
+/// What was read last.
+#[derive(Clone, Debug, Default)]
+struct State {
+    current: Option<SecretString>,
+    previous: Option<SecretString>,
+    /// When the current value was made.
+    current_since: Time,
+    /// When the last read was tried.
+    tried_at: Option<Time>,
+}
+
+impl WebhookSecret {
+    /// Reads nothing yet.
+    #[must_use]
+    pub fn new(config: &SdkConfig, id: String) -> Self {
+        Self { client: Client::new(config), id, state: Mutex::default() }
+    }
+
+    /// Reads the secret. A function does so while it starts, so that the first delivery does not
+    /// wait.
+    ///
+    /// # Errors
+    /// When it cannot be read or cannot be a secret.
+    pub async fn read(&self, now: Time) -> Result<(), SecretError> {
+        // Noted first: a read that fails is not repeated for every delivery either.
+        self.state().tried_at = Some(now);
+        let Some(answer) = get(&self.client, &self.id, CURRENT).await? else {
+            return Err(SecretError::unset(&self.id, "has no value yet", FILE));
+        };
+        let current = self.checked(&answer)?;
+        let current_since = answer.created_date().map_or(now, from_smithy);
+        let previous = if now.is_past(current_since, OVERLAP) {
+            None
+        } else {
+            let earlier = get(&self.client, &self.id, PREVIOUS).await?;
+            // An earlier value that was never fit to be a secret is no reason to stop.
+            earlier.and_then(|earlier| self.checked(&earlier).ok())
+        };
+        let read = State { current: Some(current), previous, current_since, tried_at: Some(now) };
+        *self.state() = read;
+        Ok(())
+    }
+
+    /// Whether `header` is GitHub's signature of `body`.
+    ///
+    /// # Errors
+    /// When no value of the secret is known.
+    pub async fn is_signed(
+        &self,
+        body: &[u8],
+        header: Option<&str>,
+        now: Time,
+    ) -> Result<bool, SecretError> {
+        if !self.is_known() || self.is_older_than(FRESH, now) {
+            self.read_again(now).await?;
+        }
+        if self.fits(body, header, now) {
+            return Ok(true);
+        }
+        // The secret may have been changed a moment ago.
+        if header.is_none() || !self.is_older_than(MISMATCH_PAUSE, now) {
+            return Ok(false);
+        }
+        self.read_again(now).await?;
+        Ok(self.fits(body, header, now))
+    }
+
+    /// A failed read is no harm while an earlier value is known.
+    async fn read_again(&self, now: Time) -> Result<(), SecretError> {
+        match self.read(now).await {
+            Err(error) if self.is_known() => {
+                tracing::warn!(%error, "using the webhook secret that was read before");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.state().current.is_some()
+    }
+
+    /// Whether the last read, or the last try of one, is that long ago.
+    fn is_older_than(&self, age: Seconds, now: Time) -> bool {
+        self.state().tried_at.is_none_or(|tried_at| now.is_past(tried_at, age))
+    }
+
+    fn fits(&self, body: &[u8], header: Option<&str>, now: Time) -> bool {
+        signature::is_valid(&self.state().accepted(now), header, body)
+    }
+
+    fn checked(&self, answer: &GetSecretValueOutput) -> Result<SecretString, SecretError> {
+        let secret = answer.secret_string().unwrap_or_default().trim();
+        if secret.len() < signature::MIN_SECRET {
+            return Err(SecretError::unset(&self.id, "is shorter than 32 characters", FILE));
+        }
+        Ok(secret.to_owned().into())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn accepted(&self, now: Time) -> Vec<&[u8]> {
+        let previous = self.previous.iter().filter(|_| !now.is_past(self.current_since, OVERLAP));
+        self.current
+            .iter()
+            .chain(previous)
+            .map(|secret| secret.expose_secret().as_bytes())
+            .collect()
+    }
+}
+
+const FILE: &str = "webhook-secret.txt";
+const CURRENT: &str = "AWSCURRENT";
+const PREVIOUS: &str = "AWSPREVIOUS";
+
+/// A version of a secret; none when the secret or the version does not exist.
+async fn get(
+    client: &Client,
+    id: &str,
+    stage: &str,
+) -> Result<Option<GetSecretValueOutput>, SecretError> {
+    match client.get_secret_value().secret_id(id).version_stage(stage).send().await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) => {
+            let failure = Failure::of(&error);
+            if failure.code.as_deref() == Some("ResourceNotFoundException") {
+                return Ok(None);
+            }
+            Err(SecretError::Unavailable { id: id.to_owned(), why: failure.to_string() })
+        }
+    }
+}
+
+fn from_smithy(time: &aws_smithy_types::DateTime) -> Time {
+    Time::from_millis(time.to_millis().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(since: Seconds, now: Time) -> State {
+        State {
+            current: Some("c".repeat(32).into()),
+            previous: Some("p".repeat(32).into()),
+            current_since: now - since,
+            tried_at: Some(now),
+        }
+    }
+
+    #[test]
+    fn the_previous_secret_is_accepted_for_a_day() {
+        let now = Time::from_millis(1_795_000_000_000);
+        assert_eq!(state(Seconds(60), now).accepted(now).len(), 2);
+        assert_eq!(state(Seconds(86_399), now).accepted(now).len(), 2);
+        assert_eq!(state(Seconds(86_400), now).accepted(now), [b"c".repeat(32).as_slice()]);
+        assert!(State::default().accepted(now).is_empty());
+    }
+
+    #[test]
+    fn values_are_never_printed() {
+        let now = Time::from_millis(1_795_000_000_000);
+        let printed = format!("{:?}", state(Seconds(1), now));
+        assert!(!printed.contains("ccc") && !printed.contains("ppp"), "{printed}");
+    }
+
+    #[test]
+    fn only_a_pem_passes_for_the_apps_key() {
+        assert!(is_private_key(
+            "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n"
+        ));
+        assert!(!is_private_key(r#"{"placeholder":"replace me"}"#));
+        assert!(!is_private_key(""));
+        assert!(!is_private_key("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"));
+    }
+
+    #[test]
+    fn the_error_names_the_command_that_heals_it() {
+        let error = SecretError::unset("s/app-key", "has no value yet", "app.private-key.pem");
+        assert_eq!(
+            error.to_string(),
+            "secret s/app-key has no value yet; set it with: aws secretsmanager put-secret-value \
+             --secret-id s/app-key --secret-string file://app.private-key.pem"
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! Writes: each a conditional write of a whole item, several of them in one transaction.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+use control::ports::{CommitError, Write};
+use domain::SCHEMA;
+use domain::ids::{InstanceName, MachineId, PoolName};
+use domain::instance::Instance;
+use domain::timings::Timings;
+
+use super::TableNames;
+use super::keys::{self, Place, n, s};
+use super::row::{self, Item, Record};
+use crate::error::{self, PutFailure};
+
+/// How many actions DynamoDB takes in one transaction.
+const MOST_ACTIONS: usize = 100;
+
+/// What a put asks of the item that stands there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Condition {
+    /// Nothing.
+    Any,
+    /// There is none.
+    Absent,
+    /// An attribute has this value.
+    Is(&'static str, AttributeValue),
+}
+
+/// One action on one item.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    Put {
+        place: Place,
+        item: Item,
+        condition: Condition,
+    },
+    Delete {
+        place: Place,
+        key: String,
+    },
+    /// Adds to a pool's counter, up to `most` and only for the holder of its lease.
+    Add {
+        pool: PoolName,
+        count: u32,
+        most: u32,
+        holder: String,
+    },
+    /// Takes from a pool's counter.
+    Take {
+        pool: PoolName,
+        count: u32,
+    },
+    /// Lets the owner item of a machine expire.
+    Expire {
+        machine: MachineId,
+        instance: InstanceName,
+        at: i64,
+    },
+}
+
+/// The actions of a commit.
+pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>, CommitError> {
+    let mut actions = Vec::with_capacity(writes.len());
+    for write in writes {
+        match write {
+            Write::Instance { next, replaces } => {
+                actions.push(put(&**next, *replaces, timings)?);
+                actions.extend(expiry_of_owner(next, timings));
+            }
+            Write::Job { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
+            Write::Launch { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
+            Write::Capacity { next, replaces } => actions.push(put(next, *replaces, timings)?),
+            Write::CapacityUp { pool, count, max, holder } => {
+                // More than the maximum at once never fits.
+                let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
+                let (pool, holder) = (pool.clone(), holder.clone());
+                actions.push(Action::Add { pool, count: *count, most, holder });
+            }
+            Write::CapacityDown(pool) => take_one(&mut actions, pool),
+            Write::BindMachine { machine, instance } => actions.push(Action::Put {
+                place: Place::Instances,
+                item: owner(machine, instance),
+                condition: Condition::Absent,
+            }),
+            Write::Orphan { next, replaces } => actions.push(put(next, *replaces, timings)?),
+            Write::OrphanGone(machine) => {
+                actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
+            }
+            Write::Audit(line) => actions.push(Action::Put {
+                place: Place::Control,
+                item: item(line, timings)?,
+                condition: Condition::Any,
+            }),
+        }
+    }
+    Ok(actions)
+}
+
+fn put<R: Record>(
+    next: &R,
+    replaces: Option<u64>,
+    timings: &Timings,
+) -> Result<Action, CommitError> {
+    let condition = match replaces {
+        Some(generation) => Condition::Is(keys::GENERATION, n(generation)),
+        None => Condition::Absent,
+    };
+    Ok(Action::Put { place: R::PLACE, item: item(next, timings)?, condition })
+}
+
+pub(crate) fn item<R: Record>(record: &R, timings: &Timings) -> Result<Item, CommitError> {
+    row::write(record, timings).map_err(|why| {
+        CommitError::Unavailable(format!("record {} cannot be written: {why}", record.key()))
+    })
+}
+
+fn owner(machine: &MachineId, instance: &InstanceName) -> Item {
+    Item::from([
+        (Place::Instances.key().to_owned(), s(keys::machine(machine))),
+        (keys::SCHEMA.to_owned(), n(SCHEMA)),
+        (keys::INSTANCE.to_owned(), s(instance.as_str())),
+    ])
+}
+
+/// The item that says who owns a machine must outlive every row that may still act on it: without
+/// it the sweep would take the machine for an orphan. So it has no end of its own, and gets one,
+/// the tombstone's, in the commit that ends its row.
+fn expiry_of_owner(instance: &Instance, timings: &Timings) -> Option<Action> {
+    let machine = instance.machine().filter(|_| !instance.state().is_live())?;
+    Some(Action::Expire {
+        machine: machine.clone(),
+        instance: instance.name.clone(),
+        at: row::expiry_of_deleted(instance, timings),
+    })
+}
+
+/// A transaction takes one action per item, and a commit may end several instances of one pool.
+fn take_one(actions: &mut Vec<Action>, of: &PoolName) {
+    for action in actions.iter_mut() {
+        if let Action::Take { pool, count } = action
+            && pool == of
+        {
+            *count += 1;
+            return;
+        }
+    }
+    actions.push(Action::Take { pool: of.clone(), count: 1 });
+}
+
+/// Carries the actions out, all or none.
+pub(crate) async fn carry_out(
+    client: &Client,
+    names: &TableNames,
+    mut actions: Vec<Action>,
+) -> Result<(), CommitError> {
+    if actions.len() > MOST_ACTIONS {
+        return Err(CommitError::Unavailable(format!(
+            "a commit of {} actions; DynamoDB takes {MOST_ACTIONS}",
+            actions.len()
+        )));
+    }
+    match actions.pop() {
+        None => Ok(()),
+        Some(Action::Put { place, item, condition }) if actions.is_empty() => {
+            put_one(client, names, place, item, condition).await
+        }
+        Some(Action::Delete { place, key }) if actions.is_empty() => {
+            delete_one(client, names, place, key).await
+        }
+        Some(last) => {
+            actions.push(last);
+            transact(client, names, actions).await
+        }
+    }
+}
+
+/// A put alone. The SDK repeats a call whose answer was lost, and the repetition then fails on what
+/// the first one wrote: it is told from another writer's record by the writer's mark.
+async fn put_one(
+    client: &Client,
+    names: &TableNames,
+    place: Place,
+    mut item: Item,
+    condition: Condition,
+) -> Result<(), CommitError> {
+    let writer = s(format!("{:016x}", RandomState::new().build_hasher().finish()));
+    item.insert(keys::WRITER.to_owned(), writer.clone());
+    let put = client
+        .put_item()
+        .table_name(names.of(place))
+        .set_item(Some(item))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    let put = match condition {
+        Condition::Any => put,
+        Condition::Absent => {
+            put.condition_expression(ABSENT).expression_attribute_names("#k", place.key())
+        }
+        Condition::Is(name, value) => put
+            .condition_expression(IS)
+            .expression_attribute_names("#k", name)
+            .expression_attribute_values(":v", value),
+    };
+    let Err(error) = put.send().await else { return Ok(()) };
+    match error::of_put(error) {
+        PutFailure::Occupied(Some(found)) if found.get(keys::WRITER) == Some(&writer) => Ok(()),
+        PutFailure::Occupied(_) => Err(CommitError::Conflict),
+        PutFailure::Other(error) => Err(error),
+    }
+}
+
+pub(crate) async fn delete_one(
+    client: &Client,
+    names: &TableNames,
+    place: Place,
+    key: String,
+) -> Result<(), CommitError> {
+    client
+        .delete_item()
+        .table_name(names.of(place))
+        .key(place.key(), s(key))
+        .send()
+        .await
+        .map(drop)
+        .map_err(|error| error::of_write("DeleteItem", &error))
+}
+
+/// The SDK gives every call a client request token of its own and repeats it with a retry, so a
+/// transaction whose answer was lost is not carried out, and not refused, a second time.
+async fn transact(
+    client: &Client,
+    names: &TableNames,
+    actions: Vec<Action>,
+) -> Result<(), CommitError> {
+    let items = actions
+        .into_iter()
+        .map(|action| request(names, action))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| CommitError::Unavailable(error.to_string()))?;
+    client
+        .transact_write_items()
+        .set_transact_items(Some(items))
+        .send()
+        .await
+        .map(drop)
+        .map_err(|error| error::of_transaction(&error))
+}
+
+const ABSENT: &str = "attribute_not_exists(#k)";
+const IS: &str = "#k = :v";
+
+fn request(
+    names: &TableNames,
+    action: Action,
+) -> Result<TransactWriteItem, aws_sdk_dynamodb::error::BuildError> {
+    let request = TransactWriteItem::builder();
+    let request = match action {
+        Action::Put { place, item, condition } => {
+            let put = Put::builder().table_name(names.of(place)).set_item(Some(item));
+            let put = match condition {
+                Condition::Any => put,
+                Condition::Absent => {
+                    put.condition_expression(ABSENT).expression_attribute_names("#k", place.key())
+                }
+                Condition::Is(name, value) => put
+                    .condition_expression(IS)
+                    .expression_attribute_names("#k", name)
+                    .expression_attribute_values(":v", value),
+            };
+            request.put(put.build()?)
+        }
+        Action::Delete { place, key } => request.delete(
+            Delete::builder().table_name(names.of(place)).key(place.key(), s(key)).build()?,
+        ),
+        Action::Add { pool, count, most, holder } => request.update(
+            counter(names, &pool, count)
+                .update_expression("SET #live = #live + :count, #generation = #generation + :one")
+                .condition_expression("#live <= :most AND #holder = :holder")
+                .expression_attribute_names("#holder", "holder")
+                .expression_attribute_values(":most", n(most))
+                .expression_attribute_values(":holder", s(holder))
+                .build()?,
+        ),
+        Action::Take { pool, count } => request.update(
+            counter(names, &pool, count)
+                .update_expression("SET #live = #live - :count, #generation = #generation + :one")
+                .condition_expression("#live >= :count")
+                .build()?,
+        ),
+        Action::Expire { machine, instance, at } => request.update(
+            Update::builder()
+                .table_name(names.of(Place::Instances))
+                .key(Place::Instances.key(), s(keys::machine(&machine)))
+                // Whole, so that the commit holds even if the item had never been written.
+                .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
+                .expression_attribute_names("#instance", keys::INSTANCE)
+                .expression_attribute_names("#schema", keys::SCHEMA)
+                .expression_attribute_names("#expires", keys::EXPIRES_AT)
+                .expression_attribute_values(":instance", s(instance.as_str()))
+                .expression_attribute_values(":schema", n(SCHEMA))
+                .expression_attribute_values(":at", n(at))
+                .build()?,
+        ),
+    };
+    Ok(request.build())
+}
+
+/// An update of a pool's counter. It counts as a write like any other: the generation moves on.
+fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
+    Update::builder()
+        .table_name(names.of(Place::Control))
+        .key(Place::Control.key(), s(keys::pool(pool)))
+        .expression_attribute_names("#live", "live")
+        .expression_attribute_names("#generation", keys::GENERATION)
+        .expression_attribute_values(":count", n(count))
+        .expression_attribute_values(":one", n(1))
+}

@@ -1,0 +1,148 @@
+//! Names of keys and index attributes, and how records are spread over them.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::time::Time;
+
+/// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000
+/// writes a second. More would cost every tick, fewer only the largest fleets.
+pub(crate) const SHARDS: u32 = 4;
+
+pub(crate) const BODY: &str = "body";
+pub(crate) const DUE_AT: &str = "due_at";
+pub(crate) const DUE_SHARD: &str = "due_shard";
+pub(crate) const EXPIRES_AT: &str = "expires_at";
+pub(crate) const GENERATION: &str = "generation";
+pub(crate) const INSTANCE: &str = "instance";
+pub(crate) const KIND: &str = "kind";
+pub(crate) const LIVE_ORDER: &str = "live_order";
+pub(crate) const LIVE_POOL: &str = "live_pool";
+pub(crate) const SCHEMA: &str = "schema";
+pub(crate) const SORT: &str = "sort";
+pub(crate) const WAITING_ORDER: &str = "waiting_order";
+pub(crate) const WAITING_POOL: &str = "waiting_pool";
+/// Names the call that wrote a record, so that a lost answer is not taken for another writer's
+/// work.
+pub(crate) const WRITER: &str = "writer";
+
+pub(crate) const DUE_INDEX: &str = "due";
+pub(crate) const KIND_INDEX: &str = "kind";
+pub(crate) const POOL_INDEX: &str = "pool";
+
+/// Groups of waiting jobs in the index of their pool: without a claim, and with one.
+pub(crate) const FREE: &str = "free#";
+pub(crate) const HELD: &str = "held#";
+
+pub(crate) const ORPHANS: &str = "orphan";
+pub(crate) const UNHEALTHY: &str = "unhealthy";
+
+/// One of the three tables, each with its own name for the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Instances,
+    Jobs,
+    Control,
+}
+
+impl Place {
+    /// The name of the key's attribute.
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::Instances => "name",
+            Self::Jobs => "job",
+            Self::Control => "id",
+        }
+    }
+}
+
+/// The key of the item that says who owns a machine. Beside the instances: no instance's name holds
+/// a `#`.
+pub(crate) fn machine(id: &MachineId) -> String {
+    format!("machine#{id}")
+}
+
+pub(crate) fn launch(id: &LaunchId) -> String {
+    format!("launch#{id}")
+}
+
+pub(crate) fn pool(name: &PoolName) -> String {
+    format!("pool#{name}")
+}
+
+pub(crate) fn orphan(machine: &MachineId) -> String {
+    format!("orphan#{machine}")
+}
+
+pub(crate) fn entity(entity: &domain::ids::Entity) -> String {
+    format!("entity#{entity}")
+}
+
+pub(crate) fn cursor(name: &str) -> String {
+    format!("cursor#{name}")
+}
+
+/// The partition of the open launches of a pool in the `kind` index.
+pub(crate) fn open_launches(pool: &PoolName) -> String {
+    format!("open-launch#{pool}")
+}
+
+/// The partition of the audit trail of a subject in the `kind` index.
+pub(crate) fn audit_trail(subject: &str) -> String {
+    format!("audit#{subject}")
+}
+
+/// Where a record stands among those of its pool: group, then age, then name.
+pub(crate) fn order(group: &str, since: Time, key: &str) -> String {
+    format!("{group}{since}#{key}")
+}
+
+/// The partition of the `due` index that a record lies in, for as long as it lives.
+pub(crate) fn shard_of(name: &InstanceName) -> String {
+    (fnv1a(name.as_str().as_bytes()) % u64::from(SHARDS)).to_string()
+}
+
+/// FNV-1a. The standard library's hash may differ from one compiler to the next.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+pub(crate) fn job(key: JobKey) -> String {
+    key.to_string()
+}
+
+/// A text attribute.
+pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+/// A number attribute.
+pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        // Test vectors of the authors: isthe.com/chongo/tech/comp/fnv
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn names_spread_over_all_shards() {
+        let mut counts = [0_u32; SHARDS as usize];
+        for launch in 0..500 {
+            for slot in 0..2 {
+                let name = format!("default-{launch:08x}-{slot}").parse().expect("valid");
+                counts[shard_of(&name).parse::<usize>().expect("a number")] += 1;
+            }
+        }
+        assert!(counts.iter().all(|count| (150..350).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The tables on DynamoDB.
+//!
+//! An item holds a record whole, in `body`, beside its key, its schema and generation and the
+//! attributes that the indexes need; those are made from the record at every write and never read
+//! back. A pool's counter alone has its fields as attributes, because ending an instance takes one
+//! from it without reading it.
+
+mod commit;
+mod keys;
+mod read;
+mod row;
+mod schema;
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use control::ports::{CommitError, Page, ReadError, Table, Write};
+use domain::SCHEMA;
+use domain::audit::Audit;
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::instance::Instance;
+use domain::job::Job;
+use domain::launch::Launch;
+use domain::metrics::Metric;
+use domain::orphan::Orphan;
+use domain::time::Time;
+use domain::timings::Timings;
+
+use self::commit::{Action, Condition};
+use self::keys::{Place, n, s};
+use self::read::{Range, Reader};
+use self::row::{Group, Record};
+use crate::error::text;
+
+pub(crate) use self::row::Item;
+
+/// The names of a stack's tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableNames {
+    /// The stack, for the metric of records that cannot be read.
+    pub stack: String,
+    /// Instances, and the owners of machines.
+    pub instances: String,
+    /// Jobs.
+    pub jobs: String,
+    /// Everything else.
+    pub control: String,
+}
+
+impl TableNames {
+    pub(crate) fn of(&self, place: Place) -> &str {
+        match place {
+            Place::Instances => &self.instances,
+            Place::Jobs => &self.jobs,
+            Place::Control => &self.control,
+        }
+    }
+}
+
+/// The three tables of a stack.
+#[derive(Clone, Debug)]
+pub struct DynamoTable {
+    client: Client,
+    names: TableNames,
+    timings: Timings,
+}
+
+impl DynamoTable {
+    /// `timings` say how long the records of what has ended are kept.
+    #[must_use]
+    pub fn new(config: &SdkConfig, names: TableNames, timings: Timings) -> Self {
+        Self { client: Client::new(config), names, timings }
+    }
+
+    const fn reader(&self) -> Reader<'_> {
+        Reader { client: &self.client, names: &self.names }
+    }
+
+    /// A listing without pages. Records that this version cannot read are left alone; nobody
+    /// further up learns of them, so they are counted here.
+    async fn listed<R: Record>(
+        &self,
+        range: Range,
+        limit: Option<u32>,
+    ) -> Result<Vec<R>, ReadError> {
+        let page = self.reader().all(&range, limit).await?;
+        if !page.unreadable.is_empty() {
+            let count = u32::try_from(page.unreadable.len()).unwrap_or(u32::MAX);
+            crate::emf::emit(&self.names.stack, &[(Metric::UnknownRecords, f64::from(count))]);
+        }
+        Ok(page.items)
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<(), CommitError> {
+        let action = Action::Put { place: Place::Control, item, condition };
+        commit::carry_out(&self.client, &self.names, vec![action]).await
+    }
+}
+
+impl Table for DynamoTable {
+    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
+        let actions = commit::actions(writes, &self.timings)?;
+        commit::carry_out(&self.client, &self.names, actions).await
+    }
+
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
+        self.reader().record(name.as_str().to_owned()).await
+    }
+
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError> {
+        self.reader().records(names.iter().map(|name| name.as_str().to_owned()).collect()).await
+    }
+
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
+        let key = keys::machine(machine);
+        let Some(item) = self.reader().item(Place::Instances, key.clone()).await? else {
+            return Ok(None);
+        };
+        match text(item.get(keys::INSTANCE)).map(str::parse) {
+            Some(Ok(name)) => Ok(Some(name)),
+            _ => Err(ReadError::Unreadable { key, why: "it names no instance".to_owned() }),
+        }
+    }
+
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError> {
+        self.reader().due(now, limit, page).await
+    }
+
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        let (first, last) = (Group::Free.prefix(), Group::FreeRetry.prefix());
+        self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
+    }
+
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        let (first, last) = (Group::FreeRetry.prefix(), Group::Retry.prefix());
+        self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
+    }
+
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Instance>, ReadError> {
+        let ending = live(pool).starting_with(keys::LIVE_ORDER, Group::Ending.prefix());
+        self.listed(ending, Some(limit)).await
+    }
+
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError> {
+        self.reader().listing(&live(pool), page).await
+    }
+
+    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError> {
+        self.reader().record(keys::job(key)).await
+    }
+
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError> {
+        self.reader().records(keys.iter().map(|key| keys::job(*key)).collect()).await
+    }
+
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+        self.listed(waiting(pool).starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+    }
+
+    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+        // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
+        let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);
+        let mut jobs = self.demand(pool, limit).await?;
+        jobs.extend(self.listed::<Job>(held, Some(limit)).await?);
+        Ok(jobs)
+    }
+
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError> {
+        self.reader().record(keys::launch(id)).await
+    }
+
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError> {
+        self.listed(kind(keys::open_launches(pool)), None).await
+    }
+
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
+        self.reader().record(keys::pool(pool)).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {
+        self.listed(kind(keys::ORPHANS.to_owned()), None).await
+    }
+
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
+        self.reader().record(keys::orphan(machine)).await
+    }
+
+    async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
+        self.listed(kind(keys::audit_trail(subject)).newest_first(), Some(limit)).await
+    }
+
+    async fn entity_health(&self, entity: &Entity) -> Result<Option<EntityHealth>, ReadError> {
+        self.reader().record(keys::entity(entity)).await
+    }
+
+    async fn unhealthy_entities(&self) -> Result<Vec<EntityHealth>, ReadError> {
+        self.listed(kind(keys::UNHEALTHY.to_owned()), None).await
+    }
+
+    async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError> {
+        if health.unauthorized_since.is_none() {
+            let key = keys::entity(&health.entity);
+            return commit::delete_one(&self.client, &self.names, Place::Control, key).await;
+        }
+        self.put(commit::item(health, &self.timings)?, Condition::Any).await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
+        let key = keys::cursor(name);
+        let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {
+            return Ok(None);
+        };
+        match text(item.get(AT)).map(str::parse) {
+            Some(Ok(at)) => Ok(Some(at)),
+            _ => Err(ReadError::Unreadable { key, why: "it holds no time".to_owned() }),
+        }
+    }
+
+    async fn move_cursor(
+        &self,
+        name: &str,
+        from: Option<Time>,
+        to: Time,
+    ) -> Result<(), CommitError> {
+        let item = Item::from([
+            (Place::Control.key().to_owned(), s(keys::cursor(name))),
+            (keys::SCHEMA.to_owned(), n(SCHEMA)),
+            (AT.to_owned(), s(to.to_string())),
+        ]);
+        let condition = match from {
+            Some(from) => Condition::Is(AT, s(from.to_string())),
+            None => Condition::Absent,
+        };
+        self.put(item, condition).await
+    }
+}
+
+/// Where a cursor stands.
+const AT: &str = "at";
+
+fn live(pool: &PoolName) -> Range {
+    Range::of(keys::POOL_INDEX, keys::LIVE_POOL, pool.as_str().to_owned())
+}
+
+fn waiting(pool: &PoolName) -> Range {
+    Range::of(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
+}
+
+fn kind(value: String) -> Range {
+    Range::of(keys::KIND_INDEX, keys::KIND, value)
+}

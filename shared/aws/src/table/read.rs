@@ -1,0 +1,311 @@
+//! Reads: by key, always consistent; from indexes, page by page.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use control::ports::{Page, ReadError};
+use domain::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::TableNames;
+use super::keys::{self, Place, s};
+use super::row::{self, Item, Record};
+use crate::error;
+
+/// How many keys DynamoDB takes in one batch.
+const BATCH: usize = 100;
+/// How often the keys that a batch left over are asked for again.
+const ROUNDS: u32 = 6;
+
+/// A read-only view of the tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) names: &'a TableNames,
+}
+
+/// A part of an index: one partition, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    index: &'static str,
+    partition: (&'static str, String),
+    order: Option<Order>,
+    newest_first: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    StartsWith(&'static str, &'static str),
+    Between(&'static str, String, String),
+    AtMost(&'static str, String),
+}
+
+impl Range {
+    pub(crate) fn of(index: &'static str, attribute: &'static str, value: String) -> Self {
+        Self { index, partition: (attribute, value), order: None, newest_first: false }
+    }
+
+    pub(crate) fn starting_with(self, attribute: &'static str, prefix: &'static str) -> Self {
+        Self { order: Some(Order::StartsWith(attribute, prefix)), ..self }
+    }
+
+    /// From the first entry with the prefix `first` to the last one with the prefix `last`.
+    pub(crate) fn between(self, attribute: &'static str, first: &str, last: &str) -> Self {
+        // Above every text that starts with `last`: our keys are ASCII.
+        let order = Order::Between(attribute, first.to_owned(), format!("{last}\u{7f}"));
+        Self { order: Some(order), ..self }
+    }
+
+    fn up_to(self, attribute: &'static str, last: String) -> Self {
+        Self { order: Some(Order::AtMost(attribute, last)), ..self }
+    }
+
+    pub(crate) fn newest_first(self) -> Self {
+        Self { newest_first: true, ..self }
+    }
+}
+
+impl Reader<'_> {
+    pub(crate) async fn item(&self, place: Place, key: String) -> Result<Option<Item>, ReadError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(self.names.of(place))
+            .key(place.key(), s(key))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| error::of_read("GetItem", &error))?;
+        Ok(answer.item)
+    }
+
+    pub(crate) async fn record<R: Record>(&self, key: String) -> Result<Option<R>, ReadError> {
+        self.item(R::PLACE, key).await?.map(row::read).transpose()
+    }
+
+    pub(crate) async fn records<R: Record>(&self, keys: Vec<String>) -> Result<Vec<R>, ReadError> {
+        // A batch that names a key twice is refused.
+        let keys: Vec<String> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut records = Vec::with_capacity(keys.len());
+        for batch in keys.chunks(BATCH) {
+            for item in self.batch(R::PLACE, batch).await? {
+                records.push(row::read(item)?);
+            }
+        }
+        Ok(records)
+    }
+
+    async fn batch(&self, place: Place, keys: &[String]) -> Result<Vec<Item>, ReadError> {
+        let table = self.names.of(place);
+        let keys = keys.iter().map(|key| Item::from([(place.key().to_owned(), s(key.as_str()))]));
+        let wanted = KeysAndAttributes::builder()
+            .set_keys(Some(keys.collect()))
+            .consistent_read(true)
+            .build()
+            .map_err(|error| ReadError::Unavailable(error.to_string()))?;
+        let mut left = HashMap::from([(table.to_owned(), wanted)]);
+        let mut items = Vec::new();
+        for round in 0..ROUNDS {
+            if round > 0 {
+                // DynamoDB leaves keys over when it is busy. The SDK does not count that as a
+                // failure.
+                tokio::time::sleep(Duration::from_millis(25 << round)).await;
+            }
+            let answer = self
+                .client
+                .batch_get_item()
+                .set_request_items(Some(left))
+                .send()
+                .await
+                .map_err(|error| error::of_read("BatchGetItem", &error))?;
+            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
+            left = answer.unprocessed_keys.unwrap_or_default();
+            if left.is_empty() {
+                return Ok(items);
+            }
+        }
+        Err(ReadError::Unavailable("BatchGetItem: keys were left over every time".to_owned()))
+    }
+
+    /// One page, and where the next one starts.
+    async fn page(
+        &self,
+        place: Place,
+        range: &Range,
+        limit: Option<u32>,
+        start: Option<Item>,
+    ) -> Result<(Vec<Item>, Option<Item>), ReadError> {
+        let query = self
+            .client
+            .query()
+            .table_name(self.names.of(place))
+            .index_name(range.index)
+            .expression_attribute_names("#p", range.partition.0)
+            .expression_attribute_values(":p", s(range.partition.1.as_str()))
+            .scan_index_forward(!range.newest_first)
+            .set_limit(limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
+            .set_exclusive_start_key(start);
+        let query = match &range.order {
+            None => query.key_condition_expression("#p = :p"),
+            Some(Order::StartsWith(attribute, prefix)) => query
+                .key_condition_expression("#p = :p AND begins_with(#o, :o)")
+                .expression_attribute_names("#o", *attribute)
+                .expression_attribute_values(":o", s(*prefix)),
+            Some(Order::Between(attribute, first, last)) => query
+                .key_condition_expression("#p = :p AND #o BETWEEN :first AND :last")
+                .expression_attribute_names("#o", *attribute)
+                .expression_attribute_values(":first", s(first.as_str()))
+                .expression_attribute_values(":last", s(last.as_str())),
+            Some(Order::AtMost(attribute, last)) => query
+                .key_condition_expression("#p = :p AND #o <= :o")
+                .expression_attribute_names("#o", *attribute)
+                .expression_attribute_values(":o", s(last.as_str())),
+        };
+        let answer = query.send().await.map_err(|error| error::of_read("Query", &error))?;
+        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    }
+
+    /// The readable records of a range, at most `limit`, and the keys of the others.
+    pub(crate) async fn all<R: Record>(
+        &self,
+        range: &Range,
+        limit: Option<u32>,
+    ) -> Result<Page<R>, ReadError> {
+        let mut all = empty();
+        let mut seen = 0;
+        let mut start = None;
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(seen));
+            if left == Some(0) {
+                return Ok(all);
+            }
+            let (items, last) = self.page(R::PLACE, range, left, start).await?;
+            seen += add(&mut all, items);
+            start = last;
+            if start.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// One page of a range.
+    pub(crate) async fn listing<R: Record>(
+        &self,
+        range: &Range,
+        page: Option<String>,
+    ) -> Result<Page<R>, ReadError> {
+        let start = page.map(|token| Position::read(&token)).transpose()?;
+        let start = start.and_then(|position| position.start_key());
+        let (items, last) = self.page(R::PLACE, range, None, start).await?;
+        let mut page = empty();
+        add(&mut page, items);
+        page.next = last.map(|key| Position::at(0, Some(key)).write()).transpose()?;
+        Ok(page)
+    }
+
+    /// One page of what is due, over all shards.
+    pub(crate) async fn due<R: Record>(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<R>, ReadError> {
+        let mut at = match page {
+            Some(token) => Position::read(&token)?,
+            None => Position::default(),
+        };
+        let mut page = empty();
+        let mut left = limit.max(1);
+        while at.shard < keys::SHARDS {
+            if left == 0 {
+                page.next = Some(at.write()?);
+                return Ok(page);
+            }
+            let range = Range::of(keys::DUE_INDEX, keys::DUE_SHARD, at.shard.to_string())
+                .up_to(keys::DUE_AT, now.to_string());
+            let (items, last) = self.page(R::PLACE, &range, Some(left), at.start_key()).await?;
+            left = left.saturating_sub(add(&mut page, items));
+            at = match last {
+                Some(key) => Position::at(at.shard, Some(key)),
+                None => Position::at(at.shard + 1, None),
+            };
+        }
+        Ok(page)
+    }
+}
+
+const fn empty<T>() -> Page<T> {
+    Page { items: Vec::new(), unreadable: Vec::new(), next: None }
+}
+
+/// Adds items to a page and says how many there were.
+fn add<R: Record>(page: &mut Page<R>, items: Vec<Item>) -> u32 {
+    let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+    for item in items {
+        match row::read::<R>(item) {
+            Ok(record) => page.items.push(record),
+            Err(ReadError::Unreadable { key, why }) => {
+                tracing::error!(record.key = key, why, "record cannot be read by this version");
+                page.unreadable.push(key);
+            }
+            Err(ReadError::Unavailable(why)) => {
+                tracing::error!(why, "record cannot be read");
+            }
+        }
+    }
+    count
+}
+
+/// Where a listing goes on. Callers pass it on as an opaque text.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Position {
+    /// Of the `due` index; 0 for others.
+    shard: u32,
+    /// The key after which to go on; all keys and index attributes are texts.
+    after: Option<HashMap<String, String>>,
+}
+
+impl Position {
+    fn at(shard: u32, after: Option<Item>) -> Self {
+        let texts = |key: Item| {
+            let text = |(name, value): (String, AttributeValue)| match value {
+                AttributeValue::S(text) => Some((name, text)),
+                _ => None,
+            };
+            key.into_iter().filter_map(text).collect()
+        };
+        Self { shard, after: after.map(texts) }
+    }
+
+    fn start_key(&self) -> Option<Item> {
+        let after = self.after.as_ref()?;
+        Some(after.iter().map(|(name, text)| (name.clone(), s(text.as_str()))).collect())
+    }
+
+    fn write(&self) -> Result<String, ReadError> {
+        serde_json::to_string(self).map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
+
+    fn read(token: &str) -> Result<Self, ReadError> {
+        serde_json::from_str(token)
+            .map_err(|error| ReadError::Unavailable(format!("not a page of a listing: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_survives_its_text() {
+        let key = Item::from([("name".to_owned(), s("a")), ("due_at".to_owned(), s("2026"))]);
+        let position = Position::at(3, Some(key.clone()));
+        let text = position.write().expect("text");
+        let read = Position::read(&text).expect("a position");
+        assert_eq!(read, position);
+        assert_eq!(read.start_key(), Some(key));
+        assert!(Position::read("nonsense").is_err());
+    }
+}

@@ -1,0 +1,338 @@
+//! Records as items: key, version, generation, what the indexes need, and the record itself in
+//! `body`.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use control::ports::ReadError;
+use domain::audit::Audit;
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::instance::{Instance, State};
+use domain::job::{Job, JobStatus};
+use domain::launch::{Launch, LaunchState};
+use domain::orphan::Orphan;
+use domain::timings::Timings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
+
+use super::keys::{self, Place, n, s};
+use super::schema::{self, Form};
+use crate::error::text;
+
+/// An item of a table.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// Attributes that an index, or TTL, needs beside the record.
+pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;
+
+/// A record and the item that holds it.
+pub(crate) trait Record: Serialize + DeserializeOwned {
+    /// Its table.
+    const PLACE: Place;
+    /// Its form, which older versions wrote differently.
+    const FORM: Form;
+    /// Whether its fields are attributes of the item itself, so that an update can count in them.
+    const IS_FLAT: bool = false;
+
+    /// Its key.
+    fn key(&self) -> String;
+    /// Its generation, if it has one.
+    fn generation(&self) -> Option<u64>;
+    /// What the indexes need.
+    fn marks(&self, timings: &Timings) -> Marks;
+}
+
+/// The item of a record.
+pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, String> {
+    let mut body = match to_attribute_value(record) {
+        Ok(AttributeValue::M(body)) => body,
+        Ok(_) => return Err("the record is no map".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
+    strip_nulls(&mut body);
+    let mut item = if R::IS_FLAT {
+        body
+    } else {
+        Item::from([(keys::BODY.to_owned(), AttributeValue::M(body))])
+    };
+    item.insert(R::PLACE.key().to_owned(), s(record.key()));
+    item.insert(keys::SCHEMA.to_owned(), n(domain::SCHEMA));
+    if let Some(generation) = record.generation() {
+        item.insert(keys::GENERATION.to_owned(), n(generation));
+    }
+    item.extend(record.marks(timings).into_iter().map(|(name, value)| (name.to_owned(), value)));
+    Ok(item)
+}
+
+/// The record of an item.
+pub(crate) fn read<R: Record>(mut item: Item) -> Result<R, ReadError> {
+    let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
+    let unreadable = |why: String| ReadError::Unreadable { key: key.clone(), why };
+    let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable("no schema".to_owned()))?;
+    let generation = number(&item, keys::GENERATION);
+    let mut body = if R::IS_FLAT {
+        item.remove(R::PLACE.key());
+        item
+    } else {
+        match item.remove(keys::BODY) {
+            Some(AttributeValue::M(body)) => body,
+            _ => return Err(unreadable("no body".to_owned())),
+        }
+    };
+    schema::upgrade(R::FORM, schema, &mut body).map_err(unreadable)?;
+    let record: R = from_attribute_value(AttributeValue::M(body))
+        .map_err(|error| unreadable(error.to_string()))?;
+    // What the conditions compare must be what the record says of itself.
+    if record.key() != key || record.generation() != generation {
+        return Err(unreadable("key or generation differ from the body's".to_owned()));
+    }
+    Ok(record)
+}
+
+fn number(item: &Item, name: &str) -> Option<u64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
+}
+
+/// A missing attribute reads as none as well, and capacity units count bytes.
+fn strip_nulls(map: &mut Item) {
+    map.retain(|_, value| !value.is_null());
+    map.values_mut().for_each(strip_nulls_below);
+}
+
+fn strip_nulls_below(value: &mut AttributeValue) {
+    match value {
+        AttributeValue::M(map) => strip_nulls(map),
+        AttributeValue::L(list) => list.iter_mut().for_each(strip_nulls_below),
+        _ => {}
+    }
+}
+
+impl Record for Instance {
+    const PLACE: Place = Place::Instances;
+    const FORM: Form = Form::Instance;
+
+    fn key(&self) -> String {
+        self.name.as_str().to_owned()
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation())
+    }
+
+    fn marks(&self, timings: &Timings) -> Marks {
+        if !self.state().is_live() {
+            return vec![(keys::EXPIRES_AT, n(expiry_of_deleted(self, timings)))];
+        }
+        let mut marks =
+            vec![(keys::LIVE_POOL, s(self.pool.as_str())), (keys::LIVE_ORDER, s(live_order(self)))];
+        if let Some(due_at) = self.due_at() {
+            marks.push((keys::DUE_SHARD, s(keys::shard_of(&self.name))));
+            marks.push((keys::DUE_AT, s(due_at.to_string())));
+        }
+        marks
+    }
+}
+
+/// Where a live instance stands in the index of its pool.
+fn live_order(instance: &Instance) -> String {
+    let group = Group::of(instance);
+    let since = match (group, instance.drain()) {
+        (Group::Ending, Some(drain)) => drain.at,
+        (Group::Ending, None) => instance.since(),
+        _ => instance.created_at,
+    };
+    keys::order(group.prefix(), since, instance.name.as_str())
+}
+
+/// What somebody looks for among the live instances of a pool.
+///
+/// A slot that waits for its next launch attempt may be free supply as well. The prefixes sort so
+/// that both of its groups are one range: `free…` is what could take a job, and `free-retry#` to
+/// `retry#` is what waits for a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    Ending,
+    Free,
+    FreeRetry,
+    Retry,
+    Taken,
+}
+
+impl Group {
+    fn of(instance: &Instance) -> Self {
+        match (instance.state(), instance.is_free_supply()) {
+            (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => Self::Ending,
+            (State::PendingCreate, true) => Self::FreeRetry,
+            (State::PendingCreate, false) => Self::Retry,
+            (_, true) => Self::Free,
+            (_, false) => Self::Taken,
+        }
+    }
+
+    pub(crate) const fn prefix(self) -> &'static str {
+        match self {
+            Self::Ending => "ending#",
+            Self::Free => "free#",
+            Self::FreeRetry => "free-retry#",
+            Self::Retry => "retry#",
+            Self::Taken => "taken#",
+        }
+    }
+}
+
+/// When a tombstone may go, and the item that says whose machine it was.
+pub(crate) fn expiry_of_deleted(instance: &Instance, timings: &Timings) -> i64 {
+    (instance.since() + timings.tombstone_ttl_seconds).as_secs()
+}
+
+impl Record for Job {
+    const PLACE: Place = Place::Jobs;
+    const FORM: Form = Form::Job;
+
+    fn key(&self) -> String {
+        keys::job(self.key())
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, timings: &Timings) -> Marks {
+        if let (true, Some(pool)) = (self.is_waiting(), &self.pool) {
+            let group = if self.claim.is_none() { keys::FREE } else { keys::HELD };
+            let order = keys::order(group, self.queued_at(), &keys::job(self.key()));
+            return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
+        }
+        let ended = if self.status() == JobStatus::Completed {
+            self.said.completed_at.unwrap_or(self.seen_at)
+        } else if self.expired {
+            self.queued_at() + timings.job_expiry_seconds
+        } else {
+            return Vec::new();
+        };
+        // An event that GitHub delivers again much later still finds the record for its whole time.
+        let expires = ended.max(self.seen_at) + timings.job_ttl_seconds;
+        vec![(keys::EXPIRES_AT, n(expires.as_secs()))]
+    }
+}
+
+impl Record for Launch {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Launch;
+
+    fn key(&self) -> String {
+        keys::launch(&self.id)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, timings: &Timings) -> Marks {
+        match self.state {
+            LaunchState::Open => vec![
+                (keys::KIND, s(keys::open_launches(&self.pool))),
+                (keys::SORT, s(format!("{}#{}", self.created_at, self.id))),
+            ],
+            LaunchState::Settled => {
+                let expires = self.created_at + timings.tombstone_ttl_seconds;
+                vec![(keys::EXPIRES_AT, n(expires.as_secs()))]
+            }
+        }
+    }
+}
+
+impl Record for Capacity {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Capacity;
+    const IS_FLAT: bool = true;
+
+    fn key(&self) -> String {
+        keys::pool(&self.pool)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for Orphan {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Orphan;
+
+    fn key(&self) -> String {
+        keys::orphan(&self.machine)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        vec![
+            (keys::KIND, s(keys::ORPHANS)),
+            (keys::SORT, s(format!("{}#{}", self.since, self.machine))),
+        ]
+    }
+}
+
+impl Record for Audit {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Audit;
+
+    /// Made of the whole line, so that a line written twice is one, and two lines of one moment are
+    /// two.
+    fn key(&self) -> String {
+        let line = format!("{:?} {} {}", self.kind, self.by, self.why);
+        format!("audit#{}#{}#{:016x}", self.subject, self.at, keys::fnv1a(line.as_bytes()))
+    }
+
+    fn generation(&self) -> Option<u64> {
+        None
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        vec![
+            (keys::KIND, s(keys::audit_trail(&self.subject))),
+            (keys::SORT, s(self.at.to_string())),
+        ]
+    }
+}
+
+impl Record for EntityHealth {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Entity;
+
+    fn key(&self) -> String {
+        keys::entity(&self.entity)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        None
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        vec![(keys::KIND, s(keys::UNHEALTHY)), (keys::SORT, s(self.entity.as_str()))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_sort_as_their_prefixes_do() {
+        use Group::{Ending, Free, FreeRetry, Retry, Taken};
+        let groups = [Ending, Free, FreeRetry, Retry, Taken];
+        let orders = groups.map(|group| keys::order(group.prefix(), Default::default(), "a"));
+        assert!(orders.is_sorted(), "{orders:?}");
+        let free = orders.iter().filter(|order| order.starts_with("free")).count();
+        assert_eq!(free, 2);
+    }
+}

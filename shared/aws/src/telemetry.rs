@@ -1,0 +1,72 @@
+//! Logs: one JSON object per line on standard output, with the `timestamp` and `level` that Lambda's
+//! own log filter looks for.
+
+use std::str::FromStr;
+
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Starts logging. `level` is Lambda's own setting (`AWS_LAMBDA_LOG_LEVEL`); anything that is no
+/// level means `info`.
+///
+/// The libraries below log from `warn` on only: at finer levels the HTTP stack writes headers, and
+/// with them credentials.
+///
+/// A second call changes nothing, so tests may start handlers of several functions in one process.
+pub fn init(level: Option<&str>) {
+    let own = level.and_then(|level| LevelFilter::from_str(level.trim()).ok());
+    let targets = targets(own.unwrap_or(LevelFilter::INFO));
+    let json = tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_current_span(true)
+        .with_span_list(false);
+    let _ = tracing_subscriber::registry().with(targets).with(json).try_init();
+}
+
+/// The crates whose own lines are wanted at the level that was asked for. The runtime's is among
+/// them for its span, which carries the request's id.
+const OURS: [&str; 10] = [
+    "admin",
+    "aws",
+    "control",
+    "ec2",
+    "github",
+    "lambda_runtime",
+    "reaper",
+    "runner_api",
+    "scale_up",
+    "webhook",
+];
+
+fn targets(own: LevelFilter) -> Targets {
+    let others = own.min(LevelFilter::from_level(Level::WARN));
+    Targets::new()
+        .with_default(others)
+        .with_targets(OURS.map(|target| (target, own)))
+        // Targets match by prefix, and the longest one wins: `aws` is our crate, `aws_…` the SDK's.
+        .with_target("aws_", others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_http_stack_never_logs_below_warn() {
+        let targets = targets(LevelFilter::TRACE);
+        assert!(targets.would_enable("control::reap", &Level::TRACE));
+        assert!(targets.would_enable("hyper", &Level::WARN));
+        assert!(!targets.would_enable("hyper", &Level::INFO));
+        assert!(!targets.would_enable("aws_config::meta", &Level::INFO));
+    }
+
+    #[test]
+    fn a_strict_level_holds_for_all() {
+        let targets = targets(LevelFilter::ERROR);
+        assert!(!targets.would_enable("hyper", &Level::WARN));
+        assert!(!targets.would_enable("control", &Level::WARN));
+    }
+}

@@ -1,0 +1,10 @@
+//! The adapters against an emulator of DynamoDB, SQS and Secrets Manager on loopback.
+
+mod faults;
+mod listings;
+mod proxy;
+mod queue;
+mod records;
+mod secrets;
+mod support;
+mod table;

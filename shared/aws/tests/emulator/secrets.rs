@@ -1,0 +1,100 @@
+//! The secrets.
+
+use aws::clock;
+use aws::secrets::{SecretError, WebhookSecret, app_key};
+use aws_sdk_secretsmanager::Client;
+use domain::time::{Seconds, Time};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::ExposeSecret as _;
+use sha2::Sha256;
+
+use crate::support::config;
+
+const OLD: &str = "old-old-old-old-old-old-old-old-old!";
+const NEW: &str = "new-new-new-new-new-new-new-new-new!";
+
+fn signed(secret: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
+    mac.update(b"body");
+    format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
+}
+
+async fn is_signed(secret: &WebhookSecret, by: &str, now: Time) -> bool {
+    secret.is_signed(b"body", Some(&signed(by)), now).await.expect("a secret")
+}
+
+async fn create(client: &Client, id: &str, value: &str) {
+    client.create_secret().name(id).secret_string(value).send().await.expect("CreateSecret");
+}
+
+async fn put(client: &Client, id: &str, value: &str) {
+    client
+        .put_secret_value()
+        .secret_id(id)
+        .secret_string(value)
+        .send()
+        .await
+        .expect("PutSecretValue");
+}
+
+#[tokio::test]
+async fn a_changed_webhook_secret_loses_no_delivery() {
+    let config = config().await;
+    let client = Client::new(&config);
+    create(&client, "w1/webhook-secret", OLD).await;
+    let secret = WebhookSecret::new(&config, "w1/webhook-secret".into());
+    let now = clock::now();
+    secret.read(now).await.expect("read");
+    assert!(is_signed(&secret, OLD, now).await);
+    assert!(!is_signed(&secret, NEW, now).await);
+    assert!(!secret.is_signed(b"body", None, now).await.expect("a secret"));
+
+    put(&client, "w1/webhook-secret", &format!("{NEW}\n")).await;
+    assert!(!is_signed(&secret, NEW, now + Seconds(59)).await, "read again too soon");
+    assert!(is_signed(&secret, NEW, now + Seconds(60)).await, "read again on the mismatch");
+    assert!(is_signed(&secret, OLD, now + Seconds(61)).await, "the previous one for a day");
+    assert!(!is_signed(&secret, OLD, now + Seconds(2 * 86_400)).await, "and not for ever");
+    assert!(is_signed(&secret, NEW, now + Seconds(2 * 86_400)).await);
+}
+
+#[tokio::test]
+async fn a_known_webhook_secret_outlives_an_outage() {
+    let config = config().await;
+    let client = Client::new(&config);
+    create(&client, "w2/webhook-secret", OLD).await;
+    let secret = WebhookSecret::new(&config, "w2/webhook-secret".into());
+    let now = clock::now();
+    assert!(is_signed(&secret, OLD, now).await, "read when it is first needed");
+    let delete = client.delete_secret().secret_id("w2/webhook-secret");
+    delete.force_delete_without_recovery(true).send().await.expect("DeleteSecret");
+    assert!(is_signed(&secret, OLD, now + Seconds(301)).await);
+}
+
+#[tokio::test]
+async fn without_a_webhook_secret_nothing_is_called_unsigned() {
+    let config = config().await;
+    let secret = WebhookSecret::new(&config, "w3/webhook-secret".into());
+    for _ in 0..2 {
+        let outcome = secret.is_signed(b"body", Some(&signed(OLD)), clock::now()).await;
+        assert!(matches!(outcome, Err(SecretError::Unset { .. })), "{outcome:?}");
+    }
+    create(&Client::new(&config), "w3/webhook-secret", "short").await;
+    let outcome = secret.read(clock::now()).await;
+    let Err(error) = outcome else { panic!("accepted") };
+    let text = error.to_string();
+    assert!(text.contains("put-secret-value --secret-id w3/webhook-secret"), "{text}");
+    assert!(!text.contains("short,"), "{text}");
+}
+
+#[tokio::test]
+async fn the_apps_key_must_have_been_set() {
+    let config = config().await;
+    let client = Client::new(&config);
+    create(&client, "k1/app-key", r#"{"placeholder":"replace me","nonce":"abc"}"#).await;
+    let error = app_key(&config, "k1/app-key").await.expect_err("a placeholder");
+    assert!(error.to_string().contains("put-secret-value --secret-id k1/app-key"), "{error}");
+    let pem = "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n";
+    put(&client, "k1/app-key", pem).await;
+    assert_eq!(app_key(&config, "k1/app-key").await.expect("a key").expose_secret(), pem);
+    assert!(app_key(&config, "k2/app-key").await.is_err(), "there is no such secret");
+}
