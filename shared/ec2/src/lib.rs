@@ -1,0 +1,111 @@
+//! The port `Compute` on EC2.
+//!
+//! Alone in its crate, because the SDK's EC2 client is most of the project's build: functions that
+//! do not launch or end machines never see it.
+#![warn(missing_docs)]
+
+pub mod classify;
+mod fleet;
+mod machines;
+
+use std::time::Duration;
+
+use aws::SdkConfig;
+use aws::client::CONNECT_TIMEOUT;
+use aws::error::Failure;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::config::retry::RetryConfig;
+use aws_sdk_ec2::config::timeout::TimeoutConfig;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use control::ports::{Compute, ListedMachine, Page};
+use domain::ids::{LaunchId, MachineId};
+use domain::instance::Fault;
+use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
+use domain::observation::{Machine, Termination, Trouble};
+
+/// The tag that makes a machine ours; its value is the stack's name.
+pub const STACK_TAG: &str = "muster:stack";
+/// The tag that leads from a machine to its launch.
+pub const LAUNCH_TAG: &str = "muster:launch";
+
+/// How long CreateFleet and TerminateInstances may take. An instant fleet answers when its machines
+/// are launched, which takes seconds for large ones. The leases on rows are much longer.
+const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// EC2, limited to the machines of one stack.
+#[derive(Clone, Debug)]
+pub struct Ec2 {
+    client: Client,
+    stack: String,
+}
+
+impl Ec2 {
+    /// `stack` is the stack's name.
+    #[must_use]
+    pub fn new(config: &SdkConfig, stack: String) -> Self {
+        Self { client: Client::new(config), stack }
+    }
+}
+
+impl Compute for Ec2 {
+    async fn launch(
+        &self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        fleet::create(&self.client, id, request).await
+    }
+
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+        machines::of_launch(self, id).await
+    }
+
+    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble> {
+        machines::state(self, id).await
+    }
+
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+        machines::identify(self, id).await
+    }
+
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+        machines::list(self, page).await
+    }
+
+    async fn terminate(&self, id: &MachineId) -> Termination {
+        machines::terminate(self, id).await
+    }
+}
+
+/// Calls that change something are made once. Their retry is the row's: it knows when to look
+/// first.
+fn once() -> aws_sdk_ec2::config::Builder {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(EFFECT_TIMEOUT)
+        .operation_timeout(EFFECT_TIMEOUT)
+        .build();
+    aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts)
+}
+
+/// What a failed call was, and what that means.
+fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorClass, Fault)
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let failure = Failure::of(error);
+    let class = classify::classify(failure.code.as_deref(), failure.status, &failure.message);
+    tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
+    let fault = Fault {
+        at: aws::clock::now(),
+        operation: operation.to_owned(),
+        code: failure.code.unwrap_or_else(|| NO_ANSWER.to_owned()),
+        message: failure.message,
+    };
+    (class, fault)
+}
+
+/// Stands where EC2's code would stand if it had answered.
+const NO_ANSWER: &str = "NoAnswer";

@@ -1,0 +1,203 @@
+//! Looking at machines, and ending them.
+
+use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
+use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
+use control::ports::{ListedMachine, Page};
+use domain::ids::{LaunchId, MachineId};
+use domain::instance::Fault;
+use domain::launch::ErrorClass;
+use domain::observation::{Machine, Termination, Trouble};
+use domain::time::Time;
+
+use crate::{Ec2, LAUNCH_TAG, NO_ANSWER, STACK_TAG, classified, once};
+
+/// What EC2 answers about an id that it does not know, or not yet.
+const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
+
+/// The states of a machine that is not gone.
+const PRESENT: [InstanceStateName; 4] = [
+    InstanceStateName::Pending,
+    InstanceStateName::Running,
+    InstanceStateName::Stopping,
+    InstanceStateName::Stopped,
+];
+
+/// How many machines a page holds. DescribeInstances with filters and pages has the larger bucket.
+const PAGE: i32 = 500;
+
+pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+    let launch = filter(&format!("tag:{LAUNCH_TAG}"), [id.as_str()]);
+    let mut machines = Vec::new();
+    let mut page = None;
+    loop {
+        let answer = describe_present(ec2, Some(launch.clone()), page).await?;
+        machines
+            .extend(instances(&answer).filter_map(|instance| instance.instance_id()?.parse().ok()));
+        page = next_page(&answer);
+        if page.is_none() {
+            return Ok(machines);
+        }
+    }
+}
+
+pub(crate) async fn list(ec2: &Ec2, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+    let answer = describe_present(ec2, None, page).await?;
+    let mut page = Page { items: Vec::new(), unreadable: Vec::new(), next: next_page(&answer) };
+    for instance in instances(&answer) {
+        match listed(instance) {
+            Some(machine) => page.items.push(machine),
+            None => page.unreadable.push(instance.instance_id().unwrap_or_default().to_owned()),
+        }
+    }
+    Ok(page)
+}
+
+pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<Machine, Trouble> {
+    let Some(instance) = find(ec2, id).await? else { return Ok(Machine::Absent) };
+    let Some(state) = machine_of(instance.state()) else {
+        return Err(odd(id, "OddState", "EC2 names no state that is known"));
+    };
+    // EC2 takes the tags off a machine that has ended; then the id is proof enough. A live machine
+    // without our tag is none of ours to judge, and least of all absent.
+    if state != Machine::Gone && !is_ours(ec2, &instance) {
+        return Err(odd(id, "NotOurs", "the machine does not carry the stack's tag"));
+    }
+    Ok(state)
+}
+
+pub(crate) async fn identify(ec2: &Ec2, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+    let Some(instance) = find(ec2, id).await? else { return Ok(None) };
+    if !is_ours(ec2, &instance) {
+        return Ok(None);
+    }
+    let odd = || odd(id, "OddAnswer", "EC2 tells no launch time or no known state");
+    listed(&instance).map(Some).ok_or_else(odd)
+}
+
+pub(crate) async fn terminate(ec2: &Ec2, id: &MachineId) -> Termination {
+    // One id a call: an id that EC2 does not know fails the whole call.
+    let call = ec2.client.terminate_instances().instance_ids(id.as_str());
+    match call.customize().config_override(once()).send().await {
+        Ok(answer) => {
+            let change = answer
+                .terminating_instances()
+                .iter()
+                .find(|change| change.instance_id() == Some(id.as_str()));
+            match change.and_then(|change| machine_of(change.current_state())) {
+                Some(state) => Termination::Accepted(state),
+                None => Termination::Failed(
+                    ErrorClass::Ambiguous,
+                    fault("TerminateInstances", NO_ANSWER, "the answer does not name the machine"),
+                ),
+            }
+        }
+        Err(error) => {
+            let (class, fault) = classified("TerminateInstances", &error);
+            if fault.code == NOT_FOUND {
+                Termination::NotFound(fault)
+            } else {
+                Termination::Failed(class, fault)
+            }
+        }
+    }
+}
+
+/// A machine by its id. None when EC2 does not know it.
+async fn find(ec2: &Ec2, id: &MachineId) -> Result<Option<Instance>, Trouble> {
+    match ec2.client.describe_instances().instance_ids(id.as_str()).send().await {
+        Ok(answer) => {
+            let found = instances(&answer).find(|one| one.instance_id() == Some(id.as_str()));
+            Ok(found.cloned())
+        }
+        Err(error) => match trouble(classified(DESCRIBE, &error)) {
+            Trouble::Unavailable(fault) if fault.code == NOT_FOUND => Ok(None),
+            trouble => Err(trouble),
+        },
+    }
+}
+
+/// A page of the stack's machines that are not gone.
+async fn describe_present(
+    ec2: &Ec2,
+    more: Option<Filter>,
+    page: Option<String>,
+) -> Result<DescribeInstancesOutput, Trouble> {
+    let mut filters = vec![
+        filter(&format!("tag:{STACK_TAG}"), [ec2.stack.as_str()]),
+        filter("instance-state-name", PRESENT.iter().map(InstanceStateName::as_str)),
+    ];
+    filters.extend(more);
+    ec2.client
+        .describe_instances()
+        .set_filters(Some(filters))
+        .max_results(PAGE)
+        .set_next_token(page)
+        .send()
+        .await
+        .map_err(|error| trouble(classified(DESCRIBE, &error)))
+}
+
+const DESCRIBE: &str = "DescribeInstances";
+
+fn trouble((class, fault): (ErrorClass, Fault)) -> Trouble {
+    match class {
+        ErrorClass::Authorization => Trouble::Unauthorized(fault),
+        _ => Trouble::Unavailable(fault),
+    }
+}
+
+fn odd(id: &MachineId, code: &str, message: &str) -> Trouble {
+    Trouble::Unavailable(fault(DESCRIBE, code, &format!("{id}: {message}")))
+}
+
+fn fault(operation: &str, code: &str, message: &str) -> Fault {
+    Fault {
+        at: aws::clock::now(),
+        operation: operation.to_owned(),
+        code: code.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// Names and values are our own: neither holds the wildcards that EC2 knows.
+fn filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Filter {
+    let values = values.into_iter().map(str::to_owned).collect();
+    Filter::builder().name(name).set_values(Some(values)).build()
+}
+
+fn instances(answer: &DescribeInstancesOutput) -> impl Iterator<Item = &Instance> {
+    answer.reservations().iter().flat_map(Reservation::instances)
+}
+
+/// An empty token ends a listing as well as none does.
+fn next_page(answer: &DescribeInstancesOutput) -> Option<String> {
+    answer.next_token().filter(|token| !token.is_empty()).map(str::to_owned)
+}
+
+fn tag<'a>(instance: &'a Instance, key: &str) -> Option<&'a str> {
+    instance.tags().iter().find(|tag| tag.key() == Some(key)).and_then(|tag| tag.value())
+}
+
+fn is_ours(ec2: &Ec2, instance: &Instance) -> bool {
+    tag(instance, STACK_TAG) == Some(ec2.stack.as_str())
+}
+
+fn listed(instance: &Instance) -> Option<ListedMachine> {
+    Some(ListedMachine {
+        id: instance.instance_id()?.parse().ok()?,
+        state: machine_of(instance.state())?,
+        launched_at: Time::from_millis(instance.launch_time()?.to_millis().ok()?),
+        launch: tag(instance, LAUNCH_TAG).and_then(|launch| launch.parse().ok()),
+    })
+}
+
+/// None for a state that is not known: nothing is decided on it.
+fn machine_of(state: Option<&InstanceState>) -> Option<Machine> {
+    match state?.name()? {
+        InstanceStateName::Pending => Some(Machine::Pending),
+        InstanceStateName::Running => Some(Machine::Running),
+        InstanceStateName::Stopping | InstanceStateName::Stopped => Some(Machine::Stopped),
+        InstanceStateName::ShuttingDown | InstanceStateName::Terminated => Some(Machine::Gone),
+        _ => None,
+    }
+}

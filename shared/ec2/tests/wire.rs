@@ -1,0 +1,336 @@
+//! What the adapter sends to EC2 and makes of its answers, over HTTP on loopback.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
+use control::ports::Compute as _;
+use domain::ids::{LaunchId, MachineId};
+use domain::launch::{ErrorClass, LaunchRequest, Market, Override};
+use domain::observation::{Machine, Termination, Trouble};
+use domain::time::Time;
+use ec2::Ec2;
+
+type Form = Vec<(String, String)>;
+type Answers = Vec<(u16, String)>;
+
+/// Answers requests in order, the last answer for ever, and keeps what was asked.
+struct Stub {
+    forms: Arc<Mutex<Vec<Form>>>,
+    ec2: Ec2,
+}
+
+impl Stub {
+    async fn new(answers: Answers) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let forms = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&forms);
+        std::thread::spawn(move || {
+            for (n, stream) in listener.incoming().flatten().enumerate() {
+                let (status, body) = &answers[n.min(answers.len() - 1)];
+                let form = read_form(&stream);
+                kept.lock().expect("no panic").push(form);
+                answer(stream, *status, body);
+            }
+        });
+        let config = aws::client::load().await.into_builder();
+        let config = config
+            .endpoint_url(format!("http://{address}"))
+            .region(Region::new("us-east-1"))
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
+            .build();
+        Self { forms, ec2: Ec2::new(&config, "s1".into()) }
+    }
+
+    fn forms(&self) -> Vec<Form> {
+        self.forms.lock().expect("no panic").clone()
+    }
+}
+
+fn read_form(stream: &TcpStream) -> Form {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a line");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("a body");
+    form_urlencoded::parse(&body).into_owned().collect()
+}
+
+fn answer(mut stream: TcpStream, status: u16, body: &str) {
+    if status == 0 {
+        return;
+    }
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: text/xml\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    );
+}
+
+/// The connection is closed without an answer.
+fn silence() -> (u16, String) {
+    (0, String::new())
+}
+
+fn error(status: u16, code: &str) -> (u16, String) {
+    let body = format!(
+        "<Response><Errors><Error><Code>{code}</Code><Message>scripted</Message></Error></Errors>\
+         <RequestID>r</RequestID></Response>"
+    );
+    (status, body)
+}
+
+fn instance(id: &str, state: &str, tags: &[(&str, &str)]) -> String {
+    let tags: String = tags
+        .iter()
+        .map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>"))
+        .collect();
+    format!(
+        "<item><instanceId>{id}</instanceId><instanceState><code>16</code><name>{state}</name>\
+         </instanceState><launchTime>2026-11-18T11:06:40.000Z</launchTime><tagSet>{tags}</tagSet></item>"
+    )
+}
+
+fn described(instances: &[String], next: &str) -> (u16, String) {
+    let body = format!(
+        "<DescribeInstancesResponse><reservationSet><item><instancesSet>{}</instancesSet></item>\
+         </reservationSet><nextToken>{next}</nextToken></DescribeInstancesResponse>",
+        instances.concat()
+    );
+    (200, body)
+}
+
+const ID: &str = "i-0123456789abcdef0";
+const OURS: (&str, &str) = ("muster:stack", "s1");
+
+fn id() -> MachineId {
+    ID.parse().expect("valid")
+}
+
+fn launch_id() -> LaunchId {
+    "default-7f3a".parse().expect("valid")
+}
+
+fn request(market: Market) -> LaunchRequest {
+    let choice =
+        |kind: &str, subnet: &str| Override { instance_type: kind.into(), subnet: subnet.into() };
+    LaunchRequest {
+        template_id: "lt-1".into(),
+        template_version: "3".into(),
+        overrides: vec![
+            choice("m7i.large", "subnet-a"),
+            choice("m7i.large", "subnet-b"),
+            choice("m6i.large", "subnet-a"),
+        ],
+        market,
+        capacity: 2,
+        tags: vec![("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())],
+    }
+}
+
+fn value<'a>(form: &'a Form, key: &str) -> Option<&'a str> {
+    form.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+}
+
+const LAUNCHED: &str = "<CreateFleetResponse><fleetId>fleet-1</fleetId><fleetInstanceSet><item>\
+    <instanceIds><item>i-0123456789abcdef0</item></instanceIds></item></fleetInstanceSet><errorSet>\
+    <item><errorCode>InsufficientInstanceCapacity</errorCode><errorMessage>none left</errorMessage>\
+    <launchTemplateAndOverrides><overrides><instanceType>m7i.large</instanceType>\
+    <subnetId>subnet-a</subnetId></overrides></launchTemplateAndOverrides></item></errorSet>\
+    </CreateFleetResponse>";
+
+#[tokio::test]
+async fn a_launch_is_sent_as_it_is_on_record_and_the_same_each_time() {
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    for _ in 0..2 {
+        stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("launched");
+    }
+    let forms = stub.forms();
+    assert_eq!(forms[0], forms[1]);
+    for (key, expected) in [
+        ("Action", "CreateFleet"),
+        ("Type", "instant"),
+        ("ClientToken", "default-7f3a"),
+        ("TargetCapacitySpecification.TotalTargetCapacity", "2"),
+        ("TargetCapacitySpecification.DefaultTargetCapacityType", "spot"),
+        ("SpotOptions.AllocationStrategy", "price-capacity-optimized"),
+        ("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateId", "lt-1"),
+        ("LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version", "3"),
+        ("LaunchTemplateConfigs.1.Overrides.2.InstanceType", "m7i.large"),
+        ("LaunchTemplateConfigs.1.Overrides.2.SubnetId", "subnet-b"),
+        ("TagSpecification.1.ResourceType", "instance"),
+        ("TagSpecification.1.Tag.1.Key", "muster:stack"),
+        ("TagSpecification.1.Tag.1.Value", "s1"),
+        ("TagSpecification.2.ResourceType", "volume"),
+    ] {
+        assert_eq!(value(&forms[0], key), Some(expected), "{key} in {:#?}", forms[0]);
+    }
+    assert_eq!(value(&forms[0], "LaunchTemplateConfigs.1.Overrides.1.Priority"), None);
+}
+
+#[tokio::test]
+async fn on_demand_follows_the_order_of_preference() {
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    stub.ec2.launch(&launch_id(), &request(Market::OnDemand)).await.expect("launched");
+    let form = &stub.forms()[0];
+    assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
+    for (n, expected) in [(1, 0.0), (2, 0.0), (3, 1.0)] {
+        let priority = value(form, &format!("LaunchTemplateConfigs.1.Overrides.{n}.Priority"));
+        assert_eq!(priority.and_then(|text| text.parse().ok()), Some(expected), "override {n}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_can_hold_machines_and_errors_at_once() {
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    let answer = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("launched");
+    assert_eq!(answer.machines, [id()]);
+    assert_eq!(answer.errors.len(), 1);
+    assert_eq!(answer.errors[0].class, ErrorClass::Capacity);
+    assert_eq!(answer.errors[0].message, "m7i.large in subnet-a: none left");
+}
+
+#[tokio::test]
+async fn calls_with_effects_are_made_once_whatever_comes_back() {
+    let answers = [
+        (error(503, "RequestLimitExceeded"), ErrorClass::Throttle),
+        (error(500, "InsufficientInstanceCapacity"), ErrorClass::Capacity),
+        (error(500, "InternalError"), ErrorClass::Ambiguous),
+        (error(403, "UnauthorizedOperation"), ErrorClass::Authorization),
+        ((502, "<html>".to_owned()), ErrorClass::Ambiguous),
+        (silence(), ErrorClass::Ambiguous),
+    ];
+    for (answer, class) in answers {
+        let stub = Stub::new(vec![answer.clone()]).await;
+        let outcome = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await;
+        assert_eq!(outcome.map_err(|error| error.class), Err(class), "{answer:?}");
+        let outcome = stub.ec2.terminate(&id()).await;
+        let Termination::Failed(seen, _) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(seen, class, "{answer:?}");
+        assert_eq!(stub.forms().len(), 2, "one request each: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn questions_are_asked_again() {
+    let running = described(&[instance(ID, "running", &[OURS])], "");
+    let stub = Stub::new(vec![error(503, "RequestLimitExceeded"), silence(), running]).await;
+    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Running));
+    assert_eq!(stub.forms().len(), 3);
+}
+
+#[tokio::test]
+async fn a_termination_is_what_ec2_says_of_the_machine() {
+    let ended = |state: &str| {
+        let body = format!(
+            "<TerminateInstancesResponse><instancesSet><item><instanceId>{ID}</instanceId>\
+             <currentState><code>32</code><name>{state}</name></currentState></item></instancesSet>\
+             </TerminateInstancesResponse>"
+        );
+        (200, body)
+    };
+    for state in ["shutting-down", "terminated"] {
+        let stub = Stub::new(vec![ended(state)]).await;
+        assert_eq!(stub.ec2.terminate(&id()).await, Termination::Accepted(Machine::Gone));
+        let form = &stub.forms()[0];
+        assert_eq!(value(form, "InstanceId.1"), Some(ID));
+        assert_eq!(value(form, "InstanceId.2"), None, "one id a call");
+    }
+    let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
+    assert!(matches!(stub.ec2.terminate(&id()).await, Termination::NotFound(_)));
+    let stub = Stub::new(vec![error(400, "OperationNotPermitted")]).await;
+    let outcome = stub.ec2.terminate(&id()).await;
+    let Termination::Failed(ErrorClass::Blocked, fault) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(
+        (fault.code.as_str(), fault.message.as_str()),
+        ("OperationNotPermitted", "scripted")
+    );
+    let empty = "<TerminateInstancesResponse><instancesSet/></TerminateInstancesResponse>";
+    let stub = Stub::new(vec![(200, empty.into())]).await;
+    let outcome = stub.ec2.terminate(&id()).await;
+    assert!(matches!(outcome, Termination::Failed(ErrorClass::Ambiguous, _)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<Machine>);
+    let cases: [Case<'_>; 9] = [
+        ("pending", &[OURS], Some(Machine::Pending)),
+        ("running", &[OURS], Some(Machine::Running)),
+        ("stopping", &[OURS], Some(Machine::Stopped)),
+        ("stopped", &[OURS], Some(Machine::Stopped)),
+        ("shutting-down", &[OURS], Some(Machine::Gone)),
+        ("terminated", &[], Some(Machine::Gone)),
+        ("running", &[], None),
+        ("running", &[("muster:stack", "s2")], None),
+        ("meditating", &[OURS], None),
+    ];
+    for (state, tags, expected) in cases {
+        let stub = Stub::new(vec![described(&[instance(ID, state, tags)], "")]).await;
+        let seen = stub.ec2.machine(&id()).await;
+        match expected {
+            Some(machine) => assert_eq!(seen, Ok(machine), "{state}"),
+            None => assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{state}: {seen:?}"),
+        }
+    }
+    let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
+    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Absent));
+    let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
+    assert!(matches!(stub.ec2.machine(&id()).await, Err(Trouble::Unauthorized(_))));
+}
+
+#[tokio::test]
+async fn a_machine_is_identified_by_both_tags() {
+    let both = [OURS, ("muster:launch", "default-7f3a")];
+    let stub = Stub::new(vec![described(&[instance(ID, "running", &both)], "")]).await;
+    let machine = stub.ec2.identify(&id()).await.expect("an answer").expect("ours");
+    assert_eq!((machine.id, machine.state), (id(), Machine::Running));
+    assert_eq!(machine.launch, Some(launch_id()));
+    assert_eq!(machine.launched_at, Time::from_millis(1_795_000_000_000));
+
+    let other = [("muster:stack", "s2"), ("muster:launch", "default-7f3a")];
+    let stub = Stub::new(vec![described(&[instance(ID, "running", &other)], "")]).await;
+    assert_eq!(stub.ec2.identify(&id()).await, Ok(None));
+    let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
+    assert_eq!(stub.ec2.identify(&id()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn listings_are_limited_to_the_stack_and_paged() {
+    let second = "i-00000000000000002";
+    let pages = vec![
+        described(&[instance(ID, "running", &[OURS])], "page-2"),
+        described(&[instance(second, "pending", &[OURS]), instance("x", "running", &[OURS])], ""),
+    ];
+    let stub = Stub::new(pages.clone()).await;
+    let first = stub.ec2.list(None).await.expect("a page");
+    assert_eq!((first.items.len(), first.next.as_deref()), (1, Some("page-2")));
+    let last = stub.ec2.list(first.next).await.expect("a page");
+    assert_eq!((last.items.len(), last.unreadable, last.next), (1, vec!["x".to_owned()], None));
+    let form = &stub.forms()[1];
+    assert_eq!(value(form, "NextToken"), Some("page-2"));
+    assert_eq!(value(form, "Filter.1.Name"), Some("tag:muster:stack"));
+    assert_eq!(value(form, "Filter.1.Value.1"), Some("s1"));
+    assert_eq!(value(form, "Filter.2.Name"), Some("instance-state-name"));
+
+    let stub = Stub::new(pages).await;
+    let found = stub.ec2.find_launched(&launch_id()).await.expect("an answer");
+    assert_eq!(found, [id(), second.parse().expect("valid")]);
+    for form in stub.forms() {
+        assert_eq!(value(&form, "Filter.1.Value.1"), Some("s1"));
+        assert_eq!(value(&form, "Filter.3.Name"), Some("tag:muster:launch"));
+        assert_eq!(value(&form, "Filter.3.Value.1"), Some("default-7f3a"));
+    }
+}
