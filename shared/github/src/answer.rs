@@ -1,0 +1,130 @@
+//! What an answer of GitHub's means: the one place where a status becomes a word of the domain.
+
+use domain::instance::Fault;
+use domain::observation::Trouble;
+use domain::time::{Seconds, Time};
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::Answer;
+
+/// Longest sentence of GitHub's that we keep, characters.
+const MESSAGE_KEPT: usize = 300;
+/// How long to wait when a rate limit does not say. GitHub asks for at least a minute.
+///
+/// Source: docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+const UNSTATED_WAIT: Seconds = Seconds(60);
+/// The longest wait that we believe. The hourly limit resets within an hour.
+const LONGEST_WAIT: Seconds = Seconds(3600);
+
+#[derive(Deserialize)]
+struct Complaint {
+    message: String,
+}
+
+/// A fault.
+pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> Fault {
+    Fault { at, operation: operation.to_owned(), code: code.to_owned(), message }
+}
+
+/// Blanks what looks like one of GitHub's tokens, ours or not.
+///
+/// Source: docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
+fn without_tokens(line: &str) -> String {
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_token = |word: &str| {
+        let (kind, rest) = word.split_once('_').unwrap_or((word, ""));
+        let classic = kind.len() == 3 && kind.starts_with("gh") && !rest.is_empty();
+        classic || word.starts_with("github_pat_") || word.starts_with("eyJ")
+    };
+    let words = line.split_inclusive(|c| !is_inside(c)).map(|piece| {
+        let word = piece.trim_end_matches(|c| !is_inside(c));
+        if is_token(word) {
+            format!("[redacted]{}", &piece[word.len()..])
+        } else {
+            piece.to_owned()
+        }
+    });
+    words.collect()
+}
+
+impl Answer {
+    /// Reads the body. What is wrong with it is told by position alone: it may hold a credential.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
+        serde_json::from_str(&self.body).map_err(|error| {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            Trouble::Unavailable(fault(
+                self.operation,
+                "unreadable",
+                format!("status {}, but the answer cannot be read ({place})", self.status),
+                self.at,
+            ))
+        })
+    }
+
+    /// What keeps us from an answer, for every status that the caller has no other word for.
+    pub(crate) fn trouble(&self) -> Trouble {
+        match self.status {
+            StatusCode::UNAUTHORIZED => Trouble::Unauthorized(self.fault()),
+            StatusCode::TOO_MANY_REQUESTS => Trouble::RateLimited(self.limited_until()),
+            StatusCode::FORBIDDEN if self.is_rate_limit() => {
+                Trouble::RateLimited(self.limited_until())
+            }
+            StatusCode::FORBIDDEN => Trouble::Unauthorized(self.fault()),
+            _ => Trouble::Unavailable(self.fault()),
+        }
+    }
+
+    /// GitHub says that the request itself is wrong; the same request will be wrong again.
+    pub(crate) fn refusal(&self) -> Option<Fault> {
+        matches!(
+            self.status,
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY
+        )
+        .then(|| self.fault())
+    }
+
+    /// The refusal as a fault.
+    pub(crate) fn fault(&self) -> Fault {
+        fault(self.operation, self.status.as_str(), self.message(), self.at)
+    }
+
+    /// GitHub's own sentence. Anything else in a body (a proxy's page, an echo of the request) is not kept.
+    fn message(&self) -> String {
+        let message = match serde_json::from_str::<Complaint>(&self.body) {
+            Ok(complaint) => complaint.message,
+            Err(_) => self.status.canonical_reason().unwrap_or("unknown status").to_owned(),
+        };
+        let line: String = message.chars().filter(|c| !c.is_control()).collect();
+        without_tokens(&line).chars().take(MESSAGE_KEPT).collect()
+    }
+
+    /// A 403 is a rate limit when its headers say so. Some secondary limits say it in the sentence alone.
+    fn is_rate_limit(&self) -> bool {
+        self.header("x-ratelimit-remaining") == Some("0")
+            || self.headers.contains_key(RETRY_AFTER)
+            || self.message().to_ascii_lowercase().contains("rate limit")
+    }
+
+    fn limited_until(&self) -> Time {
+        let number = |name| self.header(name).and_then(|text| text.trim().parse::<i64>().ok());
+        let until = match (number("retry-after"), number("x-ratelimit-reset")) {
+            (Some(wait), _) => {
+                let wait = u32::try_from(wait.max(0)).unwrap_or(LONGEST_WAIT.0);
+                self.at + Seconds(wait)
+            }
+            (None, Some(reset)) if self.header("x-ratelimit-remaining") == Some("0") => {
+                Time::from_millis(reset.saturating_mul(1000))
+            }
+            _ => self.at + UNSTATED_WAIT,
+        };
+        // At least a second: a reset in our past would make the caller spin.
+        until.clamp(self.at + Seconds(1), self.at + LONGEST_WAIT)
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}

@@ -1,0 +1,243 @@
+//! One HTTP exchange with GitHub.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use domain::observation::Trouble;
+use domain::time::Time;
+use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client as Connections;
+use hyper_util::rt::TokioExecutor;
+use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::answer::fault;
+use crate::{Settings, SetupError};
+
+/// GitHub asks every client to name itself.
+const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
+/// A renamed repository redirects once; more is a loop.
+const REDIRECTS_MAX: usize = 3;
+/// How long an unused connection is trusted. A frozen function wakes up to connections that the other
+/// side has closed meanwhile, and a request sent down one of those is lost.
+const IDLE_KEPT: Duration = Duration::from_secs(5);
+
+/// A call, before anybody signs it.
+pub(crate) struct Call {
+    /// Its name in faults.
+    pub(crate) operation: &'static str,
+    pub(crate) method: Method,
+    /// Path and query, below the base address.
+    pub(crate) path: String,
+    pub(crate) body: Option<serde_json::Value>,
+}
+
+/// An answer, of whatever status. No `Debug`: the body may be a credential.
+pub(crate) struct Answer {
+    pub(crate) operation: &'static str,
+    /// When it was asked for.
+    pub(crate) at: Time,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+pub(crate) struct Client {
+    octocrab: Octocrab,
+    /// `scheme://authority`.
+    origin: String,
+    /// What every path starts with; empty, or `/…` without a slash at its end.
+    prefix: String,
+    /// For one exchange as a whole: the time-outs of the connection start anew with every byte.
+    limit: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SetupError> {
+        let (origin, prefix) = split(&settings.api_url)?;
+        let octocrab = connect(settings)?;
+        let limit = settings.connect_timeout + settings.read_timeout;
+        Ok(Self { octocrab, origin, prefix, limit })
+    }
+
+    /// Sends a call and reads the whole answer. An error means that there is none.
+    pub(crate) async fn send(
+        &self,
+        call: &Call,
+        bearer: &SecretString,
+        at: Time,
+    ) -> Result<Answer, Trouble> {
+        let outcome = tokio::time::timeout(self.limit, self.exchange(call, bearer)).await;
+        let failed = |code, message| {
+            // A sentence of the client's own, but a header that it cannot send would be quoted.
+            let message = redact(message, bearer);
+            Trouble::Unavailable(fault(call.operation, code, message, at))
+        };
+        if let Ok(Ok((status, headers, _))) = &outcome {
+            let remaining = headers.get("x-ratelimit-remaining").and_then(|n| n.to_str().ok());
+            tracing::debug!(
+                github.operation = call.operation,
+                http.status = status.as_u16(),
+                github.remaining = remaining,
+                "asked GitHub"
+            );
+        }
+        match outcome {
+            Err(_) => Err(failed("timeout", format!("no answer within {:?}", self.limit))),
+            Ok(Err(error)) => Err(failed(code_of(&error), chain(&error))),
+            Ok(Ok((status, headers, body))) => Ok(Answer {
+                operation: call.operation,
+                at,
+                status,
+                headers,
+                // An answer that quotes our token back must not carry it into a row.
+                body: redact(body, bearer),
+            }),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        call: &Call,
+        bearer: &SecretString,
+    ) -> octocrab::Result<(StatusCode, HeaderMap, String)> {
+        let mut address = format!("{}{}{}", self.origin, self.prefix, call.path);
+        let mut redirects = 0;
+        loop {
+            // octocrab's own base address is not used: it drops a prefix that a path happens to start with.
+            let mut request = Request::builder()
+                .method(call.method.clone())
+                .uri(&address)
+                .header(ACCEPT, "application/vnd.github+json")
+                .header(USER_AGENT, AGENT);
+            if let Some(headers) = request.headers_mut() {
+                headers.insert(AUTHORIZATION, authorization(bearer));
+            }
+            let request = self.octocrab.build_request(request, call.body.as_ref())?;
+            let response = self.octocrab.send(request).await?;
+            match self.redirect(&call.method, response.status(), response.headers()) {
+                Some(next) if redirects < REDIRECTS_MAX => {
+                    address = next;
+                    redirects += 1;
+                }
+                _ => {
+                    let (status, headers) = (response.status(), response.headers().clone());
+                    return Ok((status, headers, self.octocrab.body_to_string(response).await?));
+                }
+            }
+        }
+    }
+
+    /// Where a renamed or transferred repository went. Never to another host: the token goes along.
+    fn redirect(&self, method: &Method, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+        let repeats_any = matches!(status.as_u16(), 307 | 308);
+        let repeats_safe = matches!(status.as_u16(), 301 | 302) && method != Method::POST;
+        if !repeats_any && !repeats_safe {
+            return None;
+        }
+        let location = headers.get(LOCATION)?.to_str().ok()?;
+        let rest = location.strip_prefix(&self.origin).unwrap_or(location);
+        (rest.starts_with('/') && !rest.starts_with("//")).then(|| format!("{}{rest}", self.origin))
+    }
+}
+
+/// octocrab over connections of our own: ring, the system's trusted roots, HTTP/1.1. No layer of it retries.
+fn connect(settings: &Settings) -> Result<Octocrab, SetupError> {
+    let tls = HttpsConnectorBuilder::new()
+        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+        .map_err(|error| SetupError(format!("no trusted roots: {error}")))?
+        // `split` has refused http for anything but this machine.
+        .https_or_http()
+        .enable_http1()
+        .build();
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(Some(settings.connect_timeout));
+    connector.set_read_timeout(Some(settings.read_timeout));
+    connector.set_write_timeout(Some(settings.read_timeout));
+    let connections: Connections<_, OctoBody> =
+        Connections::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_KEPT).build(connector);
+    let built =
+        OctocrabBuilder::new_empty().with_service(connections).with_auth(AuthState::None).build();
+    match built {
+        Ok(octocrab) => Ok(octocrab),
+        Err(never) => match never {},
+    }
+}
+
+/// Splits the base address into origin and prefix, and refuses what would send tokens in clear text.
+fn split(url: &str) -> Result<(String, String), SetupError> {
+    let bad = |why: &str| SetupError(format!("GITHUB_API_URL {url:?}: {why}"));
+    let uri: Uri = url.trim().parse().map_err(|_| bad("not an address"))?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(bad("needs a scheme and a host"));
+    };
+    if authority.as_str().contains('@') || uri.query().is_some() {
+        return Err(bad("must hold neither credentials nor a query"));
+    }
+    let local = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
+    if scheme != "https" && !(scheme == "http" && local) {
+        return Err(bad("must be https"));
+    }
+    let prefix = uri.path().trim_end_matches('/').to_owned();
+    Ok((format!("{scheme}://{authority}"), prefix))
+}
+
+fn authorization(bearer: &SecretString) -> HeaderValue {
+    let text = format!("Bearer {}", bearer.expose_secret());
+    // A token with a line break would be GitHub's fault; an empty header makes it a plain 401.
+    let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+    value.set_sensitive(true);
+    value
+}
+
+fn redact(text: String, bearer: &SecretString) -> String {
+    let secret = bearer.expose_secret();
+    if secret.is_empty() || !text.contains(secret) {
+        return text;
+    }
+    text.replace(secret, "[redacted]")
+}
+
+/// A short word for what went wrong, for people and metrics.
+fn code_of(error: &(dyn Error + 'static)) -> &'static str {
+    let kinds = sources(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+    for kind in kinds.map(io::Error::kind) {
+        match kind {
+            io::ErrorKind::TimedOut => return "timeout",
+            io::ErrorKind::ConnectionRefused => return "refused",
+            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => return "reset",
+            _ => {}
+        }
+    }
+    "no-answer"
+}
+
+/// The error and its causes in one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    for cause in sources(error) {
+        let text = cause.to_string();
+        // Several layers repeat their cause in their own text.
+        if line.is_empty() {
+            line = text;
+        } else if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    line.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+fn sources<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
+}

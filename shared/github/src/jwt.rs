@@ -1,0 +1,87 @@
+//! The App's JSON Web Token, signed with ring.
+//!
+//! octocrab can sign one too, but without `jti`: two functions that sign in the same second then present the
+//! same token, and GitHub has answered the second one with 404 (terraform-aws-github-runner #5056).
+//!
+//! Source: docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::time::{Seconds, Time};
+use ring::rand::SecureRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+
+/// GitHub's clock may be behind ours; a token from its future would be refused.
+const BACKDATED: Seconds = Seconds(60);
+/// GitHub allows ten minutes. One is left for a clock that is ahead of ours.
+const LIFETIME: Seconds = Seconds(540);
+
+/// The key cannot be used. Says why, never what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the App's private key: {0}")]
+pub struct KeyError(String);
+
+/// Something that no other token carries: 16 random bytes.
+pub type Nonce = [u8; 16];
+
+/// A fresh nonce.
+///
+/// # Errors
+/// When the system has no random bytes.
+pub fn nonce() -> Result<Nonce, KeyError> {
+    let mut nonce = Nonce::default();
+    ring::rand::SystemRandom::new()
+        .fill(&mut nonce)
+        .map_err(|_| KeyError("no random bytes".to_owned()))?;
+    Ok(nonce)
+}
+
+/// Signs a token that GitHub accepts for nine minutes.
+///
+/// # Errors
+/// When `pem` is no RSA key.
+pub fn sign(
+    app_id: &str,
+    pem: &SecretString,
+    now: Time,
+    nonce: Nonce,
+) -> Result<SecretString, KeyError> {
+    let key = read_key(pem)?;
+    let header = json!({"alg": "RS256", "typ": "JWT"});
+    let claims = json!({
+        "iss": app_id,
+        "iat": (now - BACKDATED).as_secs(),
+        "exp": (now + LIFETIME).as_secs(),
+        "jti": URL_SAFE_NO_PAD.encode(nonce),
+    });
+    let mut token = format!(
+        "{}.{}",
+        URL_SAFE_NO_PAD.encode(header.to_string()),
+        URL_SAFE_NO_PAD.encode(claims.to_string())
+    );
+    let mut signature = vec![0; key.public().modulus_len()];
+    let random = ring::rand::SystemRandom::new();
+    key.sign(&RSA_PKCS1_SHA256, &random, token.as_bytes(), &mut signature)
+        .map_err(|_| KeyError("signing failed".to_owned()))?;
+    token.push('.');
+    token.push_str(&URL_SAFE_NO_PAD.encode(signature));
+    Ok(SecretString::from(token))
+}
+
+/// GitHub hands out PKCS#1 ("RSA PRIVATE KEY"); openssl converts to PKCS#8 ("PRIVATE KEY").
+fn read_key(pem: &SecretString) -> Result<RsaKeyPair, KeyError> {
+    // A key pasted into a JSON field or a shell often has `\n` spelt out.
+    let pem = SecretString::from(pem.expose_secret().replace("\\n", "\n"));
+    let der = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
+        .map_err(|_| KeyError("not a private key in PEM form".to_owned()))?;
+    match &der {
+        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
+        _ => return Err(KeyError("not an RSA key".to_owned())),
+    }
+    .map_err(|refused| KeyError(format!("not a usable RSA key ({refused})")))
+}

@@ -1,0 +1,325 @@
+//! GitHub, as the passes see it: the port [`control::ports::Github`] over octocrab.
+//!
+//! octocrab carries the requests (connections, TLS, time-outs); the App's authentication is ours,
+//! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is classified here,
+//! and nowhere else, into the domain's words.
+//!
+//! What it costs: one token per installation and hour, and one call per question. A token is shared by all calls of
+//! a warm function, so a job's whole life needs at most one token and one configuration call.
+//!
+//! Nothing that GitHub hands out, and no key, shows up in an error, a log line or a `Debug` output.
+
+#![warn(missing_docs)]
+
+mod answer;
+mod client;
+pub mod jwt;
+mod route;
+mod token;
+
+use std::fmt;
+use std::time::Duration;
+
+use control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use domain::config::Reader;
+use domain::ids::RunnerId;
+use domain::job::JobStatus;
+use domain::observation::{Deregistration, RunnerSeen, Trouble};
+use domain::time::Time;
+use http::{Method, StatusCode};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::client::{Answer, Call, Client};
+
+/// Most pages of a listing that a search by name reads. Servers that know the filter need one.
+const PAGES_MAX: u32 = 20;
+/// GitHub's largest page.
+const PAGE_SIZE: usize = 100;
+
+/// Where the App's private key comes from.
+///
+/// Asked at the first call that needs a token, so that an invocation which never talks to GitHub does
+/// not read a secret for it.
+#[expect(async_fn_in_trait, reason = "functions run on one thread")]
+pub trait AppKey {
+    /// The key as PEM. `fresh`: GitHub refused what was signed with the last one, so a cached copy may
+    /// be out of date.
+    ///
+    /// # Errors
+    /// Why there is none, in a sentence without secrets.
+    async fn pem(&self, fresh: bool) -> Result<SecretString, String>;
+}
+
+/// A key that never changes.
+impl AppKey for SecretString {
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, String> {
+        Ok(self.clone())
+    }
+}
+
+/// How to reach GitHub, and as whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The App's number or client id.
+    pub app_id: String,
+    /// The API's address, with its path prefix where it has one (`https://ghes.example/api/v3`).
+    pub api_url: String,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long to wait for an answer.
+    pub read_timeout: Duration,
+    /// Reads the time. A function, so that tests can set it.
+    pub clock: fn() -> Time,
+}
+
+impl Settings {
+    /// The settings of production for an App and an address.
+    #[must_use]
+    pub fn new(app_id: &str, api_url: &str) -> Self {
+        Self {
+            app_id: app_id.to_owned(),
+            api_url: api_url.to_owned(),
+            connect_timeout: Duration::from_secs(2),
+            read_timeout: Duration::from_secs(10),
+            clock: || Time::from_millis(jiff::Timestamp::now().as_millisecond()),
+        }
+    }
+
+    /// Reads `MUSTER_APP_ID` and `GITHUB_API_URL`.
+    #[must_use]
+    pub fn read(reader: &mut Reader<'_>) -> Self {
+        let api_url = reader.optional("GITHUB_API_URL");
+        Self::new(
+            &reader.required("MUSTER_APP_ID"),
+            api_url.as_deref().unwrap_or("https://api.github.com"),
+        )
+    }
+}
+
+/// The client cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[error("GitHub client: {0}")]
+pub struct SetupError(String);
+
+/// A GitHub App at work. One per function: it keeps the connections and the tokens.
+pub struct App<K> {
+    app_id: String,
+    clock: fn() -> Time,
+    key: K,
+    client: Client,
+    tokens: token::Tokens,
+}
+
+/// Shows who, never with what.
+impl<K> fmt::Debug for App<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("app_id", &self.app_id).finish_non_exhaustive()
+    }
+}
+
+impl<K: AppKey> App<K> {
+    /// A client that has asked nothing yet. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address is unusable or the system has no trusted roots.
+    pub fn new(settings: &Settings, key: K) -> Result<Self, SetupError> {
+        Ok(Self {
+            app_id: settings.app_id.clone(),
+            clock: settings.clock,
+            key,
+            client: Client::new(settings)?,
+            tokens: token::Tokens::default(),
+        })
+    }
+
+    /// Carries out a call with the installation's token. A refused token is dropped and the call repeated
+    /// once with a new one: tokens end early when an installation changes.
+    async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, Trouble> {
+        for last in [false, true] {
+            let token = self.token(registrar).await?;
+            let answer = self.client.send(call, &token.secret, (self.clock)()).await?;
+            if answer.status != StatusCode::UNAUTHORIZED {
+                return Ok(answer);
+            }
+            self.forget(&token);
+            if last {
+                return Err(answer.trouble());
+            }
+        }
+        unreachable!("the second round returns")
+    }
+}
+
+#[derive(Deserialize)]
+struct Configured {
+    runner: Runner,
+    encoded_jit_config: String,
+}
+
+#[derive(Deserialize)]
+struct Runner {
+    id: u64,
+    #[serde(default)]
+    name: String,
+    // Absent is read as idle nowhere: a server that does not say has not answered the question.
+    busy: bool,
+}
+
+#[derive(Deserialize)]
+struct Runners {
+    total_count: usize,
+    runners: Vec<Runner>,
+}
+
+impl Runner {
+    const fn seen(&self) -> RunnerSeen {
+        if self.busy {
+            RunnerSeen::Busy(RunnerId(self.id))
+        } else {
+            RunnerSeen::NotBusy(RunnerId(self.id))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Job {
+    status: String,
+    #[serde(default)]
+    runner_name: Option<String>,
+    #[serde(default)]
+    conclusion: Option<String>,
+}
+
+impl Job {
+    /// GitHub knows more words than its events (`requested`, `pending`); all of them are before a runner.
+    fn seen(self) -> JobSeen {
+        let status = match self.status.as_str() {
+            "completed" => JobStatus::Completed,
+            "in_progress" => JobStatus::InProgress,
+            "waiting" => JobStatus::Waiting,
+            _ => JobStatus::Queued,
+        };
+        JobSeen { status, runner: self.runner_name, conclusion: self.conclusion }
+    }
+}
+
+impl<K: AppKey> Github for App<K> {
+    async fn configure(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+        group: u64,
+    ) -> Result<JitConfig, JitError> {
+        let call = Call {
+            operation: "generate-jitconfig",
+            method: Method::POST,
+            path: format!("{}/generate-jitconfig", route::runners(&registrar.entity)),
+            body: Some(json!({
+                "name": name,
+                "runner_group_id": group,
+                "labels": labels,
+                "work_folder": "_work",
+            })),
+        };
+        let answer = self.call(registrar, &call).await.map_err(JitError::Trouble)?;
+        match answer.status {
+            status if status.is_success() => {
+                let configured: Configured = answer.read().map_err(JitError::Trouble)?;
+                Ok(JitConfig {
+                    runner: RunnerId(configured.runner.id),
+                    encoded: configured.encoded_jit_config,
+                })
+            }
+            StatusCode::CONFLICT => Err(JitError::NameTaken),
+            _ => match answer.refusal() {
+                Some(fault) => Err(JitError::Refused(fault)),
+                None => Err(JitError::Trouble(answer.trouble())),
+            },
+        }
+    }
+
+    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+        let call = Call {
+            operation: "get-runner",
+            method: Method::GET,
+            path: format!("{}/{id}", route::runners(&registrar.entity)),
+            body: None,
+        };
+        let answer = self.call(registrar, &call).await?;
+        match answer.status {
+            StatusCode::OK => Ok(answer.read::<Runner>()?.seen()),
+            StatusCode::NOT_FOUND => Ok(RunnerSeen::Absent),
+            _ => Err(answer.trouble()),
+        }
+    }
+
+    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+        let mut passed = 0;
+        for page in 1..=PAGES_MAX {
+            let call = Call {
+                operation: "list-runners",
+                method: Method::GET,
+                path: route::named(&registrar.entity, name, PAGE_SIZE, page),
+                body: None,
+            };
+            let answer = self.call(registrar, &call).await?;
+            if answer.status != StatusCode::OK {
+                return Err(answer.trouble());
+            }
+            let listed: Runners = answer.read()?;
+            // The filter is not taken on trust: a server that does not know it lists everybody.
+            if let Some(runner) = listed.runners.iter().find(|runner| runner.name == name) {
+                return Ok(runner.seen());
+            }
+            passed += listed.runners.len();
+            if listed.runners.is_empty() || passed >= listed.total_count {
+                return Ok(RunnerSeen::Absent);
+            }
+        }
+        Err(Trouble::Unavailable(answer::fault(
+            "list-runners",
+            "too-many",
+            format!("not among the first {passed} runners, and there are more"),
+            (self.clock)(),
+        )))
+    }
+
+    async fn job(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        job: u64,
+    ) -> Result<Option<JobSeen>, Trouble> {
+        let Some(path) = route::job(repository, job) else { return Ok(None) };
+        let call = Call { operation: "get-job", method: Method::GET, path, body: None };
+        let answer = self.call(registrar, &call).await?;
+        match answer.status {
+            StatusCode::OK => Ok(Some(answer.read::<Job>()?.seen())),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.trouble()),
+        }
+    }
+
+    async fn deregister(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, Trouble> {
+        let call = Call {
+            operation: "delete-runner",
+            method: Method::DELETE,
+            path: format!("{}/{id}", route::runners(&registrar.entity)),
+            body: None,
+        };
+        let answer = self.call(registrar, &call).await?;
+        match answer.status {
+            StatusCode::NO_CONTENT => Ok(Deregistration::Done),
+            StatusCode::NOT_FOUND => Ok(Deregistration::NotFound),
+            StatusCode::UNPROCESSABLE_ENTITY => Ok(Deregistration::Busy),
+            _ => Err(answer.trouble()),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! GitHub's paths for the three kinds of entity.
+
+use domain::ids::{Entity, EntityKind};
+
+/// Where an entity's runners are.
+pub(crate) fn runners(entity: &Entity) -> String {
+    format!("{}/actions/runners", root(entity))
+}
+
+/// One page of the runners of a name.
+pub(crate) fn named(entity: &Entity, name: &str, size: usize, page: u32) -> String {
+    let name: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    format!("{}?name={name}&per_page={size}&page={page}", runners(entity))
+}
+
+/// A job of a repository; none when the text is no `owner/repo`. It comes from a payload and goes into a path.
+pub(crate) fn job(repository: &str, job: u64) -> Option<String> {
+    let entity: Entity = repository.parse().ok()?;
+    (entity.kind() == EntityKind::Repository)
+        .then(|| format!("{}/actions/jobs/{job}", root(&entity)))
+}
+
+/// Where the App's installation on an entity is looked up.
+pub(crate) fn installation(entity: &Entity) -> String {
+    format!("{}/installation", root(entity))
+}
+
+/// An entity's text is letters, digits, `.`, `_` and `-` around one slash at most, so it needs no encoding. What
+/// could still change a path's meaning are the segments `.` and `..`: GitHub has no such names, and
+/// http clients do not fold them.
+fn root(entity: &Entity) -> String {
+    match entity.kind() {
+        EntityKind::Repository => format!("/repos/{entity}"),
+        EntityKind::Organization => format!("/orgs/{entity}"),
+        // The text already starts with `enterprises/`.
+        EntityKind::Enterprise => format!("/{entity}"),
+    }
+}

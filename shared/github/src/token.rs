@@ -1,0 +1,256 @@
+//! Installation tokens: fetched once, shared by every call, replaced before they end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control::ports::Registrar;
+use domain::ids::{Entity, EntityKind, InstallationId};
+use domain::instance::Fault;
+use domain::observation::Trouble;
+use domain::time::{Seconds, Time};
+use http::{Method, StatusCode};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answer::fault;
+use crate::client::{Answer, Call};
+use crate::{App, AppKey, jwt, route};
+
+/// A token is not used in its last five minutes: a call may wait in a queue of ours.
+const MARGIN: Seconds = Seconds(300);
+/// How long a token lives when GitHub does not say: it always says an hour.
+const LIFETIME: Seconds = Seconds(3600);
+
+/// A token that can be used now.
+#[derive(Clone)]
+pub(crate) struct Token {
+    pub(crate) secret: SecretString,
+    expires: Time,
+    scope: Scope,
+    /// Tells this token from the one that replaced it.
+    serial: u64,
+}
+
+/// One token each: an installation, and what the token may do there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Scope {
+    installation: InstallationId,
+    kind: EntityKind,
+}
+
+/// All tokens of a function.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    slots: Mutex<HashMap<Scope, Arc<Slot>>>,
+    /// Installations that were looked up, by entity.
+    found: Mutex<HashMap<Entity, InstallationId>>,
+}
+
+/// The lock is held while a token is fetched: whoever comes later waits for that one.
+type Slot = tokio::sync::Mutex<State>;
+
+#[derive(Default)]
+struct State {
+    token: Option<Token>,
+    /// How many fetches have ended.
+    fetches: u64,
+    /// How the last one ended, if badly. Those who waited for it share it: each trying again, one after
+    /// another, would wait for as many time-outs.
+    failure: Option<Missing>,
+}
+
+/// Why there is no token.
+#[derive(Clone)]
+enum Missing {
+    /// GitHub does not know the installation.
+    Installation(Fault),
+    Trouble(Trouble),
+}
+
+impl From<Missing> for Trouble {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Installation(fault) => Self::Unauthorized(fault),
+            Missing::Trouble(trouble) => trouble,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    token: String,
+    expires_at: Option<jiff::Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Installation {
+    id: u64,
+}
+
+impl Tokens {
+    fn slot(&self, scope: Scope) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(scope).or_default())
+    }
+
+    fn found(&self, entity: &Entity) -> Option<InstallationId> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).get(entity).copied()
+    }
+
+    fn remember(&self, entity: &Entity, installation: InstallationId) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.insert(entity.clone(), installation);
+    }
+}
+
+impl<K: AppKey> App<K> {
+    /// A token for an entity's runners.
+    ///
+    /// An installation that GitHub does not know may have been replaced: the App was removed and installed
+    /// again under a new number. Then the entity is asked for it, once.
+    pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, Trouble> {
+        let entity = &registrar.entity;
+        let scope = |installation| Scope { installation, kind: entity.kind() };
+        // What we looked up is newer than what the record says.
+        let known = self.tokens.found(entity).or(registrar.installation);
+        let installation = match known {
+            Some(installation) => installation,
+            None => self.look_up(entity).await?,
+        };
+        match self.shared(scope(installation)).await {
+            Err(Missing::Installation(_)) if known.is_some() => {
+                let installation = self.look_up(entity).await?;
+                Ok(self.shared(scope(installation)).await?)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Drops a token that GitHub refused, unless another call has replaced it already.
+    pub(crate) fn forget(&self, token: &Token) {
+        let slot = self.tokens.slot(token.scope);
+        // Whoever holds the lock is replacing it.
+        let Ok(mut state) = slot.try_lock() else {
+            return;
+        };
+        if state.token.as_ref().is_some_and(|kept| kept.serial == token.serial) {
+            state.token = None;
+        }
+    }
+
+    /// The cached token, or a new one. Of any number of callers at once, one asks.
+    async fn shared(&self, scope: Scope) -> Result<Token, Missing> {
+        let slot = self.tokens.slot(scope);
+        let Ok(mut state) = slot.try_lock() else {
+            return self.after_others(&slot, scope).await;
+        };
+        self.refreshed(&mut state, scope).await
+    }
+
+    /// Waits for the fetch that is under way and takes its outcome, good or bad.
+    async fn after_others(&self, slot: &Slot, scope: Scope) -> Result<Token, Missing> {
+        let mut state = slot.lock().await;
+        match &state.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.refreshed(&mut state, scope).await,
+        }
+    }
+
+    async fn refreshed(&self, state: &mut State, scope: Scope) -> Result<Token, Missing> {
+        let now = (self.clock)();
+        if let Some(token) = &state.token
+            && now + MARGIN < token.expires
+        {
+            return Ok(token.clone());
+        }
+        state.fetches += 1;
+        let outcome = self.fetch(scope, state.fetches).await;
+        state.token = outcome.as_ref().ok().cloned();
+        state.failure = outcome.as_ref().err().cloned();
+        outcome
+    }
+
+    /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had just used, and a
+    /// 401 means that the key was changed.
+    async fn fetch(&self, scope: Scope, serial: u64) -> Result<Token, Missing> {
+        let call = Call {
+            operation: "create-installation-token",
+            method: Method::POST,
+            path: format!("/app/installations/{}/access_tokens", scope.installation.0),
+            body: permissions(scope.kind),
+        };
+        let mut answer = self.as_app(&call, false).await.map_err(Missing::Trouble)?;
+        if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
+            let fresh = answer.status == StatusCode::UNAUTHORIZED;
+            answer = self.as_app(&call, fresh).await.map_err(Missing::Trouble)?;
+        }
+        match answer.status {
+            status if status.is_success() => {
+                let granted: Granted = answer.read().map_err(Missing::Trouble)?;
+                let expires = granted.expires_at.map_or(answer.at + LIFETIME, |timestamp| {
+                    Time::from_millis(timestamp.as_millisecond())
+                });
+                Ok(Token { secret: SecretString::from(granted.token), expires, scope, serial })
+            }
+            StatusCode::NOT_FOUND => Err(Missing::Installation(answer.fault())),
+            // The App lacks a permission that runners need: for an operator, like a refusal.
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                Err(Missing::Trouble(Trouble::Unauthorized(answer.fault())))
+            }
+            _ => Err(Missing::Trouble(answer.trouble())),
+        }
+    }
+
+    /// Which installation covers an entity.
+    async fn look_up(&self, entity: &Entity) -> Result<InstallationId, Trouble> {
+        let call = Call {
+            operation: "get-installation",
+            method: Method::GET,
+            path: route::installation(entity),
+            body: None,
+        };
+        let mut answer = self.as_app(&call, false).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            answer = self.as_app(&call, true).await?;
+        }
+        match answer.status {
+            StatusCode::OK => {
+                let installation = InstallationId(answer.read::<Installation>()?.id);
+                self.tokens.remember(entity, installation);
+                Ok(installation)
+            }
+            StatusCode::NOT_FOUND => Err(Trouble::Unauthorized(Fault {
+                message: format!("the App is not installed on {entity}"),
+                ..answer.fault()
+            })),
+            _ => Err(answer.trouble()),
+        }
+    }
+
+    /// Carries out a call as the App itself, with a JWT of its own.
+    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, Trouble> {
+        let now = (self.clock)();
+        let unusable =
+            |code: &str, why| Trouble::Unauthorized(fault("sign-app-token", code, why, now));
+        let pem = self.key.pem(fresh_key).await.map_err(|why| {
+            // The secret's store did not answer: that says nothing about our rights at GitHub.
+            Trouble::Unavailable(fault("read-app-key", "no-key", why, now))
+        })?;
+        let jwt = jwt::nonce()
+            .and_then(|nonce| jwt::sign(&self.app_id, &pem, now, nonce))
+            .map_err(|error| unusable("bad-key", error.to_string()))?;
+        self.client.send(call, &jwt, now).await
+    }
+}
+
+/// A token that may handle runners and look at jobs, and nothing else. What an enterprise's permission is called
+/// differs between versions of GitHub, so there it gets what the App has.
+fn permissions(kind: EntityKind) -> Option<serde_json::Value> {
+    let runners = match kind {
+        EntityKind::Repository => "administration",
+        EntityKind::Organization => "organization_self_hosted_runners",
+        EntityKind::Enterprise => return None,
+    };
+    Some(json!({"permissions": {runners: "write", "actions": "read"}}))
+}

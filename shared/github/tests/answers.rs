@@ -1,0 +1,313 @@
+//! Every status of every call, and that nothing secret is in any of them.
+
+mod support;
+
+use axum::http::Method;
+use control::ports::{Github, JitError};
+use domain::ids::RunnerId;
+use domain::instance::Fault;
+use domain::job::JobStatus;
+use domain::observation::{Deregistration, RunnerSeen, Trouble};
+use domain::time::{Seconds, Time};
+use serde_json::json;
+use support::{CANARY, Fake, Reply, now, registrar, reply};
+
+const ID: RunnerId = RunnerId(5);
+const RUNNER: &str = "/actions/runners/5";
+const JIT: &str = "/generate-jitconfig";
+
+/// What a trouble is, without its words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Unauthorized,
+    Limited(Time),
+    Unavailable,
+}
+
+fn kind(trouble: &Trouble) -> Kind {
+    match trouble {
+        Trouble::Unauthorized(_) => Kind::Unauthorized,
+        Trouble::RateLimited(until) => Kind::Limited(*until),
+        Trouble::Unavailable(_) => Kind::Unavailable,
+    }
+}
+
+/// Statuses that mean the same for every call.
+fn troubles() -> Vec<(Reply, Kind)> {
+    let in_seconds = |wait| now() + Seconds(wait);
+    let reset = |at: Time| at.as_secs();
+    let message = |text: &str| json!({"message": text});
+    vec![
+        (reply(401, message("Bad credentials")), Kind::Unauthorized),
+        (reply(403, message("Resource not accessible by integration")), Kind::Unauthorized),
+        (
+            // Below the limit: the header alone says nothing.
+            reply(403, message("IP not allowed")).header("x-ratelimit-remaining", 17),
+            Kind::Unauthorized,
+        ),
+        (
+            reply(403, message("API rate limit exceeded"))
+                .header("x-ratelimit-remaining", 0)
+                .header("x-ratelimit-reset", reset(in_seconds(900))),
+            Kind::Limited(in_seconds(900)),
+        ),
+        (reply(403, "").header("retry-after", 30), Kind::Limited(in_seconds(30))),
+        (
+            reply(403, message("You have exceeded a secondary rate limit")),
+            Kind::Limited(in_seconds(60)),
+        ),
+        (reply(429, "").header("retry-after", 5), Kind::Limited(in_seconds(5))),
+        (reply(429, ""), Kind::Limited(in_seconds(60))),
+        (
+            // Words instead of a number, and a reset long past.
+            reply(429, "")
+                .header("retry-after", "soon")
+                .header("x-ratelimit-remaining", 0)
+                .header("x-ratelimit-reset", 12),
+            Kind::Limited(in_seconds(1)),
+        ),
+        (reply(429, "").header("retry-after", 99_999_999_999_i64), Kind::Limited(in_seconds(3600))),
+        (reply(429, "").header("retry-after", -3), Kind::Limited(in_seconds(1))),
+        (reply(500, "<html>oops</html>"), Kind::Unavailable),
+        (reply(502, ""), Kind::Unavailable),
+        (reply(503, message("Unicorn")), Kind::Unavailable),
+        (reply(504, ""), Kind::Unavailable),
+        (reply(418, ""), Kind::Unavailable),
+    ]
+}
+
+#[tokio::test]
+async fn troubles_are_the_same_for_every_call() {
+    let fake = Fake::start().await;
+    let (app, acme) = (fake.app(), registrar("acme"));
+    for (answer, expected) in troubles() {
+        for (method, end) in [
+            (Method::GET, RUNNER),
+            (Method::DELETE, RUNNER),
+            (Method::POST, JIT),
+            (Method::GET, "/actions/runners"),
+            (Method::GET, "/actions/jobs/9"),
+        ] {
+            fake.on(method, end, [answer.clone()]);
+        }
+        let seen = app.runner(&acme, ID).await.expect_err("trouble");
+        assert_eq!(kind(&seen), expected, "{seen:?}");
+        let named = app.runner_named(&acme, "a-1").await.expect_err("trouble");
+        assert_eq!(kind(&named), expected, "{named:?}");
+        let job = app.job(&acme, "acme/web", 9).await.expect_err("trouble");
+        assert_eq!(kind(&job), expected, "{job:?}");
+        let gone = app.deregister(&acme, ID).await.expect_err("trouble");
+        assert_eq!(kind(&gone), expected, "{gone:?}");
+        match app.configure(&acme, "a-1", &[], 1).await {
+            Err(JitError::Trouble(trouble)) => assert_eq!(kind(&trouble), expected, "{trouble:?}"),
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("configured"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn deregistration_has_three_answers() {
+    for (status, expected) in
+        [(204, Deregistration::Done), (404, Deregistration::NotFound), (422, Deregistration::Busy)]
+    {
+        let fake = Fake::start().await;
+        fake.on(Method::DELETE, RUNNER, [reply(status, "")]);
+        let gone = fake.app().deregister(&registrar("acme/web"), ID).await;
+        assert_eq!(gone, Ok(expected));
+        assert_eq!(fake.paths()[1], "DELETE /repos/acme/web/actions/runners/5");
+    }
+    // 200 is not what GitHub documents, so it is no proof.
+    let fake = Fake::start().await;
+    fake.on(Method::DELETE, RUNNER, [reply(200, "{}")]);
+    let gone = fake.app().deregister(&registrar("acme"), ID).await;
+    assert!(matches!(gone, Err(Trouble::Unavailable(_))), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_runner_is_busy_idle_or_absent() {
+    for (answer, expected) in [
+        (reply(200, json!({"id": 5, "busy": true, "status": "online"})), RunnerSeen::Busy(ID)),
+        (reply(200, json!({"id": 5, "busy": false, "x": [1]})), RunnerSeen::NotBusy(ID)),
+        (reply(404, json!({"message": "Not Found"})), RunnerSeen::Absent),
+    ] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, RUNNER, [answer]);
+        assert_eq!(fake.app().runner(&registrar("enterprises/big"), ID).await, Ok(expected));
+        assert_eq!(fake.paths()[1], "GET /enterprises/big/actions/runners/5");
+    }
+    // Without `busy` the question is not answered.
+    for body in [r#"{"id":5}"#, "{}", "", "[]", "<html>"] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, RUNNER, [reply(200, body)]);
+        let seen = fake.app().runner(&registrar("acme"), ID).await;
+        assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{body}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_where_github_says_it_is() {
+    let shown = |status: &str| {
+        reply(200, json!({"id": 9, "status": status, "runner_name": "a-1", "conclusion": null}))
+    };
+    for (answer, expected) in [
+        (shown("queued"), Some(JobStatus::Queued)),
+        (shown("waiting"), Some(JobStatus::Waiting)),
+        // Words of the API that no event has: no runner took it yet.
+        (shown("requested"), Some(JobStatus::Queued)),
+        (shown("pending"), Some(JobStatus::Queued)),
+        (shown("in_progress"), Some(JobStatus::InProgress)),
+        (shown("completed"), Some(JobStatus::Completed)),
+        (reply(404, json!({"message": "Not Found"})), None),
+    ] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, "/actions/jobs/9", [answer]);
+        let seen = fake.app().job(&registrar("acme"), "acme/web", 9).await.expect("an answer");
+        assert_eq!(fake.paths()[1], "GET /repos/acme/web/actions/jobs/9");
+        assert_eq!(seen.as_ref().map(|seen| seen.status), expected);
+        if let Some(seen) = seen {
+            assert_eq!((seen.runner.as_deref(), seen.conclusion), (Some("a-1"), None));
+        }
+    }
+    // Whatever a payload calls its repository, it does not choose the path.
+    let fake = Fake::start().await;
+    for name in ["", "acme", "acme/web/x", "acme/web?x=1", "acme/web#", "acme/..%2f", "a b/c"] {
+        assert_eq!(fake.app().job(&registrar("acme"), name, 9).await, Ok(None), "{name}");
+    }
+    assert!(fake.asked().is_empty());
+}
+
+fn listed(total: usize, names: &[&str]) -> Reply {
+    let runners: Vec<_> =
+        names.iter().map(|name| json!({"id": 5, "name": name, "busy": true})).collect();
+    reply(200, json!({"total_count": total, "runners": runners}))
+}
+
+#[tokio::test]
+async fn a_runner_is_found_by_its_exact_name() {
+    let fake = Fake::start().await;
+    let (app, acme) = (fake.app(), registrar("acme"));
+    fake.on(Method::GET, "/actions/runners", [listed(1, &["a-1"])]);
+    assert_eq!(app.runner_named(&acme, "a-1").await, Ok(RunnerSeen::Busy(ID)));
+    let path = "GET /orgs/acme/actions/runners?name=a-1&per_page=100&page=1";
+    assert_eq!(fake.paths().last().expect("asked"), path);
+    assert_eq!(app.runner_named(&acme, "a-11").await, Ok(RunnerSeen::Absent));
+    assert_eq!(app.runner_named(&acme, "A-1").await, Ok(RunnerSeen::Absent));
+    fake.on(Method::GET, "/actions/runners", [listed(0, &[])]);
+    assert_eq!(app.runner_named(&acme, "a b&c").await, Ok(RunnerSeen::Absent));
+    let path = "GET /orgs/acme/actions/runners?name=a+b%26c&per_page=100&page=1";
+    assert_eq!(fake.paths().last().expect("asked"), path);
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_the_name_is_read_to_the_end() {
+    let fake = Fake::start().await;
+    let (app, acme) = (fake.app(), registrar("acme"));
+    let pages = [listed(3, &["x"]), listed(3, &["y"]), listed(3, &["a-1"])];
+    fake.on(Method::GET, "/actions/runners", pages);
+    assert_eq!(app.runner_named(&acme, "a-1").await, Ok(RunnerSeen::Busy(ID)));
+    assert_eq!(fake.count("page=3"), 1);
+    // It says that there are more but shows none: absent, as far as it goes.
+    fake.on(Method::GET, "/actions/runners", [listed(9, &["x"]), listed(9, &[])]);
+    assert_eq!(app.runner_named(&acme, "a-1").await, Ok(RunnerSeen::Absent));
+    // Without an end nothing is known.
+    fake.on(Method::GET, "/actions/runners", [listed(99_999, &["x"])]);
+    let seen = app.runner_named(&acme, "a-1").await;
+    assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_configuration_is_asked_for_in_githubs_words() {
+    let fake = Fake::start().await;
+    let config = format!("{CANARY}-config");
+    let body = json!({"runner": {"id": 5, "busy": false}, "encoded_jit_config": config});
+    fake.on(Method::POST, JIT, [reply(201, body)]);
+    let labels = ["linux".to_owned(), "x64".to_owned()];
+    let Ok(jit) = fake.app().configure(&registrar("acme/web"), "a-1", &labels, 3).await else {
+        panic!("refused")
+    };
+    assert_eq!((jit.runner, jit.encoded), (ID, config));
+    let asked = fake.asked().pop().expect("asked");
+    assert_eq!(asked.path, "/repos/acme/web/actions/runners/generate-jitconfig");
+    assert_eq!(
+        asked.body,
+        json!({
+            "name": "a-1", "runner_group_id": 3, "labels": ["linux", "x64"], "work_folder": "_work"
+        })
+    );
+    assert_eq!(asked.headers.get_all("user-agent").iter().count(), 1);
+    assert!(asked.headers["user-agent"].to_str().expect("text").starts_with("muster/"));
+    assert_eq!(asked.headers["x-github-api-version"], "2022-11-28");
+    assert_eq!(asked.headers["accept"], "application/vnd.github+json");
+}
+
+#[tokio::test]
+async fn a_configuration_is_refused_in_three_ways() {
+    let taken = json!({"message": "Already exists - A runner with the name a-1 already exists."});
+    let fake = Fake::start().await;
+    fake.on(Method::POST, JIT, [reply(409, taken)]);
+    let Err(error) = fake.app().configure(&registrar("acme"), "a-1", &[], 1).await else {
+        panic!("configured")
+    };
+    assert_eq!(error, JitError::NameTaken);
+    for status in [400, 404, 422] {
+        fake.on(Method::POST, JIT, [reply(status, json!({"message": "no such group"}))]);
+        let Err(error) = fake.app().configure(&registrar("acme"), "a-1", &[], 1).await else {
+            panic!("configured")
+        };
+        let code = status.to_string();
+        let message = "no such group".to_owned();
+        let operation = "generate-jitconfig".to_owned();
+        assert_eq!(error, JitError::Refused(Fault { at: now(), operation, code, message }));
+    }
+}
+
+/// The bodies hold what GitHub hands out, and what it was handed.
+#[tokio::test]
+async fn nothing_secret_is_in_any_error() {
+    let leaks = [
+        json!({"message": format!("token ghs_{CANARY}1 is bad"), "token": CANARY}).to_string(),
+        json!({"message": format!("(ghs_{CANARY}) github_pat_{CANARY},eyJ{CANARY}.x-{CANARY}")})
+            .to_string(),
+        format!("<html>Authorization: Bearer ghs_{CANARY}1</html>"),
+        json!({"runner": {"id": CANARY}, "encoded_jit_config": CANARY}).to_string(),
+        json!({"id": CANARY, "busy": CANARY}).to_string(),
+        json!({"total_count": CANARY}).to_string(),
+        format!("\"{CANARY}"),
+    ];
+    let fake = Fake::start().await;
+    let (app, acme) = (fake.app(), registrar("acme"));
+    for body in &leaks {
+        for status in [200, 201, 400, 401, 403, 404, 409, 422, 429, 500] {
+            for (method, end) in [
+                (Method::GET, RUNNER),
+                (Method::DELETE, RUNNER),
+                (Method::POST, JIT),
+                (Method::GET, "/actions/runners"),
+                (Method::GET, "/actions/jobs/9"),
+            ] {
+                fake.on(method, end, [reply(status, body).header("x-echo", CANARY)]);
+            }
+            let shown = format!(
+                "{:?} {:?} {:?} {:?} {:?} {app:?}",
+                app.job(&acme, "acme/web", 9).await.map(|seen| seen.map(|seen| seen.status)),
+                app.runner(&acme, ID).await,
+                app.runner_named(&acme, "a-1").await,
+                app.deregister(&acme, ID).await,
+                app.configure(&acme, "a-1", &[], 1).await.map(|jit| jit.runner),
+            );
+            assert!(!shown.contains(CANARY), "{status} {body}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_sentence_is_cut_and_stays_on_one_line() {
+    let fake = Fake::start().await;
+    let message = format!("a\nb\u{1b}[31m{}", "é".repeat(10_000));
+    fake.on(Method::GET, RUNNER, [reply(500, json!({"message": message}))]);
+    let seen = fake.app().runner(&registrar("acme"), ID).await;
+    let Err(Trouble::Unavailable(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!(fault.message.chars().count(), 300);
+    assert!(!fault.message.contains(char::is_control));
+}

@@ -1,0 +1,291 @@
+//! How many tokens are asked for, and what happens when one is refused.
+
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use axum::http::Method;
+use control::ports::Github;
+use domain::ids::{InstallationId, RunnerId};
+use domain::observation::{RunnerSeen, Trouble};
+use domain::time::Seconds;
+use github::{App, AppKey};
+use secrecy::SecretString;
+use serde_json::json;
+use support::{CANARY, Fake, advance, granted, key, now, registrar, reply, settings, unknown};
+
+const TOKENS: &str = "/app/installations/7/access_tokens";
+const ID: RunnerId = RunnerId(5);
+
+fn idle() -> support::Reply {
+    reply(200, json!({"id": 5, "name": "a", "busy": false}))
+}
+
+async fn fake() -> Fake {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, "/actions/runners/5", [idle()]);
+    fake
+}
+
+#[tokio::test]
+async fn a_jobs_whole_life_takes_one_token_and_one_configuration() {
+    let fake = fake().await;
+    let configured = json!({"runner": {"id": 5, "busy": false}, "encoded_jit_config": CANARY});
+    fake.on(Method::POST, "/generate-jitconfig", [reply(201, configured)]);
+    fake.on(Method::DELETE, "/actions/runners/5", [reply(204, "")]);
+    let (app, acme) = (fake.app(), registrar("acme"));
+    app.configure(&acme, "a-1", &["linux".to_owned()], 1).await.map(|_| ()).expect("configured");
+    assert_eq!(
+        fake.paths(),
+        [format!("POST {TOKENS}"), "POST /orgs/acme/actions/runners/generate-jitconfig".to_owned()]
+    );
+    for _ in 0..20 {
+        app.runner(&acme, ID).await.expect("seen");
+    }
+    app.deregister(&acme, ID).await.expect("gone");
+    assert_eq!(fake.count("/access_tokens"), 1);
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_five_minutes_before_its_end() {
+    let fake = fake().await;
+    let (app, acme) = (fake.app(), registrar("acme"));
+    app.runner(&acme, ID).await.expect("seen");
+    advance(Seconds(3299));
+    app.runner(&acme, ID).await.expect("seen");
+    assert_eq!(fake.count("/access_tokens"), 1);
+    advance(Seconds(1));
+    app.runner(&acme, ID).await.expect("seen");
+    assert_eq!(fake.count("/access_tokens"), 2);
+    assert_eq!(fake.asked().last().expect("asked").bearer(), "ghs_CANARY2");
+}
+
+#[tokio::test]
+async fn callers_at_once_share_one_token() {
+    let fake = fake().await;
+    fake.on(
+        Method::POST,
+        TOKENS,
+        [granted("ghs_slow", Seconds(3600)).after(Duration::from_millis(50))],
+    );
+    let (app, acme) = (fake.app(), registrar("acme"));
+    let call = || app.runner(&acme, ID);
+    let (a, b, c, d) = tokio::join!(call(), call(), call(), call());
+    for seen in [a, b, c, d] {
+        assert_eq!(seen, Ok(RunnerSeen::NotBusy(ID)));
+    }
+    assert_eq!(fake.count("/access_tokens"), 1);
+    assert_eq!(fake.count("/runners/5"), 4);
+}
+
+#[tokio::test]
+async fn callers_at_once_share_one_failure_and_the_next_one_tries_again() {
+    let fake = fake().await;
+    fake.on(
+        Method::POST,
+        TOKENS,
+        [reply(502, "").after(Duration::from_millis(50)), granted("ghs_back", Seconds(3600))],
+    );
+    let (app, acme) = (fake.app(), registrar("acme"));
+    let (a, b, c) =
+        tokio::join!(app.runner(&acme, ID), app.runner(&acme, ID), app.runner(&acme, ID));
+    for seen in [a, b, c] {
+        assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{seen:?}");
+    }
+    assert_eq!(fake.count("/access_tokens"), 1);
+    assert!(app.runner(&acme, ID).await.is_ok());
+}
+
+#[tokio::test]
+async fn installations_and_kinds_of_entity_have_tokens_of_their_own() {
+    let fake = fake().await;
+    let app = fake.app();
+    let other =
+        control::ports::Registrar { installation: Some(InstallationId(8)), ..registrar("other") };
+    for registrar in [&registrar("acme"), &registrar("acme/web"), &registrar("acme/api"), &other] {
+        app.runner(registrar, ID).await.expect("seen");
+    }
+    // The two repositories of one installation share theirs.
+    assert_eq!(fake.count("/access_tokens"), 3);
+    assert_eq!(fake.count("/app/installations/8/access_tokens"), 1);
+}
+
+#[tokio::test]
+async fn a_token_may_handle_runners_look_at_jobs_and_nothing_else() {
+    let fake = fake().await;
+    let app = fake.app();
+    for entity in ["acme", "acme/web", "enterprises/big"] {
+        app.runner(&registrar(entity), ID).await.expect("seen");
+    }
+    let asked: Vec<_> = fake
+        .asked()
+        .into_iter()
+        .filter(|asked| asked.path.ends_with("/access_tokens"))
+        .map(|asked| asked.body)
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            json!({"permissions": {"organization_self_hosted_runners": "write", "actions": "read"}}),
+            json!({"permissions": {"administration": "write", "actions": "read"}}),
+            json!(null),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once() {
+    let fake = fake().await;
+    let refused = reply(401, json!({"message": "Bad credentials"}));
+    fake.on(Method::GET, "/actions/runners/5", [refused.clone(), idle()]);
+    let (app, acme) = (fake.app(), registrar("acme"));
+    assert_eq!(app.runner(&acme, ID).await, Ok(RunnerSeen::NotBusy(ID)));
+    assert_eq!(fake.count("/access_tokens"), 2);
+    assert_eq!(fake.count("/runners/5"), 2);
+
+    fake.on(Method::GET, "/actions/runners/5", [refused]);
+    let seen = app.runner(&acme, ID).await;
+    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!((fault.code.as_str(), fault.message.as_str()), ("401", "Bad credentials"));
+    assert_eq!(fault.operation, "get-runner");
+    assert_eq!(fake.count("/runners/5"), 4, "twice, not for ever");
+}
+
+#[tokio::test]
+async fn a_404_on_the_first_token_request_is_tried_with_another_jwt() {
+    let fake = fake().await;
+    fake.on(Method::POST, TOKENS, [reply(404, ""), granted("ghs_second", Seconds(3600))]);
+    fake.app().runner(&registrar("acme"), ID).await.expect("seen");
+    let asked = fake.asked();
+    assert_eq!(fake.count("/access_tokens"), 2);
+    assert_ne!(asked[0].bearer(), asked[1].bearer());
+}
+
+#[tokio::test]
+async fn an_installation_that_is_gone_is_looked_up_again() {
+    for (entity, path) in [
+        ("acme", "/orgs/acme/installation"),
+        ("acme/web", "/repos/acme/web/installation"),
+        ("enterprises/big", "/enterprises/big/installation"),
+    ] {
+        let fake = fake().await;
+        fake.on(Method::POST, TOKENS, [reply(404, "")]);
+        fake.on(Method::GET, "/installation", [reply(200, json!({"id": 70}))]);
+        let app = fake.app();
+        app.runner(&registrar(entity), ID).await.expect("seen");
+        assert_eq!(
+            fake.paths()[..4],
+            [
+                format!("POST {TOKENS}"),
+                format!("POST {TOKENS}"),
+                format!("GET {path}"),
+                "POST /app/installations/70/access_tokens".to_owned(),
+            ]
+        );
+        // From now on the record's stale number is not used.
+        app.runner(&registrar(entity), ID).await.expect("seen");
+        assert_eq!(fake.asked().len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_installation_is_looked_up_once() {
+    let fake = fake().await;
+    fake.on(Method::GET, "/installation", [reply(200, json!({"id": 7}))]);
+    let app = fake.app();
+    for _ in 0..3 {
+        app.runner(&unknown("acme"), ID).await.expect("seen");
+    }
+    assert_eq!(fake.count("/installation"), 1);
+    assert_eq!(fake.count("/access_tokens"), 1);
+}
+
+#[tokio::test]
+async fn an_app_that_is_not_installed_is_unauthorized() {
+    let fake = fake().await;
+    fake.on(Method::GET, "/installation", [reply(404, json!({"message": "Not Found"}))]);
+    let seen = fake.app().runner(&unknown("acme"), ID).await;
+    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!(fault.message, "the App is not installed on acme");
+    assert_eq!(fake.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
+    let suspended = json!({"message": "This installation has been suspended"});
+    let permissions = json!({"message": "The permissions requested are not granted"});
+    for (answer, unauthorized) in [
+        (reply(403, &suspended), true),
+        (reply(422, &permissions), true),
+        (reply(500, ""), false),
+        (reply(201, r#"{"token":17}"#), false),
+    ] {
+        let fake = fake().await;
+        fake.on(Method::POST, TOKENS, [answer]);
+        match fake.app().runner(&registrar("acme"), ID).await {
+            Err(Trouble::Unauthorized(_)) if unauthorized => {}
+            Err(Trouble::Unavailable(_)) if !unauthorized => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let fake = fake().await;
+    fake.on(Method::POST, TOKENS, [reply(429, "").header("retry-after", 7)]);
+    let seen = fake.app().runner(&registrar("acme"), ID).await;
+    assert_eq!(seen, Err(Trouble::RateLimited(now() + Seconds(7))));
+}
+
+/// A key in a store that was changed after we read it.
+#[derive(Default)]
+struct Rotated {
+    reads: RefCell<Vec<bool>>,
+    down: Cell<bool>,
+}
+
+impl AppKey for &Rotated {
+    async fn pem(&self, fresh: bool) -> Result<SecretString, String> {
+        self.reads.borrow_mut().push(fresh);
+        if self.down.get() { Err("store unavailable".into()) } else { Ok(key::pkcs1()) }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_jwt_asks_for_the_key_again() {
+    let fake = fake().await;
+    let bad = reply(401, json!({"message": "A JSON web token could not be decoded"}));
+    fake.on(Method::POST, TOKENS, [bad.clone(), granted("ghs_new", Seconds(3600))]);
+    let key = Rotated::default();
+    let app = App::new(&settings(&fake.url), &key).expect("valid");
+    app.runner(&registrar("acme"), ID).await.expect("seen");
+    assert_eq!(*key.reads.borrow(), [false, true]);
+
+    fake.on(Method::POST, TOKENS, [bad]);
+    advance(Seconds(3600));
+    let seen = app.runner(&registrar("acme"), ID).await;
+    assert!(matches!(seen, Err(Trouble::Unauthorized(_))), "{seen:?}");
+    assert_eq!(fake.count("/access_tokens"), 4);
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
+    let fake = fake().await;
+    let key = Rotated::default();
+    key.down.set(true);
+    let app = App::new(&settings(&fake.url), &key).expect("valid");
+    let seen = app.runner(&registrar("acme"), ID).await;
+    let Err(Trouble::Unavailable(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "store unavailable"));
+    assert!(fake.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_sign_is_for_an_operator() {
+    let fake = fake().await;
+    let key = SecretString::from(r#"{"placeholder":"replace me CANARY"}"#);
+    let app = App::new(&settings(&fake.url), key).expect("valid");
+    let seen = app.runner(&registrar("acme"), ID).await;
+    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!(fault.code, "bad-key");
+    assert!(!format!("{fault:?}").contains(CANARY));
+    assert!(fake.asked().is_empty());
+}
