@@ -1,0 +1,28 @@
+//! The admin Lambda: invoked directly, with IAM as its door.
+
+use control::administer::Administer;
+use domain::metrics::Metric;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+use stack::{GithubApp, Stack};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let (stack, app) = Stack::from_env(GithubApp::read).await?;
+    let github = stack.github(&app)?;
+    let (stack, github) = (&stack, &github);
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
+        let pass = Administer {
+            table: &stack.table,
+            queue: &stack.queue,
+            github,
+            settings: &stack.settings,
+        };
+        let answer = pass.answer(event.payload, aws::clock::now()).await;
+        if answer["order"]["force"] == true {
+            aws::emf::emit(&stack.settings.stack, &[(Metric::ForceUsed, 1.0)]);
+        }
+        Ok::<Value, Error>(answer)
+    }))
+    .await
+}

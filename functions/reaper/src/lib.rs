@@ -1,0 +1,175 @@
+//! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use control::Settings;
+use control::ports::{Compute, Github, Queue, Table};
+use control::reap::{Reap, Settlement, Ticket};
+use control::sweep::Sweep;
+use domain::ids::MachineId;
+use domain::message::ReapMessage;
+use domain::metrics::Metric;
+use domain::time::Time;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What an invocation works with.
+pub struct Deps<T, Q, C, G> {
+    /// The tables.
+    pub table: T,
+    /// The queues.
+    pub queue: Q,
+    /// EC2.
+    pub compute: C,
+    /// GitHub.
+    pub github: G,
+    /// The stack.
+    pub settings: Settings,
+}
+
+/// What an invocation answers and counts.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The answer to Lambda.
+    pub response: Value,
+    /// For CloudWatch.
+    pub metrics: Vec<(Metric, f64)>,
+}
+
+/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not.
+///
+/// # Errors
+/// When the event is neither.
+pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    event: Value,
+    now: impl Fn() -> Time,
+) -> anyhow::Result<Outcome> {
+    if event.get("Records").is_some() {
+        return batch(deps, serde_json::from_value(event)?, now).await;
+    }
+    match event.get("detail-type").and_then(Value::as_str) {
+        Some("Scheduled Event") => Ok(sweep(deps, now()).await),
+        other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
+    }
+}
+
+async fn sweep<T: Table, Q: Queue, C: Compute, G>(deps: &Deps<T, Q, C, G>, now: Time) -> Outcome {
+    let pass = Sweep {
+        table: &deps.table,
+        queue: &deps.queue,
+        compute: &deps.compute,
+        settings: &deps.settings,
+    };
+    let report = pass.sweep(now).await;
+    tracing::info!(?report, "sweep");
+    let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
+        "problems": report.problems });
+    Outcome { response, metrics: report.metrics() }
+}
+
+async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    event: SqsEvent,
+    now: impl Fn() -> Time,
+) -> anyhow::Result<Outcome> {
+    let mut response = SqsBatchResponse::default();
+    let mut metrics = Vec::new();
+    for record in &event.records {
+        let stays = match read(record) {
+            Ok(message) => !one(deps, record, &message, now()).await,
+            Err(why) => {
+                let id = record.message_id.as_deref().unwrap_or_default();
+                tracing::error!(sqs.message_id = id, why, "message cannot be read");
+                metrics.push((Metric::UnknownRecords, 1.0));
+                true
+            }
+        };
+        if stays {
+            response.add_failure(record.message_id.clone().unwrap_or_default());
+        }
+    }
+    Ok(Outcome { response: serde_json::to_value(response)?, metrics })
+}
+
+/// One pass. Answers whether the message is done with.
+async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    record: &SqsMessage,
+    message: &ReapMessage,
+    now: Time,
+) -> bool {
+    let reap = Reap {
+        table: &deps.table,
+        queue: &deps.queue,
+        compute: &deps.compute,
+        github: &deps.github,
+        settings: &deps.settings,
+    };
+    let receives = record.attributes.get("ApproximateReceiveCount");
+    let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
+    let settlement = match message {
+        ReapMessage::Reap { name, nonce } => {
+            let ticket = Ticket { nonce: *nonce, receives };
+            reap.pass(name, &ticket, false, now).await
+        }
+        ReapMessage::MachineChanged { machine, what } => {
+            tracing::info!(machine.id = %machine, what, "machine changed");
+            let nonce = nonce_of(record);
+            reap.machine_changed(machine, &Ticket { nonce, receives }, now).await
+        }
+    };
+    match settlement {
+        Ok(Settlement::Ack) => true,
+        Ok(Settlement::Hide(wait)) => {
+            let receipt = record.receipt_handle.as_deref().unwrap_or_default();
+            // Not hidden, it comes back after the queue's own time-out: later, but not lost.
+            if let Err(error) = deps.queue.hide(receipt, wait).await {
+                tracing::warn!(%error, "message not hidden");
+            }
+            false
+        }
+        Err(error) => {
+            tracing::error!(?message, ?error, "pass failed; again after the queue's time-out");
+            false
+        }
+    }
+}
+
+/// EventBridge's envelope, as EC2's rules deliver it.
+#[derive(Deserialize)]
+struct Envelope {
+    source: String,
+    #[serde(rename = "detail-type")]
+    detail_type: String,
+    detail: Detail,
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    #[serde(rename = "instance-id")]
+    instance_id: MachineId,
+    #[serde(default)]
+    state: Option<String>,
+}
+
+/// A message of our own, or one of EC2's events.
+fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
+    let body = record.body.as_deref().unwrap_or_default();
+    if let Ok(message) = serde_json::from_str(body) {
+        return Ok(message);
+    }
+    let envelope: Envelope = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    if envelope.source != "aws.ec2" {
+        return Err(format!("event of {}", envelope.source));
+    }
+    let what = envelope.detail.state.unwrap_or(envelope.detail_type);
+    Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
+}
+
+/// EC2's events carry no nonce of ours; the message's own id serves. FNV-1a: the same for every receive.
+fn nonce_of(record: &SqsMessage) -> u64 {
+    let id = record.message_id.as_deref().unwrap_or_default();
+    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

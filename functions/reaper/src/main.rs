@@ -1,0 +1,29 @@
+//! Wires the reaper Lambda.
+
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
+use reaper::{Deps, handle};
+use serde_json::Value;
+use stack::{GithubApp, Stack};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let (stack, app) = Stack::from_env(|read| {
+        read.required("MUSTER_JOBS_QUEUE_URL");
+        read.required("MUSTER_REAP_QUEUE_URL");
+        GithubApp::read(read)
+    })
+    .await?;
+    let github = stack.github(&app)?;
+    let compute = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let Stack { settings, table, queue, .. } = stack;
+    let deps = &Deps { table, queue, compute, github, settings };
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
+        let outcome = handle(deps, event.payload, aws::clock::now).await.map_err(|error| {
+            // The runtime's own conversion would drop the chain of causes.
+            Diagnostic { error_type: "UnknownEvent".into(), error_message: format!("{error:#}") }
+        })?;
+        aws::emf::emit(&deps.settings.stack, &outcome.metrics);
+        Ok::<Value, Diagnostic>(outcome.response)
+    }))
+    .await
+}

@@ -1,0 +1,209 @@
+//! The runner-api Lambda: what a machine asks, signed with its instance role.
+
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use control::Settings;
+use control::ports::{Compute, Github, Queue, Table};
+use control::register::{Configuration, Denied, Register, Report};
+use domain::ids::MachineId;
+use domain::instance::{Refused, StartReport};
+use domain::time::Time;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The version of requests and answers.
+const VERSION: u64 = 1;
+/// Longest log a failed boot may leave in the record, bytes.
+const LOG_KEPT: usize = 4096;
+
+/// What an invocation works with.
+pub struct Deps<T, Q, C, G> {
+    /// The tables.
+    pub table: T,
+    /// The queues.
+    pub queue: Q,
+    /// EC2.
+    pub compute: C,
+    /// GitHub.
+    pub github: G,
+    /// The stack.
+    pub settings: Settings,
+    /// The id (`AROA…`) of the stack's instance role.
+    pub instance_role: String,
+}
+
+/// A report as the boot script and the hooks send it.
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Event {
+    RunnerStarted {
+        runner_name: String,
+        #[serde(default)]
+        hooks: bool,
+    },
+    JobStarted {
+        runner_name: String,
+        #[serde(default)]
+        repository: String,
+        #[serde(default)]
+        run_id: u64,
+        #[serde(default)]
+        job_name: String,
+    },
+    JobCompleted {
+        runner_name: String,
+    },
+    Exited {
+        #[serde(default)]
+        code: i32,
+    },
+    BootFailed {
+        #[serde(default)]
+        log: String,
+    },
+}
+
+/// Handles a request.
+pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    request: &ApiGatewayV2httpRequest,
+    now: Time,
+) -> ApiGatewayV2httpResponse {
+    let Some(machine) = caller(request, &deps.instance_role) else {
+        let why = "only machines of this stack may call, signed with their instance role";
+        return answer(403, &problem("not_a_machine", why, Action::Shutdown));
+    };
+    let register = Register {
+        table: &deps.table,
+        queue: &deps.queue,
+        compute: &deps.compute,
+        github: &deps.github,
+        settings: &deps.settings,
+    };
+    let route = request.route_key.as_deref().unwrap_or_default();
+    let result = match route {
+        "POST /runner/register" => {
+            register.configure(&machine, now).await.map(|config| configuration(&config))
+        }
+        "POST /runner/events" => match read(request) {
+            Ok(report) => register
+                .report(&machine, &report, now)
+                .await
+                .map(|()| json!({ "version": VERSION })),
+            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
+        },
+        _ => {
+            return answer(404, &problem("not_found", "no such route", Action::Shutdown));
+        }
+    };
+    match result {
+        Ok(body) => answer(200, &body),
+        Err(denied) => refusal(&machine, route, &denied),
+    }
+}
+
+/// The calling machine. The gateway has verified the signature; the role's id says that it is our
+/// instance role, whose trust policy lets only EC2 assume it, and EC2 names the session after the machine.
+fn caller(request: &ApiGatewayV2httpRequest, instance_role: &str) -> Option<MachineId> {
+    let iam = request.request_context.authorizer.as_ref()?.iam.as_ref()?;
+    let (role, session) = iam.user_id.as_deref()?.split_once(':')?;
+    if role != instance_role || instance_role.is_empty() {
+        return None;
+    }
+    session.parse().ok()
+}
+
+fn read(request: &ApiGatewayV2httpRequest) -> Result<Report, String> {
+    let body = request.body.as_deref().unwrap_or_default();
+    let event: Event = if request.is_base64_encoded {
+        use base64::Engine as _;
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(body)
+            .map_err(|error| error.to_string())?;
+        serde_json::from_slice(&bytes)
+    } else {
+        serde_json::from_str(body)
+    }
+    .map_err(|error| error.to_string())?;
+    Ok(match event {
+        Event::RunnerStarted { runner_name, hooks } => {
+            Report::RunnerStarted { runner: runner_name, hooks }
+        }
+        Event::JobStarted { runner_name, repository, run_id, job_name } => Report::JobStarted {
+            runner: runner_name,
+            job: StartReport { repository, run: run_id, name: job_name },
+        },
+        Event::JobCompleted { runner_name } => Report::JobCompleted { runner: runner_name },
+        Event::Exited { code } => Report::Exited { code },
+        Event::BootFailed { log } => Report::BootFailed { log: last(&log, LOG_KEPT) },
+    })
+}
+
+/// The last `most` bytes, whole characters only.
+fn last(text: &str, most: usize) -> String {
+    let mut start = text.len().saturating_sub(most);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].to_owned()
+}
+
+fn configuration(config: &Configuration) -> Value {
+    json!({
+        "version": VERSION,
+        "runner_name": config.runner_name,
+        "encoded_jit_config": config.encoded,
+        "environment": config.environment,
+    })
+}
+
+/// What the machine is to do.
+enum Action {
+    Shutdown,
+    Retry(u32),
+}
+
+fn problem(code: &str, message: &str, action: Action) -> Value {
+    let mut body = json!({ "version": VERSION, "error": { "code": code, "message": message } });
+    match action {
+        Action::Shutdown => body["action"] = json!("shutdown"),
+        Action::Retry(after) => {
+            body["action"] = json!("retry");
+            body["retry_after_seconds"] = json!(after);
+        }
+    }
+    body
+}
+
+fn refusal(machine: &MachineId, route: &str, denied: &Denied) -> ApiGatewayV2httpResponse {
+    let message = denied.to_string();
+    tracing::warn!(machine.id = %machine, route, ?denied, "refused");
+    match denied {
+        Denied::UnknownMachine => {
+            answer(403, &problem("unknown_machine", &message, Action::Shutdown))
+        }
+        Denied::Refused(refused) => {
+            let code = match refused {
+                Refused::Draining => "draining",
+                Refused::AlreadyStarted => "already_started",
+                Refused::Ended => "ended",
+                Refused::OtherRegistration => "other_registration",
+            };
+            answer(409, &problem(code, &message, Action::Shutdown))
+        }
+        Denied::Later { after, .. } => {
+            answer(503, &problem("try_again", &message, Action::Retry(after.0)))
+        }
+        Denied::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
+    }
+}
+
+fn answer(status: i64, body: &Value) -> ApiGatewayV2httpResponse {
+    let mut response = ApiGatewayV2httpResponse::default();
+    response.status_code = status;
+    response.headers.insert(
+        "content-type",
+        aws_lambda_events::http::HeaderValue::from_static("application/json"),
+    );
+    response.body = Some(body.to_string().into());
+    response
+}

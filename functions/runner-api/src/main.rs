@@ -1,0 +1,22 @@
+//! Wires the runner-api Lambda.
+
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use runner_api::{Deps, handle};
+use stack::{GithubApp, Stack};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let (stack, (app, instance_role)) =
+        Stack::from_env(|read| (GithubApp::read(read), read.required("MUSTER_INSTANCE_ROLE_ID")))
+            .await?;
+    let github = stack.github(&app)?;
+    let compute = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let Stack { settings, table, queue, .. } = stack;
+    let deps = &Deps { table, queue, compute, github, settings, instance_role };
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
+        let answer = handle(deps, &event.payload, aws::clock::now()).await;
+        Ok::<ApiGatewayV2httpResponse, Error>(answer)
+    }))
+    .await
+}

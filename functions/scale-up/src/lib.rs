@@ -1,0 +1,144 @@
+//! The scale-up Lambda: folds job events into the tables, then runs the launch pass of every pool
+//! that was touched. The queue only says that something happened; the tables say what to do.
+
+use std::collections::BTreeMap;
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use control::Settings;
+use control::ingest::{Folded, Ingest};
+use control::ports::{Compute, Queue, Table};
+use control::scale_up::{Report, ScaleUp};
+use domain::ids::PoolName;
+use domain::message::JobsMessage;
+use domain::metrics::Metric;
+use domain::time::Time;
+
+/// What an invocation works with.
+pub struct Deps<T, Q, C> {
+    /// The tables.
+    pub table: T,
+    /// The queues.
+    pub queue: Q,
+    /// EC2.
+    pub compute: C,
+    /// The stack.
+    pub settings: Settings,
+}
+
+/// What an invocation answers and counts.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The messages that stay in the queue.
+    pub response: SqsBatchResponse,
+    /// For CloudWatch.
+    pub metrics: Vec<(Metric, f64)>,
+}
+
+/// Handles a batch. A message that cannot be handled stays in the queue and holds up no other; one
+/// that cannot even be read ends in the dead-letter queue, where nothing is lost.
+///
+/// `invocation` must be unique among invocations that may overlap: the request id.
+pub async fn handle<T: Table, Q: Queue, C: Compute>(
+    deps: &Deps<T, Q, C>,
+    event: SqsEvent,
+    invocation: &str,
+    now: impl Fn() -> Time,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    // The messages that asked for each pool's pass.
+    let mut pools: BTreeMap<PoolName, Vec<String>> = BTreeMap::new();
+    for record in &event.records {
+        let id = record.message_id.clone().unwrap_or_default();
+        match fold(deps, record, now()).await {
+            Ok(Some(pool)) => pools.entry(pool).or_default().push(id),
+            Ok(None) => {}
+            Err(Unfolded::Unreadable) => {
+                outcome.metrics.push((Metric::UnknownRecords, 1.0));
+                outcome.response.add_failure(id);
+            }
+            Err(Unfolded::Later) => outcome.response.add_failure(id),
+        }
+    }
+    for (pool, asked) in pools {
+        let pass = ScaleUp {
+            table: &deps.table,
+            compute: &deps.compute,
+            settings: &deps.settings,
+            holder: invocation,
+            seed: seed(invocation),
+        };
+        match pass.pass(&pool, now()).await {
+            Ok(report) => finish(deps, &pool, &report, &mut outcome).await,
+            Err(error) => {
+                tracing::error!(pool.name = %pool, ?error, "launch pass failed");
+                asked.into_iter().for_each(|id| outcome.response.add_failure(id));
+            }
+        }
+    }
+    outcome
+}
+
+enum Unfolded {
+    Unreadable,
+    Later,
+}
+
+/// Folds one message; answers with the pool whose pass should run.
+async fn fold<T: Table, Q, C>(
+    deps: &Deps<T, Q, C>,
+    record: &SqsMessage,
+    now: Time,
+) -> Result<Option<PoolName>, Unfolded> {
+    let message_id = record.message_id.as_deref().unwrap_or_default();
+    let body = record.body.as_deref().unwrap_or_default();
+    let message: JobsMessage = serde_json::from_str(body).map_err(|error| {
+        tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
+        Unfolded::Unreadable
+    })?;
+    let (event, delivery) = match message {
+        JobsMessage::WakePool { pool } => return Ok(Some(pool)),
+        JobsMessage::JobEvent { event, delivery } => (event, delivery),
+    };
+    let ingest = Ingest { table: &deps.table, settings: &deps.settings };
+    match ingest.fold(&event, now).await {
+        Ok(Folded::Stored { wake }) => {
+            tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
+            Ok(wake)
+        }
+        Ok(Folded::NotOurs(why)) => {
+            tracing::info!(job.id = %event.key, delivery, why, "job is none of ours");
+            Ok(None)
+        }
+        Err(error) => {
+            tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");
+            Err(Unfolded::Later)
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+async fn finish<T, Q: Queue, C>(
+    deps: &Deps<T, Q, C>,
+    pool: &PoolName,
+    report: &Report,
+    outcome: &mut Outcome,
+) {
+    tracing::info!(pool.name = %pool, ?report, "launch pass");
+    if report.failed > 0 {
+        outcome.metrics.push((Metric::LaunchFailed, report.failed as f64));
+    }
+    if report.unfinished {
+        let wake = JobsMessage::WakePool { pool: pool.clone() };
+        if let Err(error) = deps.queue.send_jobs(&[wake]).await {
+            tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
+        }
+    }
+}
+
+/// A number that differs between invocations, from the request id: launch ids must never repeat.
+/// FNV-1a, since the standard hasher is not the same in every release.
+fn seed(invocation: &str) -> u64 {
+    invocation.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

@@ -1,0 +1,147 @@
+//! The webhook: the one door that strangers can knock at.
+//!
+//! It checks GitHub's signature over the raw bytes, reads the few fields that matter and puts a message of our
+//! own on the jobs queue: one call, no table. Everything else is somebody else's work, later.
+//!
+//! | answer | when |
+//! |---|---|
+//! | 202 | queued, or knowingly ignored; the reason is in GitHub's delivery log |
+//! | 200 | `ping` |
+//! | 400 | signed, but not a payload that we can read |
+//! | 401 | not signed by GitHub: one body, whatever the reason |
+//! | 413 | over 1 MiB |
+//! | 415 | signed, but not JSON: the App's content type is set wrongly |
+//! | 503 | signed or not cannot be told, or the queue did not take it: GitHub shows the delivery as failed |
+
+#![warn(missing_docs)]
+
+mod decide;
+mod event;
+
+use aws::secrets::WebhookSecret;
+use control::ports::Queue;
+use domain::message::JobsMessage;
+use domain::time::Time;
+
+pub use self::decide::{Verdict, decide};
+pub use self::event::{Answer, Body, Event, MAX_BODY, Value};
+
+/// Who can tell GitHub's signature from others.
+#[expect(async_fn_in_trait, reason = "the function runs on one thread")]
+pub trait Signatures {
+    /// Whether `header` is GitHub's signature of `body`.
+    ///
+    /// # Errors
+    /// When that cannot be told: no secret is known.
+    async fn is_signed(&self, body: &[u8], header: Option<&str>, now: Time)
+    -> Result<bool, String>;
+}
+
+impl Signatures for WebhookSecret {
+    async fn is_signed(
+        &self,
+        body: &[u8],
+        header: Option<&str>,
+        now: Time,
+    ) -> Result<bool, String> {
+        Self::is_signed(self, body, header, now).await.map_err(|error| error.to_string())
+    }
+}
+
+/// What a delivery is handled with.
+pub struct Webhook<S, Q> {
+    /// Checks signatures.
+    pub signatures: S,
+    /// Takes the messages.
+    pub queue: Q,
+    /// Our App's number, if it is known. Deliveries of other Apps are ignored.
+    pub app: Option<u64>,
+}
+
+impl<S: Signatures, Q: Queue> Webhook<S, Q> {
+    /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not signed.
+    pub async fn handle(&self, event: &Event, now: Time) -> Answer {
+        let outcome = self.process(event, now).await;
+        let Outcome { verified, job, error, answer } = outcome;
+        let github_event = verified.then(|| event.github_event());
+        // Neither the id nor the event's name is covered by the signature; both are cut to plain text.
+        let delivery = event.delivery();
+        match error {
+            Some(error) => tracing::error!(
+                delivery.id = delivery,
+                github.event = github_event,
+                job.id = job,
+                http.status = answer.status,
+                error,
+                "delivery failed"
+            ),
+            None => tracing::info!(
+                delivery.id = delivery,
+                github.event = github_event,
+                job.id = job,
+                http.status = answer.status,
+                outcome = answer.outcome,
+                "delivery answered"
+            ),
+        }
+        answer
+    }
+
+    async fn process(&self, event: &Event, now: Time) -> Outcome {
+        let body = match event.body() {
+            Body::Raw(body) => body,
+            Body::TooLarge => return Answer::too_large().into(),
+            // Nothing can be checked over what cannot be decoded.
+            Body::Undecodable => return Answer::unsigned().into(),
+        };
+        match self.is_signed(&body, event, now).await {
+            Ok(true) => {}
+            Ok(false) => return Answer::unsigned().into(),
+            Err(error) => {
+                return Outcome { error: Some(error), ..Answer::no_secret().into() };
+            }
+        }
+        let outcome = match decide(event, &body, self.app) {
+            Verdict::Answer(answer) => answer.into(),
+            Verdict::Enqueue(message) => self.enqueue(*message).await,
+        };
+        Outcome { verified: true, ..outcome }
+    }
+
+    async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, String> {
+        match &event.headers.signature {
+            Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
+            // Two of them: we would have to choose which one to believe.
+            Value::Missing | Value::Many => Ok(false),
+        }
+    }
+
+    async fn enqueue(&self, message: JobsMessage) -> Outcome {
+        let JobsMessage::JobEvent { event, .. } = &message else {
+            unreachable!("deliveries become job events only")
+        };
+        let (key, status) = (event.key, event.status);
+        let job = Some(key.to_string());
+        match self.queue.send_jobs(&[message]).await {
+            Ok(()) => Outcome { job, ..Answer::queued(key, status).into() },
+            Err(error) => {
+                Outcome { job, error: Some(error.to_string()), ..Answer::not_queued().into() }
+            }
+        }
+    }
+}
+
+/// An answer, and what the log says about it.
+struct Outcome {
+    /// Signed by GitHub.
+    verified: bool,
+    job: Option<String>,
+    error: Option<String>,
+    answer: Answer,
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        Self { verified: false, job: None, error: None, answer }
+    }
+}

@@ -1,0 +1,45 @@
+//! Wires the webhook: configuration, logs, the secret and the queue, all of it before the first delivery.
+
+use std::convert::Infallible;
+
+use anyhow::Context as _;
+use aws::queue::SqsQueue;
+use aws::secrets::WebhookSecret;
+use domain::config::Reader;
+use lambda_runtime::{LambdaEvent, service_fn};
+use webhook::{Event, Webhook};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    let get = |name: &str| std::env::var(name).ok();
+    aws::telemetry::init(get("AWS_LAMBDA_LOG_LEVEL").as_deref());
+    let webhook = start(&get).await.inspect_err(|error| {
+        tracing::error!(error = format!("{error:#}"), "the webhook cannot start");
+    })?;
+    let webhook = &webhook;
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
+        Ok::<_, Infallible>(webhook.handle(&event.payload, aws::clock::now()).await)
+    }))
+    .await
+}
+
+async fn start(
+    get: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<Webhook<WebhookSecret, SqsQueue>> {
+    let mut reader = Reader::new(get);
+    let queue_url = reader.required("MUSTER_JOBS_QUEUE_URL");
+    let secret_id = reader.required("MUSTER_WEBHOOK_SECRET");
+    // A client id instead of the App's number cannot be compared with what GitHub sends.
+    let app = reader.optional("MUSTER_APP_ID").and_then(|id| id.trim().parse().ok());
+    let (queue_url, secret_id) = reader.finish((queue_url, secret_id)).context("environment")?;
+
+    let config = aws::client::load().await;
+    let secret = WebhookSecret::new(&config, secret_id);
+    let queue = SqsQueue::new(&config, queue_url, String::new());
+    let (read, ()) = tokio::join!(secret.read(aws::clock::now()), queue.connect());
+    if let Err(error) = read {
+        // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
+        tracing::error!(%error, "starting without the webhook secret");
+    }
+    Ok(Webhook { signatures: secret, queue, app })
+}

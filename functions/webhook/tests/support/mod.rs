@@ -1,0 +1,162 @@
+//! Deliveries as the gateway hands them over, a secret, and a queue that remembers.
+
+use std::cell::RefCell;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control::ports::{Queue, QueueError};
+use domain::message::{JobsMessage, ReapMessage};
+use domain::signature;
+use domain::time::{Seconds, Time};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::json;
+use sha2::Sha256;
+use webhook::{Answer, Event, Signatures, Webhook};
+
+pub(crate) const NOW: Time = Time::from_millis(1_795_000_000_000);
+pub(crate) const CURRENT: &str = "sample-secret-of-the-muster-events-folder";
+pub(crate) const PREVIOUS: &str = "the-secret-before-the-current-one-of-the-app";
+pub(crate) const STRANGE: &str = "a-secret-that-the-app-never-had-at-any-time";
+pub(crate) const QUEUED: &str =
+    include_str!("../../../../events/payloads/workflow_job.queued.json");
+/// The App in the samples.
+pub(crate) const APP: u64 = 31415;
+
+/// The value of `X-Hub-Signature-256`.
+pub(crate) fn sign(secret: &str, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
+    mac.update(body);
+    format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
+}
+
+/// A delivery in the making.
+#[derive(Clone)]
+pub(crate) struct Knock {
+    pub(crate) headers: Vec<(String, String)>,
+    /// As it stands in the gateway's event.
+    pub(crate) body: String,
+    pub(crate) base64: bool,
+}
+
+impl Knock {
+    /// A signed `workflow_job` delivery of this body.
+    pub(crate) fn of(body: &str) -> Self {
+        let headers = [
+            ("content-type", "application/json"),
+            ("x-github-event", "workflow_job"),
+            ("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
+            ("x-github-hook-installation-target-id", "31415"),
+            ("x-hub-signature-256", &sign(CURRENT, body.as_bytes())),
+            ("user-agent", "GitHub-Hookshot/3c1d2e4"),
+        ];
+        let headers =
+            headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+        Self { headers, body: body.to_owned(), base64: false }
+    }
+
+    /// Replaces a header, whatever its case.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self = self.without(name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a header of the same name.
+    pub(crate) fn also(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+        self
+    }
+
+    pub(crate) fn signature(self, value: &str) -> Self {
+        self.header("x-hub-signature-256", value)
+    }
+
+    /// The same bytes, as the gateway sends what it takes for binary.
+    pub(crate) fn encoded(mut self) -> Self {
+        self.body = STANDARD.encode(&self.body);
+        self.base64 = true;
+        self
+    }
+
+    /// The gateway's event. Written by hand: a map of JSON values cannot hold two equal names.
+    pub(crate) fn json(&self) -> String {
+        let headers: Vec<String> = self
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{}:{}", json!(name), json!(value)))
+            .collect();
+        format!(
+            r#"{{"version":"2.0","rawPath":"/webhook","headers":{{{}}},"requestContext":{{"http":{{"method":"POST"}}}},"body":{},"isBase64Encoded":{}}}"#,
+            headers.join(","),
+            json!(self.body),
+            self.base64
+        )
+    }
+
+    pub(crate) fn event(&self) -> Event {
+        serde_json::from_str(&self.json()).expect("an event")
+    }
+}
+
+/// Secrets that are known, or none.
+pub(crate) struct Secrets(pub(crate) Result<Vec<&'static str>, &'static str>);
+
+impl Signatures for Secrets {
+    async fn is_signed(
+        &self,
+        body: &[u8],
+        header: Option<&str>,
+        _now: Time,
+    ) -> Result<bool, String> {
+        let secrets = self.0.as_ref().map_err(ToString::to_string)?;
+        Ok(signature::is_valid(secrets, header, body))
+    }
+}
+
+/// A queue that takes everything, or nothing.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub(crate) messages: RefCell<Vec<JobsMessage>>,
+    pub(crate) calls: RefCell<usize>,
+    pub(crate) closed: bool,
+}
+
+impl Queue for Taken {
+    async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
+        *self.calls.borrow_mut() += 1;
+        if self.closed {
+            return Err(QueueError("SendMessage: InternalError".to_owned()));
+        }
+        self.messages.borrow_mut().extend_from_slice(messages);
+        Ok(())
+    }
+
+    async fn send_reap(&self, _messages: &[ReapMessage]) -> Result<(), QueueError> {
+        panic!("the webhook has no business there")
+    }
+
+    async fn hide(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
+        panic!("the webhook has no business there")
+    }
+}
+
+pub(crate) fn webhook() -> Webhook<Secrets, Taken> {
+    Webhook {
+        signatures: Secrets(Ok(vec![CURRENT, PREVIOUS])),
+        queue: Taken::default(),
+        app: Some(APP),
+    }
+}
+
+/// What a delivery leads to: the answer, and how many messages the queue has.
+pub(crate) fn handle(webhook: &Webhook<Secrets, Taken>, knock: &Knock) -> (Answer, usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let answer = runtime.block_on(webhook.handle(&knock.event(), NOW));
+    let count = webhook.queue.messages.borrow().len();
+    (answer, count)
+}

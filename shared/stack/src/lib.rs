@@ -1,0 +1,91 @@
+//! Builds the parts of a function from the environment that the template writes.
+//!
+//! The webhook does without this crate: it needs one queue and one secret, and must start fast.
+#![warn(missing_docs)]
+
+use anyhow::Context as _;
+use aws::SdkConfig;
+use aws::queue::SqsQueue;
+use aws::table::{DynamoTable, TableNames};
+use control::Settings;
+use domain::config::Reader;
+use github::{App, AppKey};
+use secrecy::SecretString;
+
+/// What every function but the webhook works with.
+pub struct Stack {
+    /// Configuration of further AWS clients.
+    pub config: SdkConfig,
+    /// Name, pools and durations.
+    pub settings: Settings,
+    /// The tables.
+    pub table: DynamoTable,
+    /// The queues. A function has the addresses of those that it may send to.
+    pub queue: SqsQueue,
+}
+
+impl Stack {
+    /// Reads what is common, and through `rest` what one function needs besides.
+    ///
+    /// # Errors
+    /// Every variable that is missing or not valid, at once.
+    pub async fn from_env<T>(rest: impl FnOnce(&mut Reader<'_>) -> T) -> anyhow::Result<(Self, T)> {
+        aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
+        let get = |name: &str| std::env::var(name).ok();
+        let mut read = Reader::new(&get);
+        let settings = Settings {
+            stack: read.required("MUSTER_STACK"),
+            pools: read.pools(),
+            timings: read.timings(),
+        };
+        let names = TableNames {
+            stack: settings.stack.clone(),
+            instances: read.required("MUSTER_INSTANCES_TABLE"),
+            jobs: read.required("MUSTER_JOBS_TABLE"),
+            control: read.required("MUSTER_CONTROL_TABLE"),
+        };
+        let jobs_url = read.optional("MUSTER_JOBS_QUEUE_URL").unwrap_or_default();
+        let reap_url = read.optional("MUSTER_REAP_QUEUE_URL").unwrap_or_default();
+        let rest = rest(&mut read);
+        let (names, rest) = read.finish((names, rest))?;
+        let config = aws::client::load().await;
+        let table = DynamoTable::new(&config, names, settings.timings.clone());
+        let queue = SqsQueue::new(&config, jobs_url, reap_url);
+        Ok((Self { config, settings, table, queue }, rest))
+    }
+
+    /// GitHub, with the App's key read when the first call needs it.
+    ///
+    /// # Errors
+    /// When the address of GitHub's API is unusable.
+    pub fn github(&self, app: &GithubApp) -> anyhow::Result<App<StoredKey>> {
+        let key = StoredKey { config: self.config.clone(), id: app.key_id.clone() };
+        App::new(&app.settings, key).context("GitHub client")
+    }
+}
+
+/// Who we are at GitHub.
+pub struct GithubApp {
+    settings: github::Settings,
+    key_id: String,
+}
+
+impl GithubApp {
+    /// Reads `MUSTER_APP_ID`, `MUSTER_APP_KEY` and `GITHUB_API_URL`.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        Self { settings: github::Settings::read(read), key_id: read.required("MUSTER_APP_KEY") }
+    }
+}
+
+/// The App's private key in Secrets Manager. Read at every need: GitHub's tokens live for an hour, so
+/// that is rare, and a changed key is found at once.
+pub struct StoredKey {
+    config: SdkConfig,
+    id: String,
+}
+
+impl AppKey for StoredKey {
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, String> {
+        aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| error.to_string())
+    }
+}
