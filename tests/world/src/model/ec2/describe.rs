@@ -1,0 +1,155 @@
+//! `DescribeInstances`: by id, by filter, in pages.
+
+use super::{Ec2, Ec2Error, Instance, check_id, not_found};
+use crate::model::Millis;
+
+/// One filter: any of the values may match; `*` and `?` are wildcards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    pub name: String,
+    pub values: Vec<String>,
+}
+
+/// A `DescribeInstances` request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DescribeRequest {
+    pub ids: Vec<String>,
+    pub filters: Vec<Filter>,
+    pub max_results: Option<u32>,
+    pub next_token: Option<String>,
+}
+
+/// One page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstancePage {
+    pub instances: Vec<Instance>,
+    pub next_token: Option<String>,
+}
+
+impl Ec2 {
+    pub(crate) fn describe_instances(
+        &self,
+        request: &DescribeRequest,
+        now: Millis,
+        kept_ms: Millis,
+    ) -> Result<InstancePage, Ec2Error> {
+        check(request)?;
+        let missing: Vec<&str> = request
+            .ids
+            .iter()
+            .filter(|id| self.visible(id, now, kept_ms).is_none())
+            .map(String::as_str)
+            .collect();
+        if !missing.is_empty() {
+            return Err(not_found(&missing));
+        }
+        let after: u64 = match &request.next_token {
+            Some(token) => parse_token(token)?,
+            None => 0,
+        };
+        let mut found: Vec<&Instance> = self
+            .instances
+            .values()
+            .filter(|i| i.order > after && self.visible(&i.id, now, kept_ms).is_some())
+            .filter(|i| request.ids.is_empty() || request.ids.contains(&i.id))
+            .filter(|i| request.filters.iter().all(|filter| matches(i, filter)))
+            .collect();
+        found.sort_by_key(|i| i.order);
+        let limit = request.max_results.unwrap_or(u32::MAX).min(self.toggles.page_limit);
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let next_token = found.last().filter(|_| more).map(|last| format!("page-{}", last.order));
+        Ok(InstancePage { instances: found.into_iter().cloned().collect(), next_token })
+    }
+}
+
+fn check(request: &DescribeRequest) -> Result<(), Ec2Error> {
+    request.ids.iter().try_for_each(|id| check_id(id))?;
+    if !request.ids.is_empty() && request.max_results.is_some() {
+        return Err(Ec2Error::new(
+            "InvalidParameterCombination",
+            "The parameter instancesSet cannot be used with the parameter maxResults",
+        ));
+    }
+    if request.max_results.is_some_and(|n| !(5..=1000).contains(&n)) {
+        return Err(Ec2Error::new(
+            "InvalidParameterValue",
+            "Value for parameter maxResults is invalid. Expecting a value between 5 and 1000.",
+        ));
+    }
+    for filter in &request.filters {
+        if !is_known(&filter.name) {
+            return Err(Ec2Error::new(
+                "InvalidParameterValue",
+                format!("The filter '{}' is invalid", filter.name),
+            ));
+        }
+        if filter.values.len() > 200 {
+            return Err(Ec2Error::new(
+                "FilterLimitExceeded",
+                "The maximum number of filter values specified on a single call is 200",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn parse_token(token: &str) -> Result<u64, Ec2Error> {
+    let order = token.strip_prefix("page-").and_then(|rest| rest.parse().ok());
+    order.ok_or_else(|| Ec2Error::new("InvalidParameterValue", "Unable to parse pagination token"))
+}
+
+const FILTERS: [&str; 11] = [
+    "availability-zone",
+    "client-token",
+    "image-id",
+    "instance-id",
+    "instance-lifecycle",
+    "instance-state-code",
+    "instance-state-name",
+    "instance-type",
+    "reservation-id",
+    "subnet-id",
+    "tag-key",
+];
+
+fn is_known(name: &str) -> bool {
+    name.starts_with("tag:") || FILTERS.contains(&name)
+}
+
+fn matches(instance: &Instance, filter: &Filter) -> bool {
+    let any = |value: &str| filter.values.iter().any(|pattern| wildcard(pattern, value));
+    if let Some(key) = filter.name.strip_prefix("tag:") {
+        return instance.tags.get(key).is_some_and(|value| any(value));
+    }
+    match filter.name.as_str() {
+        "availability-zone" => any(&instance.zone),
+        "client-token" => any(&instance.client_token),
+        "image-id" => any(&instance.image_id),
+        "instance-id" => any(&instance.id),
+        // EC2 calls the lifecycle of an on-demand instance nothing at all.
+        "instance-lifecycle" => instance.market == super::Market::Spot && any("spot"),
+        "instance-state-code" => any(&instance.state.code().to_string()),
+        "instance-state-name" => any(instance.state.name()),
+        "instance-type" => any(&instance.instance_type),
+        "reservation-id" => any(&instance.reservation),
+        "subnet-id" => instance.subnet_id.as_deref().is_some_and(any),
+        "tag-key" => instance.tags.keys().any(|key| any(key)),
+        _ => false,
+    }
+}
+
+/// Matches `*` (any run) and `?` (any one character). Filter values are case-sensitive.
+fn wildcard(pattern: &str, value: &str) -> bool {
+    fn go(pattern: &[char], value: &[char]) -> bool {
+        match pattern.split_first() {
+            None => value.is_empty(),
+            Some(('*', rest)) => (0..=value.len()).any(|skip| go(rest, &value[skip..])),
+            Some(('?', rest)) => value.split_first().is_some_and(|(_, tail)| go(rest, tail)),
+            Some((c, rest)) => {
+                value.split_first().is_some_and(|(first, tail)| first == c && go(rest, tail))
+            }
+        }
+    }
+    go(&pattern.chars().collect::<Vec<_>>(), &value.chars().collect::<Vec<_>>())
+}

@@ -1,0 +1,295 @@
+//! EC2: instances, instant fleets, tags, eventual consistency and termination.
+
+mod describe;
+mod fleet;
+mod place;
+mod terminate;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+
+pub use describe::{DescribeRequest, Filter, InstancePage};
+pub use fleet::{
+    CapacityRule, FleetAnswer, FleetConfig, FleetFault, FleetInstances, FleetOptions, FleetRequest,
+    FleetTags, Override,
+};
+pub use place::PlaceSpec;
+pub use terminate::StateChange;
+
+/// The tag that says which Muster stack an instance belongs to.
+pub const STACK_TAG: &str = "muster:stack";
+
+/// An error as EC2 answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ec2Error {
+    pub status: u16,
+    pub code: String,
+    pub message: String,
+}
+
+impl Ec2Error {
+    /// A client error (400).
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { status: 400, code: code.into(), message: message.into() }
+    }
+}
+
+/// The states of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InstanceState {
+    Pending,
+    Running,
+    ShuttingDown,
+    Terminated,
+    Stopping,
+    Stopped,
+}
+
+impl InstanceState {
+    /// The word EC2 uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::ShuttingDown => "shutting-down",
+            Self::Terminated => "terminated",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// The number EC2 uses.
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Pending => 0,
+            Self::Running => 16,
+            Self::ShuttingDown => 32,
+            Self::Terminated => 48,
+            Self::Stopping => 64,
+            Self::Stopped => 80,
+        }
+    }
+
+    /// On the way out, or there: never comes back.
+    #[must_use]
+    pub fn is_ending(self) -> bool {
+        matches!(self, Self::ShuttingDown | Self::Terminated)
+    }
+}
+
+/// How an instance is bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Market {
+    OnDemand,
+    Spot,
+}
+
+impl Market {
+    /// The word EC2 uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on-demand",
+            Self::Spot => "spot",
+        }
+    }
+}
+
+/// What an operating system's own `shutdown` does to its instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShutdownBehavior {
+    /// EC2's default: the instance is stopped and goes on costing money for its disk.
+    #[default]
+    Stop,
+    Terminate,
+}
+
+/// The parts of a launch template version that matter here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LaunchTemplate {
+    pub id: String,
+    pub name: String,
+    pub version: u64,
+    pub image_id: Option<String>,
+    pub instance_type: Option<String>,
+    pub instance_profile: Option<String>,
+    /// Base64, exactly as stored.
+    pub user_data: String,
+    pub on_shutdown: ShutdownBehavior,
+    pub protected: bool,
+    pub instance_tags: BTreeMap<String, String>,
+}
+
+/// A launch template as a request names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TemplateRef {
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub version: Option<String>,
+}
+
+/// Why an instance is in its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    pub code: String,
+    pub message: String,
+}
+
+impl Reason {
+    pub(crate) fn new(code: &str, message: &str) -> Self {
+        Self { code: code.to_owned(), message: format!("{code}: {message}") }
+    }
+}
+
+/// One instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Instance {
+    pub id: String,
+    pub reservation: String,
+    pub launch_index: u32,
+    /// Position in the order of all launches: what pages are cut by.
+    pub order: u64,
+    pub image_id: String,
+    pub instance_type: String,
+    pub subnet_id: Option<String>,
+    pub zone: String,
+    pub market: Market,
+    pub client_token: String,
+    pub fleet_id: Option<String>,
+    pub launched_at: Millis,
+    pub state: InstanceState,
+    pub since: Millis,
+    pub reason: Option<Reason>,
+    pub tags: BTreeMap<String, String>,
+    #[serde(skip)]
+    pub user_data: String,
+    pub instance_profile: Option<String>,
+    pub on_shutdown: ShutdownBehavior,
+    pub protected: bool,
+    /// EC2 denies knowing the instance until then.
+    pub visible_from: Millis,
+    /// When EC2 takes a spot instance back, once it has said so.
+    pub reclaim_at: Option<Millis>,
+}
+
+impl Instance {
+    /// The Muster stack that launched it, by its tag.
+    #[must_use]
+    pub fn stack(&self) -> Option<&str> {
+        self.tags.get(STACK_TAG).map(String::as_str)
+    }
+}
+
+/// What can be changed about EC2's undocumented or eventual side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ec2Toggles {
+    /// A replayed `CreateFleet` answers with the instances of the first call.
+    pub replay_shows_instances: bool,
+    /// How many instances one page holds at most, whatever was asked for.
+    pub page_limit: u32,
+}
+
+impl Default for Ec2Toggles {
+    fn default() -> Self {
+        Self { replay_shows_instances: true, page_limit: 1000 }
+    }
+}
+
+/// All of EC2.
+#[derive(Clone, Debug, Default)]
+pub struct Ec2 {
+    pub toggles: Ec2Toggles,
+    pub(crate) instances: BTreeMap<String, Instance>,
+    pub(crate) fleets: BTreeMap<String, fleet::Fleet>,
+    pub(crate) templates: Vec<LaunchTemplate>,
+    pub(crate) capacity: Vec<CapacityRule>,
+    /// Availability zone of a subnet, where it was given; otherwise it is derived from the id.
+    pub subnets: BTreeMap<String, String>,
+    launches: u64,
+}
+
+impl Ec2 {
+    /// Every instance there ever was, whether the API still shows it or not.
+    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.values()
+    }
+
+    /// The truth about one instance, whatever the API says.
+    #[must_use]
+    pub fn instance(&self, id: &str) -> Option<&Instance> {
+        self.instances.get(id)
+    }
+
+    /// Stores a launch template version; the same version again replaces it.
+    pub fn put_template(&mut self, template: LaunchTemplate) {
+        self.templates.retain(|t| (&t.id, t.version) != (&template.id, template.version));
+        self.templates.push(template);
+    }
+
+    /// Forgets the versions of a template that are newer than `version`.
+    pub fn forget_versions_after(&mut self, id: &str, version: u64) {
+        self.templates.retain(|t| t.id != id || t.version <= version);
+    }
+
+    /// The stored version that `wanted` names, with `$Latest` and no version meaning the highest.
+    #[must_use]
+    pub fn template(&self, wanted: &TemplateRef) -> Option<&LaunchTemplate> {
+        let versions = self.templates.iter().filter(|t| {
+            wanted.id.as_ref().is_none_or(|id| *id == t.id)
+                && wanted.name.as_ref().is_none_or(|name| *name == t.name)
+        });
+        match wanted.version.as_deref() {
+            None | Some("$Latest" | "$Default") => versions.max_by_key(|t| t.version),
+            Some(version) => {
+                let version: u64 = version.parse().ok()?;
+                versions.into_iter().find(|t| t.version == version)
+            }
+        }
+    }
+
+    /// Whether the API admits that the instance exists.
+    fn visible(&self, id: &str, now: Millis, kept_ms: Millis) -> Option<&Instance> {
+        self.instances.get(id).filter(|instance| {
+            let forgotten =
+                instance.state == InstanceState::Terminated && now >= instance.since + kept_ms;
+            now >= instance.visible_from && !forgotten
+        })
+    }
+
+    fn zone_of(&self, subnet: Option<&str>) -> String {
+        let Some(subnet) = subnet else { return "us-east-1a".to_owned() };
+        if let Some(zone) = self.subnets.get(subnet) {
+            return zone.clone();
+        }
+        let sum: u32 = subnet.bytes().map(u32::from).sum();
+        format!("us-east-1{}", ["a", "b", "c"][sum as usize % 3])
+    }
+}
+
+/// Refuses what is not an instance id at all.
+fn check_id(id: &str) -> Result<(), Ec2Error> {
+    let digits = id.strip_prefix("i-").unwrap_or("");
+    let shaped = [8, 17].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if shaped {
+        return Ok(());
+    }
+    Err(Ec2Error::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\"")))
+}
+
+fn not_found(ids: &[&str]) -> Ec2Error {
+    let message = match ids {
+        [id] => format!("The instance ID '{id}' does not exist"),
+        _ => format!("The instance IDs '{}' do not exist", ids.join(", ")),
+    };
+    Ec2Error::new("InvalidInstanceID.NotFound", message)
+}

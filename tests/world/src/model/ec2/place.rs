@@ -1,0 +1,77 @@
+//! Instances that nobody asked this API for: strangers, and machines whose records were lost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ec2, Instance, InstanceState, Market, ShutdownBehavior};
+use crate::model::{Millis, agenda::Clockwork};
+
+/// An instance that a test puts into the world.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceSpec {
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// How long ago it was launched.
+    #[serde(default)]
+    pub age_ms: Millis,
+    #[serde(default = "PlaceSpec::default_market")]
+    pub market: Market,
+    #[serde(default = "PlaceSpec::default_state")]
+    pub state: InstanceState,
+    #[serde(default)]
+    pub protected: bool,
+    /// Base64. It runs only if there is some and the instance is running.
+    #[serde(default)]
+    pub user_data: String,
+}
+
+impl PlaceSpec {
+    fn default_market() -> Market {
+        Market::OnDemand
+    }
+
+    fn default_state() -> InstanceState {
+        InstanceState::Running
+    }
+}
+
+impl Ec2 {
+    pub(crate) fn place(
+        &mut self,
+        clockwork: &mut Clockwork,
+        spec: &PlaceSpec,
+        now: Millis,
+    ) -> String {
+        self.launches += 1;
+        let id = clockwork.ids.resource("i");
+        let launched_at = now.saturating_sub(spec.age_ms);
+        let instance = Instance {
+            id: id.clone(),
+            reservation: clockwork.ids.resource("r"),
+            launch_index: 0,
+            order: self.launches,
+            image_id: "ami-00000000000000000".to_owned(),
+            instance_type: "t3.micro".to_owned(),
+            subnet_id: None,
+            zone: self.zone_of(None),
+            market: spec.market,
+            client_token: clockwork.ids.uuid(),
+            fleet_id: None,
+            launched_at,
+            state: spec.state,
+            since: launched_at,
+            reason: None,
+            tags: spec.tags.clone(),
+            user_data: spec.user_data.clone(),
+            instance_profile: None,
+            on_shutdown: ShutdownBehavior::Terminate,
+            protected: spec.protected,
+            visible_from: launched_at,
+            reclaim_at: None,
+        };
+        self.instances.insert(id.clone(), instance);
+        id
+    }
+}

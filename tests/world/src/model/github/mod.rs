@@ -1,0 +1,312 @@
+//! GitHub: App authentication, runner registrations, jobs and webhooks.
+
+mod agent;
+mod auth;
+mod jobs;
+mod registry;
+mod views;
+mod webhooks;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+
+pub use agent::{JobOffer, Message, Session};
+pub use auth::{Claims, InstallationToken, RateView};
+pub use jobs::{Job, JobBehaviour, JobSpec, JobStatus, Kill};
+pub use registry::{JitConfig, JitRequest, Runner};
+pub use webhooks::{Delivery, HookEffect, HookRule};
+
+/// An error as GitHub's REST API answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitHubError {
+    pub status: u16,
+    pub message: String,
+    pub headers: Vec<(String, String)>,
+}
+
+impl GitHubError {
+    pub fn new(status: u16, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), headers: vec![] }
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(404, "Not Found")
+    }
+}
+
+/// Where runners are registered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Organization(String),
+    Repository { owner: String, name: String },
+    Enterprise(String),
+}
+
+impl Scope {
+    /// The account whose installation may manage these runners.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        match self {
+            Self::Organization(login) | Self::Enterprise(login) => login,
+            Self::Repository { owner, .. } => owner,
+        }
+    }
+
+    /// Logins and repository names are compared without regard to case.
+    fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Organization(a), Self::Organization(b))
+            | (Self::Enterprise(a), Self::Enterprise(b)) => a.eq_ignore_ascii_case(b),
+            (Self::Repository { owner: a, name: n }, Self::Repository { owner: b, name: m }) => {
+                a.eq_ignore_ascii_case(b) && n.eq_ignore_ascii_case(m)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What kind of account an owner is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerKind {
+    #[default]
+    Organization,
+    User,
+    Enterprise,
+}
+
+/// A runner group of an organization or enterprise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub id: u64,
+    pub name: String,
+    #[serde(default)]
+    pub public_repositories: bool,
+}
+
+/// How GitHub's answers about runners differ from the truth.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lies {
+    /// `busy` reads false while a job runs, from this long after its start …
+    pub busy_false_from_ms: Option<Millis>,
+    /// … until this long after its start; to the end without it.
+    pub busy_false_until_ms: Option<Millis>,
+    /// DELETE of a busy runner answers 204 instead of 422, and removes it.
+    pub delete_busy_answers_204: bool,
+    /// Lists of runners are this old at most, and not younger if somebody asked before.
+    pub list_cache_ms: Millis,
+}
+
+/// What a test says about an account that installed the App.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnerSpec {
+    pub owner: String,
+    #[serde(default)]
+    pub kind: OwnerKind,
+    /// The enterprise an organization belongs to.
+    #[serde(default)]
+    pub enterprise: Option<String>,
+    pub installation_id: u64,
+    /// Number or client id, as text or as a number.
+    #[serde(deserialize_with = "text_or_number")]
+    pub app_id: String,
+    /// PEM of the App's public key.
+    pub app_public_key: String,
+    #[serde(default)]
+    pub webhook_url: Option<String>,
+    #[serde(default)]
+    pub webhook_secret: Option<String>,
+    /// The Muster stack whose calls these are, for the call log.
+    #[serde(default)]
+    pub stack: Option<String>,
+    /// Whether the default runner group (id 1) serves public repositories. GitHub's default: no.
+    #[serde(default)]
+    pub public_repositories: bool,
+    /// Runner groups beside the default one.
+    #[serde(default)]
+    pub groups: Vec<Group>,
+    #[serde(default = "OwnerSpec::default_rate_limit")]
+    pub rate_limit: u32,
+    #[serde(default)]
+    pub lies: Lies,
+}
+
+impl OwnerSpec {
+    fn default_rate_limit() -> u32 {
+        5000
+    }
+}
+
+fn text_or_number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::String(text) => Ok(text),
+        serde_json::Value::Number(number) => Ok(number.to_string()),
+        other => Err(serde::de::Error::custom(format!("not an App id: {other}"))),
+    }
+}
+
+/// An account that installed the App.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    pub spec: OwnerSpec,
+    pub id: u64,
+    pub(crate) rate_used: u32,
+    pub(crate) rate_resets_at: Millis,
+    pub(crate) listed: BTreeMap<Scope, (Millis, Vec<serde_json::Value>)>,
+}
+
+impl Owner {
+    fn group(&self, id: u64) -> Option<Group> {
+        if id == 1 {
+            return Some(Group {
+                id: 1,
+                name: "Default".to_owned(),
+                public_repositories: self.spec.public_repositories,
+            });
+        }
+        self.spec.groups.iter().find(|group| group.id == id).cloned()
+    }
+}
+
+/// A repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Repository {
+    pub id: u64,
+    pub owner: String,
+    pub name: String,
+    pub private: bool,
+}
+
+/// To whom a job goes if several runners could take it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Assignment {
+    /// Any of them, in a reproducible way: GitHub promises nothing.
+    #[default]
+    Any,
+    /// The one registered first.
+    Oldest,
+    /// The one registered last.
+    Newest,
+}
+
+/// What is remembered of an App.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct App {
+    pub(crate) public_key: String,
+    pub(crate) used: BTreeSet<String>,
+}
+
+/// All of GitHub.
+#[derive(Clone, Debug, Default)]
+pub struct GitHub {
+    pub assignment: Assignment,
+    /// A JSON Web Token may be presented more than once. GitHub allows that most of the time.
+    pub reused_jwt_allowed: bool,
+    /// Where a runner finds GitHub's side of the connection; part of every JIT config.
+    pub agent_url: String,
+    apps: BTreeMap<String, App>,
+    owners: BTreeMap<String, Owner>,
+    repositories: BTreeMap<String, Repository>,
+    tokens: BTreeMap<String, InstallationToken>,
+    runners: BTreeMap<u64, Runner>,
+    former: Vec<Runner>,
+    sessions: BTreeMap<String, Session>,
+    jobs: BTreeMap<u64, Job>,
+    kills: Vec<Kill>,
+    rules: Vec<HookRule>,
+    deliveries: BTreeMap<u64, Delivery>,
+    held: Vec<u64>,
+}
+
+impl GitHub {
+    /// An account registers the App; said again, it replaces what was said before.
+    pub(crate) fn register_owner(&mut self, spec: OwnerSpec, fresh_id: u64) {
+        let app = self.apps.entry(spec.app_id.clone()).or_default();
+        app.public_key.clone_from(&spec.app_public_key);
+        let key = spec.owner.to_ascii_lowercase();
+        let id = self.owners.get(&key).map_or(fresh_id, |owner| owner.id);
+        let owner = Owner { spec, id, rate_used: 0, rate_resets_at: 0, listed: BTreeMap::new() };
+        self.owners.insert(key, owner);
+    }
+
+    /// An account, whatever the case of its login.
+    #[must_use]
+    pub fn owner(&self, login: &str) -> Option<&Owner> {
+        self.owners.get(&login.to_ascii_lowercase())
+    }
+
+    pub(crate) fn owner_mut(&mut self, login: &str) -> Option<&mut Owner> {
+        self.owners.get_mut(&login.to_ascii_lowercase())
+    }
+
+    /// Every account.
+    pub fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.owners.values()
+    }
+
+    /// The account behind an installation.
+    #[must_use]
+    pub fn installation(&self, id: u64) -> Option<&Owner> {
+        self.owners.values().find(|owner| owner.spec.installation_id == id)
+    }
+
+    /// Changes how GitHub lies about the runners of an owner.
+    pub(crate) fn set_lies(&mut self, login: &str, lies: Lies) -> Result<(), GitHubError> {
+        let owner = self.owner_mut(login).ok_or_else(GitHubError::not_found)?;
+        owner.spec.lies = lies;
+        owner.listed.clear();
+        Ok(())
+    }
+
+    /// The runners registered now.
+    pub fn runners(&self) -> impl Iterator<Item = &Runner> {
+        self.runners.values()
+    }
+
+    /// Runners that were registered once.
+    #[must_use]
+    pub fn former_runners(&self) -> &[Runner] {
+        &self.former
+    }
+
+    /// Every job there ever was.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+
+    /// One job.
+    #[must_use]
+    pub fn job(&self, id: u64) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// Jobs whose machine lost its power while they ran.
+    #[must_use]
+    pub fn kills(&self) -> &[Kill] {
+        &self.kills
+    }
+
+    /// The connections of runner processes, ended ones included.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// Every webhook delivery there ever was.
+    pub fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        self.deliveries.values()
+    }
+
+    /// One delivery.
+    #[must_use]
+    pub fn delivery(&self, number: u64) -> Option<&Delivery> {
+        self.deliveries.get(&number)
+    }
+}

@@ -1,0 +1,148 @@
+//! The simulated cloud as plain data: no clock, no I/O, no randomness.
+//!
+//! Time is an argument of every method that changes something. An answer is returned; everything
+//! else that happened meanwhile (a webhook, a state-change event, a machine that lost its power) is
+//! collected and handed out by [`World::take_happenings`]. What is due later waits in the agenda
+//! until [`World::advance`] is called, so a driver may use the real clock or a virtual one.
+
+pub mod agenda;
+pub mod calls;
+pub mod ec2;
+pub mod faults;
+pub mod github;
+pub mod machines;
+mod world;
+
+use serde::{Deserialize, Serialize};
+
+pub use world::{Stack, World};
+
+/// Milliseconds since the Unix epoch (or since anything else, in virtual time).
+pub type Millis = u64;
+
+/// How long the simulated cloud takes for things. Every field can be changed while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timings {
+    /// `pending` → `running`.
+    pub pending_ms: Millis,
+    /// `running` → the boot script starts.
+    pub boot_ms: Millis,
+    /// `shutting-down` → `terminated`.
+    pub shutting_down_ms: Millis,
+    /// `stopping` → `stopped`.
+    pub stopping_ms: Millis,
+    /// How long EC2 denies knowing a new instance (eventual consistency).
+    pub visible_after_ms: Millis,
+    /// How long a terminated instance can still be described.
+    pub terminated_visible_ms: Millis,
+    /// From the spot interruption warning to the reclaim.
+    pub spot_notice_ms: Millis,
+    /// How long GitHub calls a silent runner online.
+    pub offline_after_ms: Millis,
+    /// How long GitHub waits for the runner of a running job before it fails the job.
+    pub lost_communication_ms: Millis,
+    /// Lifetime of an installation token.
+    pub token_ms: Millis,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            pending_ms: 500,
+            boot_ms: 0,
+            shutting_down_ms: 500,
+            stopping_ms: 500,
+            visible_after_ms: 0,
+            terminated_visible_ms: 3_600_000,
+            spot_notice_ms: 120_000,
+            offline_after_ms: 60_000,
+            lost_communication_ms: 600_000,
+            token_ms: 3_600_000,
+        }
+    }
+}
+
+/// Something that happened in the model and that a driver has to carry out or pass on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// An EC2 instance changed its state. `stack` is the value of its `muster:stack` tag.
+    StateChange { stack: Option<String>, instance: String, state: ec2::InstanceState, at: Millis },
+    /// EC2 warned that it will reclaim a spot instance.
+    SpotWarning { stack: Option<String>, instance: String, at: Millis },
+    /// A machine has power and starts its boot script.
+    PowerOn { instance: String },
+    /// A machine lost its power: whatever runs on it is gone.
+    PowerOff { instance: String },
+    /// GitHub sends a webhook delivery.
+    Webhook(github::Delivery),
+}
+
+/// Distinct, reproducible numbers. Two worlds with different seeds do not share identifiers, so a
+/// world that is started again does not hand out ids that an older table still remembers.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    seed: u64,
+    count: u64,
+}
+
+impl Ids {
+    /// Identifiers derived from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { seed, count: 0 }
+    }
+
+    /// The next number for things of which GitHub has few: fits 32 bits, as clients expect.
+    pub fn small(&mut self) -> u64 {
+        self.count += 1;
+        (self.seed % 100_000) * 20_000 + self.count
+    }
+
+    /// The next number for things of which GitHub has many: far beyond 32 bits, and still exact in
+    /// a JSON reader that only knows doubles.
+    pub fn large(&mut self) -> u64 {
+        self.count += 1;
+        30_000_000_000 + (self.seed % 100_000_000) * 10_000 + self.count
+    }
+
+    /// A 64-bit value that looks random and is not.
+    pub fn scrambled(&mut self) -> u64 {
+        self.count += 1;
+        scramble(self.seed ^ self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// `prefix` and 17 hexadecimal digits: the shape of EC2's identifiers.
+    pub fn resource(&mut self, prefix: &str) -> String {
+        format!("{prefix}-0{:016x}", self.scrambled())
+    }
+
+    /// The shape of a UUID.
+    pub fn uuid(&mut self) -> String {
+        let (a, b) = (self.scrambled(), self.scrambled());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            b >> 52,
+            b & 0xffff_ffff_ffff
+        )
+    }
+}
+
+/// One round of `splitmix64`: spreads consecutive numbers over the whole range.
+#[must_use]
+pub fn scramble(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// RFC 3339 in whole seconds, as both AWS and GitHub write times.
+#[must_use]
+pub fn rfc3339(at: Millis) -> String {
+    let seconds = i64::try_from(at / 1000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+}

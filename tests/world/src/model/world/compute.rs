@@ -1,0 +1,229 @@
+//! EC2 and the machines behind it.
+
+use super::*;
+
+impl World {
+    /// `CreateFleet`.
+    pub fn create_fleet(
+        &mut self,
+        request: &FleetRequest,
+        now: Millis,
+    ) -> Result<FleetAnswer, Ec2Error> {
+        let answer = self.ec2.create_fleet(&mut self.clockwork, request, now)?;
+        if answer.replayed {
+            return Ok(answer);
+        }
+        for id in answer.instances.iter().flat_map(|group| &group.ids) {
+            let stack = self.ec2.instance(id).and_then(Instance::stack).map(str::to_owned);
+            let machine = self.machines.launch(id, stack.as_deref());
+            if let Some(after) = machine.behaviour.dies_after_ms {
+                self.clockwork.at(now + after, Due::Death(id.clone()));
+            }
+            self.announce(id, InstanceState::Pending, now);
+        }
+        Ok(answer)
+    }
+
+    /// `DescribeInstances`.
+    pub fn describe_instances(
+        &self,
+        request: &DescribeRequest,
+        now: Millis,
+    ) -> Result<InstancePage, Ec2Error> {
+        let kept = self.clockwork.timings.terminated_visible_ms;
+        self.ec2.describe_instances(request, now, kept)
+    }
+
+    /// `TerminateInstances`.
+    pub fn terminate_instances(
+        &mut self,
+        ids: &[String],
+        now: Millis,
+    ) -> Result<Vec<StateChange>, Ec2Error> {
+        let kept = self.clockwork.timings.terminated_visible_ms;
+        let (changes, refusal) = self.ec2.judge_termination(ids, now, kept);
+        for change in &changes {
+            let reason = Reason::new("Client.UserInitiatedShutdown", "User initiated shutdown");
+            self.end(&change.id, reason, "terminated", now);
+        }
+        refusal.map_or(Ok(changes), Err)
+    }
+
+    /// `CreateTags`.
+    pub fn create_tags(
+        &mut self,
+        ids: &[String],
+        tags: &BTreeMap<String, String>,
+        now: Millis,
+    ) -> Result<(), Ec2Error> {
+        let kept = self.clockwork.timings.terminated_visible_ms;
+        self.ec2.create_tags(ids, tags, now, kept)
+    }
+
+    /// Puts an instance into the world that was not launched through the API.
+    pub fn place_instance(&mut self, spec: &PlaceSpec, now: Millis) -> String {
+        let id = self.ec2.place(&mut self.clockwork, spec, now);
+        let stack = self.ec2.instance(&id).and_then(Instance::stack).map(str::to_owned);
+        self.machines.launch(&id, stack.as_deref());
+        if spec.state == InstanceState::Running && !spec.user_data.is_empty() {
+            self.clockwork.at(now, Due::Boot(id.clone()));
+        }
+        id
+    }
+
+    /// EC2 announces that it takes a spot instance back, and does so after the notice.
+    pub fn interrupt_spot(&mut self, id: &str, now: Millis) -> Result<(), String> {
+        let instance = self.ec2.instance(id).ok_or("no such instance")?;
+        if instance.market != Market::Spot || instance.state.is_ending() {
+            return Err("not a live spot instance".to_owned());
+        }
+        let stack = instance.stack().map(str::to_owned);
+        let reclaim = now + self.clockwork.timings.spot_notice_ms;
+        self.clockwork.at(reclaim, Due::Reclaim(id.to_owned()));
+        if let Some(instance) = self.ec2.instances.get_mut(id) {
+            instance.reclaim_at = Some(reclaim);
+        }
+        self.clockwork.happened.push(Happening::SpotWarning {
+            stack,
+            instance: id.to_owned(),
+            at: now,
+        });
+        Ok(())
+    }
+
+    /// Changes what only the console can: termination protection.
+    pub fn protect(&mut self, id: &str, protected: bool) -> Result<(), String> {
+        let instance = self.ec2.instances.get_mut(id).ok_or("no such instance")?;
+        instance.protected = protected;
+        Ok(())
+    }
+
+    /// Somebody stops an instance (never Muster).
+    pub fn stop_instance(&mut self, id: &str, now: Millis) -> Result<(), String> {
+        let instance = self.ec2.instance(id).ok_or("no such instance")?;
+        if !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
+            return Err(format!("the instance is {}", instance.state.name()));
+        }
+        self.stop(id, "stopped", now);
+        Ok(())
+    }
+
+    fn arrive_at(&mut self, id: &str, state: InstanceState, at: Millis) {
+        let Some(instance) = self.ec2.instance(id) else { return };
+        let on_the_way = matches!(
+            (instance.state, state),
+            (InstanceState::Pending, InstanceState::Running)
+                | (InstanceState::ShuttingDown, InstanceState::Terminated)
+                | (InstanceState::Stopping, InstanceState::Stopped)
+        );
+        let Some(machine) = self.machines.get(id).filter(|_| on_the_way) else { return };
+        let behaviour = machine.behaviour.clone();
+        if state == InstanceState::Terminated && behaviour.stuck_shutting_down {
+            return;
+        }
+        if let (InstanceState::Running, Some(code)) = (state, &behaviour.launch_fails) {
+            let reason = Reason::new(code, "the launch failed");
+            self.lose_power(id, "launch failed", at);
+            self.set_state(id, InstanceState::Terminated, Some(reason), at);
+            return;
+        }
+        self.set_state(id, state, None, at);
+        if state == InstanceState::Running && !behaviour.never_boots {
+            let boots = at + self.clockwork.timings.boot_ms + behaviour.boot_delay_ms;
+            self.clockwork.at(boots, Due::Boot(id.to_owned()));
+        }
+    }
+
+    /// The one way out of life: shutting down now, terminated later, the power gone at once.
+    fn end(&mut self, id: &str, reason: Reason, cause: &str, now: Millis) {
+        let Some(instance) = self.ec2.instance(id) else { return };
+        if instance.state.is_ending() {
+            return;
+        }
+        self.lose_power(id, cause, now);
+        self.set_state(id, InstanceState::ShuttingDown, Some(reason), now);
+        let gone = now + self.clockwork.timings.shutting_down_ms;
+        self.clockwork.at(gone, Due::Instance(id.to_owned(), InstanceState::Terminated));
+    }
+
+    fn stop(&mut self, id: &str, cause: &str, now: Millis) {
+        self.lose_power(id, cause, now);
+        self.set_state(id, InstanceState::Stopping, None, now);
+        let stopped = now + self.clockwork.timings.stopping_ms;
+        self.clockwork.at(stopped, Due::Instance(id.to_owned(), InstanceState::Stopped));
+    }
+
+    fn set_state(&mut self, id: &str, state: InstanceState, reason: Option<Reason>, at: Millis) {
+        let Some(instance) = self.ec2.instances.get_mut(id) else { return };
+        instance.state = state;
+        instance.since = at;
+        if reason.is_some() {
+            instance.reason = reason;
+        }
+        self.announce(id, state, at);
+    }
+
+    fn announce(&mut self, id: &str, state: InstanceState, at: Millis) {
+        let stack = self.ec2.instance(id).and_then(Instance::stack).map(str::to_owned);
+        let instance = id.to_owned();
+        self.clockwork.happened.push(Happening::StateChange { stack, instance, state, at });
+    }
+}
+
+impl World {
+    /// The operating system of a machine shuts itself down.
+    pub fn machine_shut_down(&mut self, id: &str, now: Millis) {
+        let Some(instance) = self.ec2.instance(id) else { return };
+        if !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
+            return;
+        }
+        match instance.on_shutdown {
+            ShutdownBehavior::Stop => self.stop(id, "shut itself down", now),
+            ShutdownBehavior::Terminate => {
+                let reason =
+                    Reason::new("Client.InstanceInitiatedShutdown", "Instance initiated shutdown");
+                self.end(id, reason, "shut itself down", now);
+            }
+        }
+    }
+
+    /// A machine dies now, as its script says or a test wants it.
+    pub fn kill_machine(&mut self, id: &str, death: Death, now: Millis) {
+        match death {
+            Death::Hangs => self.lose_power(id, "hung", now),
+            Death::Terminated => {
+                let reason = Reason::new("Server.InternalError", "the host was lost");
+                self.end(id, reason, "host lost", now);
+            }
+            Death::Stopped => self.stop(id, "halted", now),
+        }
+    }
+
+    fn die(&mut self, id: &str, at: Millis) {
+        let alive = self.machines.get(id).filter(|machine| machine.power != Power::Off);
+        if let Some(death) = alive.map(|machine| machine.behaviour.death) {
+            self.kill_machine(id, death, at);
+        }
+    }
+
+    fn power_on(&mut self, id: &str, at: Millis) {
+        let Some(machine) = self.machines.get_mut(id) else { return };
+        if machine.power == Power::Waiting {
+            machine.power = Power::On;
+            machine.powered_on_at = Some(at);
+            self.clockwork.happened.push(Happening::PowerOn { instance: id.to_owned() });
+        }
+    }
+
+    fn lose_power(&mut self, id: &str, cause: &str, now: Millis) {
+        let Some(machine) = self.machines.get_mut(id) else { return };
+        if machine.power == Power::Off {
+            return;
+        }
+        machine.power = Power::Off;
+        machine.powered_off_at = Some(now);
+        machine.cause = Some(cause.to_owned());
+        self.clockwork.happened.push(Happening::PowerOff { instance: id.to_owned() });
+        self.github.machine_lost_power(&mut self.clockwork, id, cause, now);
+    }
+}

@@ -1,0 +1,220 @@
+//! The EC2 Query door: form in, XML out.
+
+mod form;
+mod parse;
+mod write;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, Method, Response, header::AUTHORIZATION},
+};
+
+use self::form::Form;
+use super::{
+    cloud::Cloud,
+    gate::{self, Reply},
+    listener::Cut,
+};
+use crate::model::{
+    World,
+    calls::CallInfo,
+    ec2::{Ec2Error, FleetAnswer, FleetRequest, Instance, STACK_TAG},
+};
+
+pub(super) fn router(cloud: Arc<Cloud>) -> Router {
+    Router::new().fallback(handle).with_state(cloud)
+}
+
+/// A request whose parameters have been understood.
+enum Request {
+    CreateFleet(Box<FleetRequest>),
+    DescribeInstances(crate::model::ec2::DescribeRequest),
+    TerminateInstances(Vec<String>),
+    CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
+    /// Launch templates live in the emulator: the request goes there as it is.
+    PassOn(String),
+    /// Wrong in a way that can be said before looking at the world.
+    Refused(Ec2Error),
+}
+
+async fn handle(
+    State(cloud): State<Arc<Cloud>>,
+    ConnectInfo(cut): ConnectInfo<Cut>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let form = Form::parse(&body);
+    let action = form.peek("Action").unwrap_or("none").to_owned();
+    let request = if method == Method::POST {
+        understand(&action, form, &headers, &body)
+    } else {
+        Request::Refused(Ec2Error::new("UnsupportedOperation", "EC2 Query wants a POST here."))
+    };
+    let info = cloud.look(|world, _| CallInfo {
+        door: "ec2",
+        operation: action,
+        stack: stack_of(world, &request),
+        owner: None,
+        targets: targets_of(&request),
+    });
+    gate::pass(&cloud, &cut, info, write::error, move |cloud| perform(cloud, request)).await
+}
+
+fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Request {
+    let signed = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|v| v.starts_with("AWS4-HMAC-SHA256 ") && v.contains("/ec2/aws4_request"));
+    if !signed {
+        return Request::Refused(Ec2Error {
+            status: 401,
+            code: "AuthFailure".to_owned(),
+            message: "AWS was not able to validate the provided access credentials".to_owned(),
+        });
+    }
+    let understood = match action {
+        "CreateFleet" => parse::create_fleet(form).map(|r| Request::CreateFleet(Box::new(r))),
+        "DescribeInstances" => parse::describe_instances(form).map(Request::DescribeInstances),
+        "TerminateInstances" => parse::terminate_instances(form).map(Request::TerminateInstances),
+        "CreateTags" => parse::create_tags(form).map(|(ids, tags)| Request::CreateTags(ids, tags)),
+        "DescribeLaunchTemplates" | "DescribeLaunchTemplateVersions" => {
+            Ok(Request::PassOn(String::from_utf8_lossy(body).into_owned()))
+        }
+        other => Err(Ec2Error::new(
+            "InvalidAction",
+            format!("The action {other} is not part of the simulated cloud."),
+        )),
+    };
+    understood.unwrap_or_else(Request::Refused)
+}
+
+fn stack_of(world: &World, request: &Request) -> Option<String> {
+    let of_instance = |ids: &[String]| {
+        let mut stacks = ids.iter().filter_map(|id| world.ec2.instance(id)?.stack());
+        stacks.next().map(str::to_owned)
+    };
+    match request {
+        Request::CreateFleet(fleet) => fleet.instance_tags().remove(STACK_TAG),
+        Request::DescribeInstances(describe) => {
+            let filter = format!("tag:{STACK_TAG}");
+            let filters = describe.filters.iter().find(|f| f.name == filter);
+            filters.and_then(|f| f.values.first().cloned()).or_else(|| {
+                let by_id = describe.filters.iter().filter(|f| f.name == "instance-id");
+                let ids: Vec<String> = by_id.flat_map(|f| f.values.clone()).collect();
+                of_instance(&describe.ids).or_else(|| of_instance(&ids))
+            })
+        }
+        Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
+        Request::PassOn(_) | Request::Refused(_) => None,
+    }
+}
+
+fn targets_of(request: &Request) -> Vec<String> {
+    match request {
+        Request::CreateFleet(fleet) => fleet.client_token.iter().cloned().collect(),
+        Request::DescribeInstances(describe) => describe
+            .ids
+            .iter()
+            .cloned()
+            .chain(describe.filters.iter().map(|f| format!("{}={}", f.name, f.values.join(","))))
+            .collect(),
+        Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
+        Request::PassOn(_) | Request::Refused(_) => vec![],
+    }
+}
+
+async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
+    let answer = match request {
+        Request::CreateFleet(fleet) => create_fleet(&cloud, &fleet).await,
+        Request::DescribeInstances(describe) => cloud
+            .look(|world, now| world.describe_instances(&describe, now))
+            .map(|page| write::describe_instances(&page, &cloud.account)),
+        Request::TerminateInstances(ids) => cloud
+            .with(|world, now| world.terminate_instances(&ids, now))
+            .map(|changes| write::terminate_instances(&changes)),
+        Request::CreateTags(ids, tags) => cloud
+            .with(|world, now| world.create_tags(&ids, &tags, now))
+            .map(|()| write::create_tags()),
+        Request::PassOn(body) => pass_on(&cloud, body).await,
+        Request::Refused(error) => Err(error),
+    };
+    answer.unwrap_or_else(|e| write::error(e.status, &e.code, &e.message))
+}
+
+async fn create_fleet(cloud: &Cloud, fleet: &FleetRequest) -> Result<Reply, Ec2Error> {
+    for config in &fleet.configs {
+        fetch_template(cloud, &config.template).await?;
+    }
+    let answer = cloud.with(|world, now| world.create_fleet(fleet, now))?;
+    let mut reply = write::create_fleet(&answer);
+    reply.targets = launched(&answer);
+    Ok(reply)
+}
+
+/// Brings a launch template from the emulator, unless this version is known already. Versions
+/// never change; what `$Latest` and `$Default` mean does.
+async fn fetch_template(
+    cloud: &Cloud,
+    wanted: &crate::model::ec2::TemplateRef,
+) -> Result<(), Ec2Error> {
+    let numbered = wanted.version.as_deref().is_some_and(|v| !v.starts_with('$'));
+    let known = cloud.look(|world, _| world.ec2.template(wanted).is_some());
+    let Some(emulator) = cloud.emulator.as_ref().filter(|_| !(known && numbered)) else {
+        return Ok(());
+    };
+    match emulator.launch_template(wanted).await {
+        Ok(Some(template)) => {
+            cloud.with(|world, _| {
+                // The model takes `$Latest` and `$Default` for the newest version it knows.
+                if !numbered {
+                    world.ec2.forget_versions_after(&template.id, template.version);
+                }
+                world.ec2.put_template(template);
+            });
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(error) => Err(Ec2Error {
+            status: 500,
+            code: "InternalError".to_owned(),
+            message: format!("world: {error}"),
+        }),
+    }
+}
+
+fn launched(answer: &FleetAnswer) -> Vec<String> {
+    if answer.replayed {
+        return vec!["replayed".to_owned()];
+    }
+    answer.instances.iter().flat_map(|group| group.ids.clone()).collect()
+}
+
+async fn pass_on(cloud: &Cloud, body: String) -> Result<Reply, Ec2Error> {
+    let Some(emulator) = &cloud.emulator else {
+        return Err(Ec2Error::new(
+            "UnsupportedOperation",
+            "Launch templates live in the emulator, and the world was started without one.",
+        ));
+    };
+    match emulator.ec2(body).await {
+        Ok((status, body)) => Ok(write::xml(status, body)),
+        Err(error) => Err(Ec2Error {
+            status: 500,
+            code: "InternalError".to_owned(),
+            message: format!("world: {error}"),
+        }),
+    }
+}
+
+fn profile_arn(instance: &Instance, account: &str) -> Option<String> {
+    let profile = instance.instance_profile.as_ref()?;
+    if profile.starts_with("arn:") {
+        return Some(profile.clone());
+    }
+    Some(format!("arn:aws:iam::{account}:instance-profile/{profile}"))
+}

@@ -1,0 +1,164 @@
+//! EC2's XML answers.
+
+use super::{
+    super::{
+        gate::Reply,
+        xml::{list, text, wrap},
+    },
+    profile_arn,
+};
+use crate::model::{
+    Millis,
+    ec2::{
+        FleetAnswer, Instance, InstancePage, InstanceState, Market, Override, StateChange,
+        TemplateRef,
+    },
+};
+
+pub(super) fn xml(status: u16, body: String) -> Reply {
+    Reply {
+        status,
+        content_type: "text/xml;charset=UTF-8",
+        body: body.into_bytes(),
+        ..Reply::default()
+    }
+}
+
+pub(super) fn error(status: u16, code: &str, message: &str) -> Reply {
+    let error = wrap("Error", &(text("Code", code) + &text("Message", message)));
+    let inner = wrap("Errors", &error) + &text("RequestID", REQUEST_ID);
+    let document = format!("{PROLOGUE}{}", wrap("Response", &inner));
+    Reply { code: code.to_owned(), ..xml(status, document) }
+}
+
+const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+/// Nothing in the simulated cloud is looked up by it.
+const REQUEST_ID: &str = "00000000-0000-4000-a000-000000000000";
+
+fn answer(action: &str, inner: &str) -> Reply {
+    let request = text("requestId", REQUEST_ID);
+    xml(
+        200,
+        format!(
+            "{PROLOGUE}<{action}Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">\
+             {request}{inner}</{action}Response>"
+        ),
+    )
+}
+
+pub(super) fn create_fleet(fleet: &FleetAnswer) -> Reply {
+    let errors = fleet.errors.iter().map(|fault| {
+        template_and_overrides(&fault.template, &fault.choice)
+            + &text("lifecycle", fault.market.name())
+            + &text("errorCode", &fault.code)
+            + &text("errorMessage", &fault.message)
+    });
+    let instances = fleet.instances.iter().map(|group| {
+        template_and_overrides(&group.template, &group.choice)
+            + &text("lifecycle", group.market.name())
+            // A list of bare texts, unlike every other list here.
+            + &wrap("instanceIds", &group.ids.iter().map(|id| text("item", id)).collect::<String>())
+            + &text("instanceType", &group.instance_type)
+    });
+    let inner = text("fleetId", &fleet.fleet_id)
+        + &list("errorSet", errors)
+        + &list("fleetInstanceSet", instances);
+    answer("CreateFleet", &inner)
+}
+
+fn template_and_overrides(template: &TemplateRef, choice: &Override) -> String {
+    let optional = |name: &str, value: &Option<String>| {
+        value.as_ref().map(|value| text(name, value)).unwrap_or_default()
+    };
+    let template = optional("launchTemplateId", &template.id)
+        + &optional("launchTemplateName", &template.name)
+        + &optional("version", &template.version);
+    let overrides = optional("instanceType", &choice.instance_type)
+        + &optional("subnetId", &choice.subnet_id)
+        + &optional("availabilityZone", &choice.zone)
+        + &optional("imageId", &choice.image_id)
+        + &optional("maxPrice", &choice.max_price)
+        + &optional("priority", &choice.priority);
+    let inner = wrap("launchTemplateSpecification", &template) + &wrap("overrides", &overrides);
+    wrap("launchTemplateAndOverrides", &inner)
+}
+
+pub(super) fn describe_instances(page: &InstancePage, account: &str) -> Reply {
+    // A reservation is one launch; its instances stay together as long as they are on one page.
+    let mut reservations: Vec<(&str, Vec<&Instance>)> = vec![];
+    for instance in &page.instances {
+        match reservations.iter_mut().find(|(id, _)| *id == instance.reservation) {
+            Some((_, instances)) => instances.push(instance),
+            None => reservations.push((&instance.reservation, vec![instance])),
+        }
+    }
+    let reservations = reservations.into_iter().map(|(id, instances)| {
+        text("reservationId", id)
+            + &text("ownerId", account)
+            + "<groupSet/>"
+            + &list("instancesSet", instances.into_iter().map(|i| instance(i, account)))
+    });
+    let next = page.next_token.as_ref().map(|token| text("nextToken", token));
+    answer("DescribeInstances", &(list("reservationSet", reservations) + &next.unwrap_or_default()))
+}
+
+fn instance(instance: &Instance, account: &str) -> String {
+    let mut out = text("instanceId", &instance.id)
+        + &text("imageId", &instance.image_id)
+        + &state("instanceState", instance.state)
+        + "<privateDnsName/><dnsName/>"
+        + &text("amiLaunchIndex", &instance.launch_index.to_string())
+        + "<productCodes/>"
+        + &text("instanceType", &instance.instance_type)
+        + &text("launchTime", &with_millis(instance.launched_at))
+        + &wrap(
+            "placement",
+            &(text("availabilityZone", &instance.zone)
+                + "<groupName/>"
+                + &text("tenancy", "default")),
+        )
+        + &wrap("monitoring", &text("state", "disabled"));
+    if let Some(subnet) = &instance.subnet_id {
+        out += &text("subnetId", subnet);
+    }
+    if let Some(reason) = &instance.reason {
+        let inner = text("code", &reason.code) + &text("message", &reason.message);
+        out += &wrap("stateReason", &inner);
+        out += &text("reason", &format!("{} ({})", reason.message, with_millis(instance.since)));
+    }
+    out += &text("architecture", "x86_64");
+    out += &text("rootDeviceType", "ebs");
+    out += &text("virtualizationType", "hvm");
+    out += &text("clientToken", &instance.client_token);
+    if instance.market == Market::Spot {
+        out += &text("instanceLifecycle", "spot");
+        out += &text("spotInstanceRequestId", &instance.id.replace("i-0", "sir-"));
+    }
+    if let Some(arn) = profile_arn(instance, account) {
+        out += &wrap("iamInstanceProfile", &text("arn", &arn));
+    }
+    let tags = instance.tags.iter().map(|(key, value)| text("key", key) + &text("value", value));
+    out + &list("tagSet", tags)
+}
+
+fn state(name: &str, state: InstanceState) -> String {
+    let code = text("code", &state.code().to_string());
+    wrap(name, &(code + &text("name", state.name())))
+}
+
+fn with_millis(at: Millis) -> String {
+    format!("{}.{:03}Z", crate::model::rfc3339(at).trim_end_matches('Z'), at % 1000)
+}
+
+pub(super) fn terminate_instances(changes: &[StateChange]) -> Reply {
+    let items = changes.iter().map(|change| {
+        text("instanceId", &change.id)
+            + &state("currentState", change.current)
+            + &state("previousState", change.previous)
+    });
+    answer("TerminateInstances", &list("instancesSet", items))
+}
+
+pub(super) fn create_tags() -> Reply {
+    answer("CreateTags", &text("return", "true"))
+}

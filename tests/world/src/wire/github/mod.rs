@@ -1,0 +1,234 @@
+//! The GitHub REST door: the few routes that Muster needs, with GitHub's own answers.
+
+mod jwt;
+mod route;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, Method, Response, Uri, header},
+};
+use serde_json::{Value, json};
+
+pub(super) use self::jwt::public_key;
+use self::route::{Route, page_of, query};
+use super::{
+    cloud::Cloud,
+    gate::{self, Reply},
+    listener::Cut,
+};
+use crate::model::{
+    Millis, World,
+    calls::CallInfo,
+    github::{GitHubError, JitRequest, RateView, Scope},
+};
+
+pub(super) fn router(cloud: Arc<Cloud>) -> Router {
+    Router::new().fallback(handle).with_state(cloud)
+}
+
+struct Request {
+    route: Route,
+    query: Vec<(String, String)>,
+    authorization: String,
+    has_agent: bool,
+    body: Bytes,
+}
+
+async fn handle(
+    State(cloud): State<Arc<Cloud>>,
+    ConnectInfo(cut): ConnectInfo<Cut>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let text = |name: header::HeaderName| {
+        headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    let request = Request {
+        route: Route::of(&method, uri.path()),
+        query: query(&uri),
+        authorization: text(header::AUTHORIZATION),
+        has_agent: headers.contains_key(header::USER_AGENT),
+        body,
+    };
+    let info = cloud.look(|world, _| describe(world, &request));
+    gate::pass(&cloud, &cut, info, write_error, |cloud| async move {
+        cloud.with(|world, now| answer(world, &request, now))
+    })
+    .await
+}
+
+fn describe(world: &World, request: &Request) -> CallInfo {
+    let owner = match &request.route {
+        Route::AccessToken(installation) => {
+            world.github.installation(*installation).map(|owner| owner.spec.owner.clone())
+        }
+        route => route.scope().map(|scope| scope.owner().to_owned()),
+    };
+    let stack = owner
+        .as_deref()
+        .and_then(|login| world.github.owner(login))
+        .and_then(|owner| owner.spec.stack.clone());
+    let named = serde_json::from_slice::<Value>(&request.body)
+        .ok()
+        .and_then(|body| body["name"].as_str().map(str::to_owned));
+    CallInfo {
+        door: "github",
+        operation: request.route.operation().to_owned(),
+        stack,
+        owner,
+        targets: request.route.targets().into_iter().chain(named).collect(),
+    }
+}
+
+fn write_error(status: u16, _code: &str, message: &str) -> Reply {
+    refuse(&GitHubError::new(status, message))
+}
+
+fn refuse(error: &GitHubError) -> Reply {
+    let body = json!({
+        "message": error.message,
+        "documentation_url": "https://docs.github.com/rest",
+        "status": error.status.to_string(),
+    });
+    Reply {
+        headers: error.headers.clone(),
+        code: error.message.clone(),
+        ..json(error.status, &body)
+    }
+}
+
+fn json(status: u16, body: &Value) -> Reply {
+    Reply {
+        status,
+        content_type: "application/json; charset=utf-8",
+        body: body.to_string().into_bytes(),
+        ..Reply::default()
+    }
+}
+
+fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
+    if !request.has_agent {
+        let message = "Request forbidden by administrative rules. Please make sure your request \
+                       has a User-Agent header.";
+        return refuse(&GitHubError::new(403, message));
+    }
+    let answered = match &request.route {
+        Route::AccessToken(installation) => access_token(world, request, *installation, now),
+        Route::Unknown(what) => Err(GitHubError::new(
+            501,
+            format!("the simulated cloud does not know this route: {what}"),
+        )),
+        route => with_token(world, request, route, now),
+    };
+    answered.unwrap_or_else(|error| refuse(&error))
+}
+
+fn bearer(request: &Request) -> Result<&str, GitHubError> {
+    let (scheme, credential) = request.authorization.split_once(' ').unwrap_or_default();
+    if credential.is_empty() || !["bearer", "token"].contains(&&*scheme.to_ascii_lowercase()) {
+        return Err(GitHubError::new(401, "Requires authentication"));
+    }
+    Ok(credential.trim())
+}
+
+fn access_token(
+    world: &mut World,
+    request: &Request,
+    installation: u64,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
+    let token = world.create_token(&claims, installation, now)?;
+    Ok(json(201, &token.view()))
+}
+
+fn with_token(
+    world: &mut World,
+    request: &Request,
+    route: &Route,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let scope = route.scope().ok_or_else(|| GitHubError::new(404, "Not Found"))?;
+    let rate = world.authorize(bearer(request)?, &scope, now)?;
+    let mut reply = act(world, request, route, now).unwrap_or_else(|error| refuse(&error));
+    add_headers(&mut reply, rate);
+    Ok(reply)
+}
+
+fn add_headers(reply: &mut Reply, rate: RateView) {
+    reply.headers.extend(rate.headers());
+    reply.headers.push(("x-github-api-version-selected".to_owned(), "2022-11-28".to_owned()));
+}
+
+fn act(
+    world: &mut World,
+    request: &Request,
+    route: &Route,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    match route {
+        Route::GenerateJit(scope) => generate_jit(world, request, scope, now),
+        Route::ListRunners(scope) => {
+            let name = request.query.iter().find(|(key, _)| key == "name");
+            let name = name.map(|(_, value)| value.as_str());
+            let page = page_of(&request.query)?;
+            let (total, runners) = world.list_runners(scope, name, page, now);
+            Ok(json(200, &json!({ "total_count": total, "runners": runners })))
+        }
+        Route::GetRunner(scope, id) => Ok(json(200, &world.get_runner(scope, *id, now)?)),
+        Route::DeleteRunner(scope, id) => {
+            world.delete_runner(scope, *id, now)?;
+            Ok(Reply { status: 204, ..Reply::default() })
+        }
+        Route::GetJob { owner, repo, id } => {
+            let job = world.github.job(*id).filter(|job| {
+                job.repository.owner.eq_ignore_ascii_case(owner)
+                    && job.repository.name.eq_ignore_ascii_case(repo)
+            });
+            let job = job.ok_or_else(|| GitHubError::new(404, "Not Found"))?;
+            Ok(json(200, &world.github.job_view(job)))
+        }
+        Route::ListRuns { owner, repo } => {
+            let status = request.query.iter().find(|(key, _)| key == "status");
+            let status = status.map(|(_, value)| value.as_str());
+            let runs = world.github.runs_view(owner, repo, status);
+            let (total, shown) = cut_page(runs, page_of(&request.query)?);
+            Ok(json(200, &json!({ "total_count": total, "workflow_runs": shown })))
+        }
+        Route::RunJobs { owner, repo, run } => {
+            let jobs = world.github.run_jobs_view(owner, repo, *run);
+            let (total, shown) = cut_page(jobs, page_of(&request.query)?);
+            Ok(json(200, &json!({ "total_count": total, "jobs": shown })))
+        }
+        Route::AccessToken(_) | Route::Unknown(_) => Err(GitHubError::new(404, "Not Found")),
+    }
+}
+
+fn cut_page(all: Vec<Value>, (number, size): (usize, usize)) -> (usize, Vec<Value>) {
+    let total = all.len();
+    (total, all.into_iter().skip((number - 1) * size).take(size).collect())
+}
+
+fn generate_jit(
+    world: &mut World,
+    request: &Request,
+    scope: &Scope,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    if serde_json::from_slice::<Value>(&request.body).is_err() {
+        return Err(GitHubError::new(400, "Problems parsing JSON"));
+    }
+    let wanted: JitRequest = serde_json::from_slice(&request.body)
+        .map_err(|error| GitHubError::new(422, format!("Invalid request.\n\n{error}")))?;
+    let config = world.generate_jit(scope, &wanted, now)?;
+    let runner = world.get_runner(scope, config.runner.id, now)?;
+    let mut reply = json(201, &json!({ "runner": runner, "encoded_jit_config": config.encoded }));
+    reply.targets = vec![config.runner.id.to_string()];
+    Ok(reply)
+}

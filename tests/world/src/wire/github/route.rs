@@ -1,0 +1,124 @@
+//! The routes of the GitHub door.
+
+use axum::http::{Method, Uri};
+
+use crate::model::github::{GitHubError, Scope};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    AccessToken(u64),
+    GenerateJit(Scope),
+    ListRunners(Scope),
+    GetRunner(Scope, u64),
+    DeleteRunner(Scope, u64),
+    GetJob { owner: String, repo: String, id: u64 },
+    ListRuns { owner: String, repo: String },
+    RunJobs { owner: String, repo: String, run: u64 },
+    Unknown(String),
+}
+
+impl Route {
+    /// GitHub Enterprise Server puts `/api/v3` before every path.
+    pub(super) fn of(method: &Method, path: &str) -> Self {
+        let short = path.strip_prefix("/api/v3").unwrap_or(path);
+        let segments: Vec<&str> = short.trim_matches('/').split('/').collect();
+        Self::find(method, &segments).unwrap_or_else(|| Self::Unknown(format!("{method} {path}")))
+    }
+
+    fn find(method: &Method, segments: &[&str]) -> Option<Self> {
+        let (scope, rest) = match segments {
+            ["app", "installations", id, "access_tokens"] if method == Method::POST => {
+                return Some(Self::AccessToken(id.parse().ok()?));
+            }
+            ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
+            ["enterprises", slug, "actions", rest @ ..] => {
+                (Scope::Enterprise((*slug).to_owned()), rest)
+            }
+            ["repos", owner, repo, "actions", rest @ ..] => {
+                let (owner, name) = ((*owner).to_owned(), (*repo).to_owned());
+                (Scope::Repository { owner, name }, rest)
+            }
+            _ => return None,
+        };
+        match (method.as_str(), rest) {
+            ("POST", ["runners", "generate-jitconfig"]) => Some(Self::GenerateJit(scope)),
+            ("GET", ["runners"]) => Some(Self::ListRunners(scope)),
+            ("GET", ["runners", id]) => Some(Self::GetRunner(scope, id.parse().ok()?)),
+            ("DELETE", ["runners", id]) => Some(Self::DeleteRunner(scope, id.parse().ok()?)),
+            ("GET", rest) => Self::of_repository(scope, rest),
+            _ => None,
+        }
+    }
+
+    fn of_repository(scope: Scope, rest: &[&str]) -> Option<Self> {
+        let Scope::Repository { owner, name: repo } = scope else { return None };
+        match rest {
+            ["jobs", id] => Some(Self::GetJob { owner, repo, id: id.parse().ok()? }),
+            ["runs"] => Some(Self::ListRuns { owner, repo }),
+            ["runs", run, "jobs"] => Some(Self::RunJobs { owner, repo, run: run.parse().ok()? }),
+            _ => None,
+        }
+    }
+
+    /// The name in the call log.
+    pub(super) fn operation(&self) -> &'static str {
+        match self {
+            Self::AccessToken(_) => "access-token",
+            Self::GenerateJit(_) => "generate-jitconfig",
+            Self::ListRunners(_) => "list-runners",
+            Self::GetRunner(..) => "get-runner",
+            Self::DeleteRunner(..) => "delete-runner",
+            Self::GetJob { .. } => "get-job",
+            Self::ListRuns { .. } => "list-runs",
+            Self::RunJobs { .. } => "list-run-jobs",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    pub(super) fn scope(&self) -> Option<Scope> {
+        match self {
+            Self::GenerateJit(scope)
+            | Self::ListRunners(scope)
+            | Self::GetRunner(scope, _)
+            | Self::DeleteRunner(scope, _) => Some(scope.clone()),
+            Self::GetJob { owner, repo, .. }
+            | Self::ListRuns { owner, repo }
+            | Self::RunJobs { owner, repo, .. } => {
+                Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
+            }
+            Self::AccessToken(_) | Self::Unknown(_) => None,
+        }
+    }
+
+    pub(super) fn targets(&self) -> Vec<String> {
+        match self {
+            Self::GetRunner(_, id) | Self::DeleteRunner(_, id) | Self::AccessToken(id) => {
+                vec![id.to_string()]
+            }
+            Self::GetJob { owner, repo, id } => vec![format!("{owner}/{repo}"), id.to_string()],
+            Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
+            Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
+            Self::Unknown(what) => vec![what.clone()],
+            Self::GenerateJit(_) | Self::ListRunners(_) => vec![],
+        }
+    }
+}
+
+pub(super) fn query(uri: &Uri) -> Vec<(String, String)> {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    form_urlencoded::parse(query).into_owned().collect()
+}
+
+/// Number (from 1) and size of the page that was asked for.
+pub(super) fn page_of(query: &[(String, String)]) -> Result<(usize, usize), GitHubError> {
+    let number = |name: &str, otherwise: usize| {
+        query.iter().find(|(key, _)| key == name).map_or(Ok(otherwise), |(_, value)| {
+            value
+                .parse::<usize>()
+                .ok()
+                .filter(|number| *number > 0)
+                .ok_or_else(|| GitHubError::new(422, format!("{name} is not valid")))
+        })
+    };
+    Ok((number("page", 1)?, number("per_page", 30)?.min(100)))
+}

@@ -1,0 +1,314 @@
+//! Machines: the real `infra/boot.sh`, run by bash, from the first metadata call to the power-off.
+
+use std::time::Duration;
+
+use crate::common::{cloud::Cloud, runner_api::RunnerApi};
+use serde_json::{Value, json};
+
+const BOOT: &str = include_str!("../../../../infra/boot.sh");
+
+/// A world whose machines boot against a stand-in for the runner API.
+async fn open(exports: &str) -> (Cloud, RunnerApi) {
+    let api = RunnerApi::default();
+    let url = api.serve().await;
+    let header = format!(
+        "#!/bin/bash\nexport MUSTER_RUNNER_API='{url}' MUSTER_REGION=us-east-1 MUSTER_STACK=dev\n\
+         {exports}\n"
+    );
+    let cloud = Cloud::open(&(header + BOOT)).await;
+    api.connect(std::sync::Arc::clone(&cloud.running.cloud));
+    (cloud, api)
+}
+
+async fn instance(cloud: &Cloud, id: &str) -> Value {
+    let instances = cloud.ask("instances").await;
+    instances.as_array().unwrap().iter().find(|i| i["id"] == id).cloned().unwrap()
+}
+
+async fn until_terminated(cloud: &Cloud, id: &str) {
+    cloud
+        .until("the machine is terminated", async |c| {
+            instance(c, id).await["state"] == "terminated"
+        })
+        .await;
+}
+
+/// Processes that have the machine's directory in their command line or environment.
+fn processes_of(id: &str) -> usize {
+    let mentions = |path: std::path::PathBuf| {
+        std::fs::read(path)
+            .is_ok_and(|bytes| bytes.windows(id.len()).any(|window| window == id.as_bytes()))
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
+        .filter(|entry| {
+            mentions(entry.path().join("cmdline")) || mentions(entry.path().join("environ"))
+        })
+        .count()
+}
+
+#[tokio::test]
+async fn machine_boots_registers_runs_its_job_and_powers_off() {
+    let (cloud, api) = open("").await;
+    let job = cloud.queue_job(json!({ "duration_ms": 100 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    // The agent's start and its job are reported by processes that do not wait for each other.
+    let mut events = api.events();
+    events[1..3].sort_unstable();
+    assert_eq!(events, ["register", "job-started", "runner-started", "job-completed", "exited"]);
+    let started = api.event("job-started");
+    assert_eq!(started["repository"], "acme/app");
+    assert_eq!(started["job_name"], "build");
+    assert_eq!(started["run_id"], cloud.job(job).await["run_id"]);
+    assert_eq!(started["run_attempt"], 1);
+    assert_eq!(started["runner_name"], "r-1");
+    assert_eq!(api.event("runner-started")["hooks"], true);
+    assert_eq!(api.event("exited")["code"], 0);
+    let job = cloud.job(job).await;
+    assert_eq!((&job["conclusion"], &job["killed"]), (&json!("success"), &json!(false)));
+    assert_eq!(job["runner"]["machine"], id.as_str());
+    assert_eq!(instance(&cloud, &id).await["reason"]["code"], "Client.InstanceInitiatedShutdown");
+    assert_eq!(cloud.ask("kills").await, json!([]));
+    cloud.until("nothing runs on it", async |_| processes_of(&id) == 0).await;
+}
+
+#[tokio::test]
+async fn machine_runs_its_user_data_word_for_word_and_keeps_the_configuration_to_itself() {
+    let (cloud, api) = open("").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
+    let root = cloud.state_dir.join("machines").join(&id);
+    let user_data = std::fs::read_to_string(root.join("user-data")).unwrap();
+    assert!(user_data.ends_with(BOOT));
+    // What was handed out is in no file and in no log.
+    let runners = cloud.ask("runners?owner=acme").await;
+    assert_eq!(runners["registered"][0]["status"], "online");
+    let mut files = vec![root];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(path).unwrap().flatten().map(|entry| entry.path()));
+        } else {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // Every configuration begins with the same bytes: `{".credentials":`.
+            assert!(!text.contains("eyIuY3JlZGVudGlhbHMi"), "{path:?}");
+        }
+    }
+    assert!(!cloud.console(&id).await.contains("eyIuY3JlZGVudGlhbHMi"));
+}
+
+#[tokio::test]
+async fn machine_gives_its_runner_the_environment_of_its_pool_and_nothing_else() {
+    let (cloud, api) = open("export NOT_FOR_JOBS=1").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
+    let run_sh = cloud.state_dir.join("machines").join(&id).join("actions-runner/run.sh");
+    let run_sh = run_sh.display().to_string();
+    let environment = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.first() == Some(&&b"bash"[..]) && words.get(1) == Some(&run_sh.as_bytes())
+        })
+        .find_map(|entry| std::fs::read_to_string(entry.path().join("environ")).ok())
+        .expect("the runner runs");
+    let names: Vec<&str> =
+        environment.split('\0').filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    assert!(environment.contains("GREETING=it's \"fine\" $HOME\n\0"), "{environment}");
+    assert!(names.contains(&"ACTIONS_RUNNER_HOOK_JOB_STARTED"));
+    for absent in ["NOT_FOR_JOBS", "MUSTER_RUNNER_API", "no-name", "TMPDIR"] {
+        assert!(!names.contains(&absent), "{absent}");
+    }
+}
+
+#[tokio::test]
+async fn machine_with_an_old_curl_signs_with_openssl() {
+    let (cloud, api) = open("").await;
+    cloud.control("behaviours", json!({ "behaviour": { "old_curl": true } })).await;
+    let job = cloud.queue_job(json!({ "duration_ms": 10 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["conclusion"], "success");
+    assert_eq!(api.events().len(), 5);
+}
+
+#[tokio::test]
+async fn machine_whose_job_is_refused_fails_it_before_its_first_step_and_says_why() {
+    let (cloud, api) = open("").await;
+    api.answer("job-started", 409, json!({ "version": 1, "error": { "code": "draining" } }));
+    let job = cloud.queue_job(json!({})).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    let job = cloud.job(job).await;
+    assert_eq!((&job["conclusion"], &job["refused"]), (&json!("failure"), &json!(true)));
+    assert_eq!(job["began_at"], Value::Null);
+    assert!(cloud.console(&id).await.contains("This runner is being deleted"));
+    let asked = api.events().iter().filter(|event| *event == "job-started").count();
+    assert_eq!(asked, 1, "a clear no is not asked twice");
+}
+
+#[tokio::test]
+async fn machine_does_not_start_a_job_that_muster_was_not_told_about() {
+    let (cloud, api) = open("").await;
+    (0..4).for_each(|_| api.answer("job-started", 500, json!({})));
+    let job = cloud.queue_job(json!({})).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["refused"], true);
+    assert!(cloud.console(&id).await.contains("could not be told about this job (status 500)"));
+}
+
+#[tokio::test]
+async fn machine_asks_again_while_it_is_told_to() {
+    let (cloud, api) = open("").await;
+    let retry = json!({ "version": 1, "action": "retry", "retry_after_seconds": 0,
+                        "error": { "code": "busy", "message": "later" } });
+    api.answer("register", 503, retry);
+    api.answer("register", 403, json!({ "message": "Forbidden" }));
+    api.answer("job-started", 502, json!({}));
+    let job = cloud.queue_job(json!({ "duration_ms": 10 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["conclusion"], "success");
+    let registered = api.events().iter().filter(|event| *event == "register").count();
+    assert_eq!(registered, 3);
+}
+
+#[tokio::test]
+async fn machine_that_is_not_wanted_powers_off_at_once_and_in_silence() {
+    let (cloud, api) = open("").await;
+    let unknown = json!({ "version": 1, "action": "shutdown",
+                          "error": { "code": "unknown_machine", "message": "who?" } });
+    api.answer("register", 404, unknown);
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events(), ["register"]);
+}
+
+#[tokio::test]
+async fn machine_that_cannot_boot_reports_its_last_lines_without_secrets() {
+    let (cloud, api) = open("export MUSTER_REGISTER_LIMIT_SECONDS=0").await;
+    let secret = "Bearer0123456789abcdefghijklmnopqrstuvwxyz";
+    let error = json!({ "error": { "code": secret, "message": "x" }, "action": "retry" });
+    api.answer("register", 503, error);
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events(), ["register", "boot-failed"]);
+    let log = api.event("boot-failed")["log"].as_str().unwrap().to_owned();
+    assert!(log.contains("status 503") && log.contains("giving up after 1 attempts"), "{log}");
+    assert!(!log.contains(secret) && log.len() <= 4096);
+}
+
+#[tokio::test]
+async fn machine_powers_off_at_the_end_of_its_longest_life_whatever_runs() {
+    let (cloud, api) = open("export MUSTER_MAX_LIFETIME_SECONDS=2").await;
+    let job = cloud.queue_job(json!({})).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["killed"], true);
+    assert!(!api.events().contains(&"exited".to_owned()));
+    let kills = cloud.ask("kills").await;
+    assert_eq!(
+        (&kills[0]["begun"], &kills[0]["cause"]),
+        (&json!(true), &json!("shut itself down"))
+    );
+}
+
+#[tokio::test]
+async fn machine_that_is_terminated_leaves_no_process_behind_and_its_job_is_killed() {
+    let (cloud, api) = open("").await;
+    let job = cloud.queue_job(json!({})).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("the job runs", async |c| !c.job(job).await["began_at"].is_null()).await;
+    assert!(processes_of(&id) > 0);
+    cloud.ec2(&[("Action", "TerminateInstances"), ("InstanceId.1", &id)]).await;
+    cloud.until("nothing runs on it", async |_| processes_of(&id) == 0).await;
+    let kills = cloud.ask("kills").await;
+    assert_eq!((&kills[0]["job"], &kills[0]["cause"]), (&json!(job), &json!("terminated")));
+    assert!(!api.events().contains(&"exited".to_owned()));
+}
+
+#[tokio::test]
+async fn idle_machine_whose_runner_is_deregistered_powers_off() {
+    let (cloud, api) = open("").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud
+        .until("the runner listens", async |c| {
+            let runners = c.ask("runners").await;
+            runners["registered"][0]["truth"]["session"]["listening"] == true
+        })
+        .await;
+    let token = cloud.token("a").await;
+    let runner = cloud.ask("runners").await["registered"][0]["id"].clone();
+    let path = format!("/orgs/acme/actions/runners/{runner}");
+    assert_eq!(cloud.github(reqwest::Method::DELETE, &path, &token, None).await.0, 204);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events().last().unwrap(), "exited");
+}
+
+#[tokio::test]
+async fn machine_can_lose_its_hooks_or_never_boot_and_a_runner_can_crash() {
+    let (cloud, api) = open("").await;
+    let behaviour = |more: Value| json!({ "times": 1, "behaviour": more });
+    cloud.control("behaviours", behaviour(json!({ "never_boots": true }))).await;
+    let dark = cloud.launch("dark", 1).await.remove(0);
+    cloud.control("behaviours", behaviour(json!({ "loses_hooks": true }))).await;
+    let job = cloud.queue_job(json!({ "behaviour": { "runner_crashes_after_ms": 50 } })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events(), ["register", "runner-started", "exited"]);
+    assert_eq!(api.event("exited")["code"], 139);
+    let job = cloud.job(job).await;
+    assert_eq!((&job["status"], &job["killed"]), (&json!("in_progress"), &json!(true)));
+    assert_eq!(instance(&cloud, &dark).await["state"], "running");
+    assert_eq!(cloud.console(&dark).await, "");
+}
+
+#[tokio::test]
+async fn metadata_service_wants_a_token_and_serves_each_machine_its_own() {
+    let cloud = Cloud::open("#!/bin/sh\nsleep 60\n").await;
+    let ids = cloud.launch("t", 2).await;
+    let url =
+        |id: &str, path: &str| format!("http://{}/imds/{id}/latest/{path}", cloud.running.machines);
+    let ttl = "x-aws-ec2-metadata-token-ttl-seconds";
+    let token = async |id: &str, seconds: &str| {
+        let answer = cloud.http.put(url(id, "api/token")).header(ttl, seconds).send().await;
+        answer.unwrap().text().await.unwrap()
+    };
+    let get = async |id: &str, path: &str, token: &str| {
+        let request = cloud.http.get(url(id, path)).header("x-aws-ec2-metadata-token", token);
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let good = token(&ids[0], "60").await;
+    let path = "meta-data/instance-id";
+    assert_eq!(get(&ids[0], path, &good).await, (200, ids[0].clone()));
+    assert_eq!(get(&ids[0], path, "").await.0, 401);
+    assert_eq!(get(&ids[1], path, &good).await.0, 401, "the token of another machine");
+    let short = token(&ids[0], "1").await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(get(&ids[0], path, &short).await.0, 401);
+    assert_eq!(token(&ids[0], "0").await, "Bad Request");
+    let roles = "meta-data/iam/security-credentials/";
+    assert_eq!(get(&ids[0], roles, &good).await.1, "machine");
+    let (_, document) = get(&ids[0], &format!("{roles}machine"), &good).await;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["SecretAccessKey"], crate::common::cloud::ROLE[1]);
+    assert_eq!(get(&ids[0], "meta-data/spot/instance-action", &good).await.0, 404);
+    cloud.control(&format!("instances/{}/interrupt", ids[0]), json!({})).await;
+    assert_eq!(get(&ids[0], "meta-data/spot/instance-action", &good).await.0, 200);
+    assert_eq!(get(&ids[0], "meta-data/tags/instance/Name", &good).await.0, 404);
+}
+
+#[tokio::test]
+async fn user_data_that_is_no_script_runs_nothing() {
+    let cloud = Cloud::open("Content-Type: multipart/mixed; boundary=x\n").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud
+        .until("the console says so", async |c| c.console(&id).await.contains("not a script"))
+        .await;
+    assert_eq!(instance(&cloud, &id).await["state"], "running");
+}
