@@ -1,0 +1,250 @@
+#!/usr/bin/env bash
+# Muster's boot script: turns a bare machine into a GitHub Actions runner for one job.
+#
+# It is the user data of the launch template, behind a header that exports MUSTER_RUNNER_API,
+# MUSTER_REGION and MUSTER_STACK. cloud-init runs it as root, and it lives as long as the runner.
+# It holds no secret: the runner API knows the machine by the signature of its own role, and hands
+# out a just-in-time runner configuration, once. Whatever happens, the end is a power-off.
+#
+# Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_RUNNER_VERSION and
+# MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS,
+# MUSTER_REGISTER_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
+set -euo pipefail
+
+runner_dir=${MUSTER_RUNNER_DIR:-/opt/actions-runner}
+runner_user=${MUSTER_RUNNER_USER:-runner}
+home=${MUSTER_HOME:-/opt/muster}
+register_limit=${MUSTER_REGISTER_LIMIT_SECONDS:-480}
+
+power_off() { until shutdown -h now; do sleep 5; done; }
+
+# The watchdog comes first and depends on nothing that follows. It outlives this script, and the
+# kernel takes everything else before it when memory runs out.
+(
+  trap '' HUP TERM
+  echo -1000 >"/proc/$BASHPID/oom_score_adj" || true
+  sleep "${MUSTER_MAX_LIFETIME_SECONDS:-43200}"
+  power_off
+) >/dev/null 2>&1 &
+
+umask 022
+mkdir -p "$home"
+log=$home/boot.log
+exec > >(tee -a "$log") 2>&1
+say() { echo "muster: $*"; }
+
+# What this script and the hooks share. Hooks run as the runner user: it may read this, not write.
+{
+  printf 'MUSTER_RUNNER_API=%q\nMUSTER_REGION=%q\n' "$MUSTER_RUNNER_API" "$MUSTER_REGION"
+  printf 'MUSTER_IMDS=%q\n' "${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}"
+  cat <<'API'
+# muster_imds PATH [curl options]: instance metadata (version 2), with $imds_token.
+muster_imds() {
+  curl -fsS --connect-timeout 2 --max-time 5 --retry 5 --retry-connrefused \
+    -H "x-aws-ec2-metadata-token: ${imds_token:-}" "${@:2}" "${MUSTER_IMDS%/}/latest/$1"
+}
+muster_imds_token() { muster_imds api/token -X PUT -H 'x-aws-ec2-metadata-token-ttl-seconds: 300'; }
+# muster_field NAME: one plain value (no escapes in it) of the JSON object on standard input.
+muster_field() { sed -n "s/.*\"$1\" *: *\"\{0,1\}\([^\",}]*\).*/\1/p" | head -n 1; }
+# muster_string TEXT: TEXT as a JSON string; of control characters, tab and newline stay.
+muster_string() {
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  text=${text//$'\t'/\\t}
+  text=${text//$'\n'/\\n}
+  printf '"%s"' "${text//[[:cntrl:]]/}"
+}
+# curl signs the session token of temporary credentials since 7.88; before, openssl has to.
+muster_curl_signs() {
+  local major minor
+  IFS=. read -r major minor _ < <(curl --version | sed -n '1s/^curl \([0-9.]*\).*/\1/p')
+  [ $((${major:-0} * 1000 + ${minor:-0})) -ge 7088 ]
+}
+muster_sha256() { openssl dgst -sha256 "$@" | sed 's/^.* //'; }
+muster_hmac() { muster_sha256 -mac HMAC -macopt "hexkey:$1"; }
+
+# muster_sign URL BODY ID SECRET TOKEN: Signature Version 4, as lines for curl's --config.
+muster_sign() {
+  local host=${1#*://} now day scope names='host;x-amz-date;x-amz-security-token' text key part
+  local path=/${host#*/}
+  host=${host%%/*} now=$(date -u +%Y%m%dT%H%M%SZ)
+  day=${now%T*}
+  scope=$day/$MUSTER_REGION/execute-api/aws4_request
+  text=$(printf 'POST\n%s\n\nhost:%s\nx-amz-date:%s\nx-amz-security-token:%s\n\n%s\n%s' "$path" \
+    "$host" "$now" "$5" "$names" "$(printf %s "$2" | muster_sha256)")
+  text=$(printf 'AWS4-HMAC-SHA256\n%s\n%s\n%s' "$now" "$scope" "$(printf %s "$text" | muster_sha256)")
+  key=$(printf 'AWS4%s' "$4" | od -An -v -tx1 | tr -d ' \n')
+  for part in "$day" "$MUSTER_REGION" execute-api aws4_request "$text"; do
+    key=$(printf %s "$part" | muster_hmac "$key")
+  done
+  printf 'header = "x-amz-date: %s"\nheader = "authorization: AWS4-HMAC-SHA256 ' "$now"
+  printf 'Credential=%s/%s, SignedHeaders=%s, Signature=%s"\n' "$3" "$scope" "$names" "$key"
+}
+
+# muster_post PATH BODY SECONDS: a signed call; $muster_status and $muster_answer tell the outcome.
+# Secrets reach curl through its standard input: arguments can be read by every user.
+muster_post() {
+  local url=$MUSTER_RUNNER_API$1 roles=meta-data/iam/security-credentials/ imds_token keys id secret token
+  muster_status=000 muster_answer=''
+  imds_token=$(muster_imds_token) && keys=$(muster_imds $roles) &&
+    keys=$(muster_imds "$roles${keys%%$'\n'*}") || return 0
+  id=$(muster_field AccessKeyId <<<"$keys") secret=$(muster_field SecretAccessKey <<<"$keys")
+  token=$(muster_field Token <<<"$keys")
+  muster_answer=$({
+    printf 'url = "%s"\nheader = "content-type: application/json"\n' "$url"
+    printf 'header = "x-amz-security-token: %s"\n' "$token"
+    if muster_curl_signs; then
+      printf 'user = "%s:%s"\naws-sigv4 = "aws:amz:%s:execute-api"\n' "$id" "$secret" "$MUSTER_REGION"
+    else
+      muster_sign "$url" "$2" "$id" "$secret" "$token"
+    fi
+  } | curl -sS -K - --connect-timeout 5 --max-time "$3" --data-binary "$2" -w '\n%{http_code}') || true
+  muster_status=${muster_answer##*$'\n'} muster_answer=${muster_answer%$'\n'*}
+}
+
+# muster_report BODY TRIES: an event. Fails if it was refused (409), or not taken in so many tries.
+muster_report() {
+  local try
+  for ((try = 1; ; try++)); do
+    muster_post /runner/events "$1" 10
+    [ "$muster_status" != 200 ] || return 0
+    [ "$muster_status" != 409 ] && [ "$try" -lt "$2" ] || return 1
+    sleep "$try.$((RANDOM % 10))"
+  done
+}
+
+# muster_job_event NAME: an event about the job that this runner has; to be used in a hook.
+muster_job_event() {
+  printf '{"event":"%s","runner_name":%s,"repository":%s,"run_id":%d,"run_attempt":%d,"job_name":%s}' \
+    "$1" "$(muster_string "$RUNNER_NAME")" "$(muster_string "$GITHUB_REPOSITORY")" \
+    "$GITHUB_RUN_ID" "$GITHUB_RUN_ATTEMPT" "$(muster_string "$GITHUB_JOB")"
+}
+API
+} >"$home/api.sh"
+muster_status='' muster_answer=''
+# shellcheck source=/dev/null
+. "$home/api.sh"
+
+# Muster may delete a runner that has no job. So a job must not start unless Muster knows of it, and
+# silence is a no: refusing costs a re-run, a machine deleted under its job costs the work.
+cat >"$home/job-started.sh" <<HOOK
+#!/usr/bin/env bash
+. "$home/api.sh"
+muster_report "\$(muster_job_event job-started)" 4 && exit 0
+if [ "\$muster_status" = 409 ]; then
+  echo "::error::This runner is being deleted and takes no more jobs. Please re-run this job."
+else
+  echo "::error::Muster could not be told about this job (status \$muster_status); a job that it does" \\
+    "not know could lose its machine at any time, so it was not started. Please re-run it."
+fi
+exit 1
+HOOK
+# Here the job is over: nothing may change its result any more.
+cat >"$home/job-completed.sh" <<HOOK
+#!/usr/bin/env bash
+. "$home/api.sh"
+muster_report "\$(muster_job_event job-completed)" 2 || true
+HOOK
+chmod 755 "$home"/job-*.sh
+
+# The log's last lines, without anything that could be a credential.
+last_lines() {
+  tail -n 40 "$log" | tr -cd '\11\12\40-\176' | sed -E 's|[A-Za-z0-9+/=_-]{32,}|[...]|g' | tail -c 3500
+}
+
+# The one way out.
+stage=booting
+finish() {
+  local code=$?
+  trap - EXIT
+  set +e
+  if [ "$stage" = booting ]; then
+    say "booting failed (exit code $code)"
+    sleep 0.2 # lets tee write what was said
+    muster_report "{\"event\":\"boot-failed\",\"log\":$(muster_string "$(last_lines)")}" 5
+  elif [ "$stage" = running ]; then
+    say "the runner ended with code $code"
+    muster_report "{\"event\":\"exited\",\"runner_name\":\"$runner_name\",\"code\":$code}" 5
+  fi
+  power_off
+}
+trap finish EXIT
+trap 'exit 143' TERM
+
+instance=$(imds_token=$(muster_imds_token) muster_imds meta-data/instance-id)
+say "machine $instance of stack $MUSTER_STACK"
+
+install_runner() {
+  local version=${MUSTER_RUNNER_VERSION:-} arch archive=$home/runner.tar.gz
+  local releases=https://github.com/actions/runner/releases
+  [ -n "$version" ] || version=$(curl -fsS --retry 5 -o /dev/null -w '%{redirect_url}' "$releases/latest")
+  version=${version##*/v}
+  arch=$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
+  say "installing runner $version for $arch"
+  curl -fsSL --retry 5 --retry-connrefused -o "$archive" \
+    "$releases/download/v$version/actions-runner-linux-$arch-$version.tar.gz"
+  [ -z "${MUSTER_RUNNER_SHA256:-}" ] || sha256sum --check --quiet <<<"$MUSTER_RUNNER_SHA256  $archive"
+  mkdir -p "$runner_dir"
+  tar -xzf "$archive" -C "$runner_dir"
+  # The runner's own script does not know every distribution; .NET needs little beyond libicu.
+  "$runner_dir/bin/installdependencies.sh" || dnf install -y libicu
+}
+
+id -u "$runner_user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$runner_user"
+[ -x "$runner_dir/run.sh" ] || install_runner
+as_user=()
+if [ "$runner_user" != "$(id -un)" ]; then
+  as_user=(runuser -u "$runner_user" --)
+  chown -R "$runner_user" "$runner_dir"
+fi
+
+# Asks for the configuration until there is one in $muster_answer; does not return without.
+register() {
+  local attempt action wait
+  for ((attempt = 0; ; attempt++)); do
+    muster_post /runner/register '{}' 30
+    [ "$muster_status" != 200 ] || return 0
+    action=$(muster_field action <<<"$muster_answer")
+    say "not registered: status $muster_status, code $(muster_field code <<<"$muster_answer"), action $action"
+    if [ "$action" = shutdown ]; then
+      stage=unwanted # Muster wants this machine gone and needs no report of it
+      exit 0
+    fi
+    # Also for a 403: it takes a while until everybody knows a new role.
+    wait=$(muster_field retry_after_seconds <<<"$muster_answer")
+    [[ $wait =~ ^[0-9]+$ ]] || wait=$((1 << (attempt < 5 ? attempt : 5)))
+    if [ $((SECONDS + wait)) -gt "$register_limit" ]; then
+      say "giving up after $((attempt + 1)) attempts"
+      exit 1
+    fi
+    sleep "$wait.$((RANDOM % 10))"
+  done
+}
+register
+
+# Only cloud-init brings a script here, and cloud-init is written in Python.
+mapfile -d '' -t answer < <(python3 -c '
+import json, re, sys
+answer = json.load(sys.stdin)
+print(answer["runner_name"], answer["encoded_jit_config"], sep="\0", end="\0")
+for name, value in (answer.get("environment") or {}).items():
+    if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        print(f"{name}={value}", end="\0")
+' <<<"$muster_answer")
+runner_name=${answer[0]}
+
+# A clean environment: a job sees what it needs, and nothing of how its machine came up. The
+# configuration is an argument, as the runner wants it: it is good for one registration, and the
+# runner keeps what is in it among its own files anyway.
+cd "$runner_dir"
+"${as_user[@]}" env -i "HOME=$(getent passwd "$runner_user" | cut -d: -f6)" "USER=$runner_user" \
+  "PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$home/job-started.sh" \
+  "ACTIONS_RUNNER_HOOK_JOB_COMPLETED=$home/job-completed.sh" "${answer[@]:2}" \
+  "$runner_dir/run.sh" --jitconfig "${answer[1]}" </dev/null &
+runner=$!
+stage=running
+unset answer muster_answer
+say "runner $runner_name started"
+muster_report "{\"event\":\"runner-started\",\"runner_name\":\"$runner_name\",\"hooks\":true}" 3 ||
+  say "this could not be reported (status $muster_status)"
+wait "$runner" # its exit code is ours, and `finish` reports it
