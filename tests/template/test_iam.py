@@ -1,0 +1,282 @@
+"""What each role may and may not do, judged on the rendered policies.
+
+The emulator does not see EC2 calls and judges conditions there wrongly, so the IAM promises are
+kept by this table: one line, one fact. Dropping any statement of any policy must break a fact.
+"""
+
+import json
+import unittest
+
+from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
+from rendered import ACCOUNT, REGION, STACK, rendered
+
+HERE = f"{REGION}:{ACCOUNT}"
+EC2 = f"arn:aws:ec2:{HERE}"
+INSTANCE, VOLUME = f"{EC2}:instance/i-0123456789abcdef0", f"{EC2}:volume/vol-0123456789abcdef0"
+FLEET, ENI = f"{EC2}:fleet/fleet-0123", f"{EC2}:network-interface/eni-0123"
+SPOT = f"{EC2}:spot-instances-request/sir-0123"
+IMAGE = f"arn:aws:ec2:{REGION}::image/ami-0dd"
+OUR_TEMPLATE, OTHER_TEMPLATE = f"{EC2}:launch-template/lt-0ours", f"{EC2}:launch-template/lt-0other"
+QUEUES = f"arn:aws:sqs:{HERE}:{STACK}-"
+JOBS, REAP = f"{QUEUES}JobsQueue-1ABC", f"{QUEUES}ReapQueue-1ABC"
+JOBS_DLQ, REAP_DLQ = f"{QUEUES}JobsDeadLetters-1ABC", f"{QUEUES}ReapDeadLetters-1ABC"
+SECRETS = f"arn:aws:secretsmanager:{HERE}:secret:{STACK}/"
+WEBHOOK_SECRET, APP_KEY = f"{SECRETS}webhook-secret-a1B2c3", f"{SECRETS}app-key-a1B2c3"
+TABLES = f"arn:aws:dynamodb:{HERE}:table/{STACK}-"
+INSTANCES, JOBS_TABLE, CONTROL = (f"{TABLES}{t}Table-1ABC" for t in ("Instances", "Jobs", "Control"))
+INSTANCE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-InstanceRole-1ABC"
+OTHER_ROLE = f"arn:aws:iam::{ACCOUNT}:role/admin"
+API = f"arn:aws:execute-api:{HERE}:api0ours/$default"
+LOGS = f"arn:aws:logs:{HERE}:log-group:/aws/lambda/{STACK}-"
+
+OURS = {"ec2:ResourceTag/muster:stack": STACK}
+THEIRS = {"ec2:ResourceTag/muster:stack": "another"}
+BORN_OURS = {"aws:RequestTag/muster:stack": STACK, "aws:TagKeys": ["muster:stack", "muster:launch", "muster:pool", "Name"]}
+BORN_THEIRS = {**BORN_OURS, "aws:RequestTag/muster:stack": "another"}
+FROM_OURS = {"ec2:LaunchTemplate": OUR_TEMPLATE}
+FROM_OTHER = {"ec2:LaunchTemplate": OTHER_TEMPLATE}
+TO_EC2, TO_LAMBDA = {"iam:PassedToService": "ec2.amazonaws.com"}, {"iam:PassedToService": "lambda.amazonaws.com"}
+AT_FLEET, AT_RUN, LATER = ({"ec2:CreateAction": a} for a in ("CreateFleet", "RunInstances", "CreateTags"))
+AUDIT = {"dynamodb:LeadingKeys": ["audit#2026-11-21#1"]}
+POOL = {"dynamodb:LeadingKeys": ["pool#default"]}
+
+FACTS = [
+    # --- webhook: one queue, one secret
+    ("Webhook", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("Webhook", "Allow", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("Webhook", "Allow", "logs:PutLogEvents", f"{LOGS}webhook:log-stream:x", {}),
+    ("Webhook", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("Webhook", "Deny", "secretsmanager:PutSecretValue", WEBHOOK_SECRET, {}),
+    ("Webhook", "Deny", "sqs:SendMessage", REAP, {}),
+    ("Webhook", "Deny", "sqs:ReceiveMessage", JOBS, {}),
+    ("Webhook", "Deny", "sqs:DeleteMessage", JOBS, {}),
+    ("Webhook", "Deny", "dynamodb:GetItem", JOBS_TABLE, {}),
+    ("Webhook", "Deny", "dynamodb:PutItem", CONTROL, {}),
+    ("Webhook", "Deny", "ec2:DescribeInstances", "*", {}),
+    ("Webhook", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
+    ("Webhook", "Deny", "logs:PutLogEvents", f"{LOGS}admin:log-stream:x", {}),
+    ("Webhook", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
+    # --- scale-up: its queue, the tables, launches from our template and nothing else
+    ("ScaleUp", "Allow", "logs:PutLogEvents", f"{LOGS}scale-up:log-stream:x", {}),
+    ("ScaleUp", "Allow", "sqs:ReceiveMessage", JOBS, {}),
+    ("ScaleUp", "Allow", "sqs:DeleteMessage", JOBS, {}),
+    ("ScaleUp", "Allow", "sqs:GetQueueAttributes", JOBS, {}),
+    ("ScaleUp", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("ScaleUp", "Allow", "dynamodb:UpdateItem", JOBS_TABLE, {}),
+    ("ScaleUp", "Allow", "dynamodb:PutItem", INSTANCES, {}),
+    ("ScaleUp", "Allow", "dynamodb:Query", f"{JOBS_TABLE}/index/pool", {}),
+    ("ScaleUp", "Allow", "ec2:DescribeInstances", "*", {}),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", FLEET, {}),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", OUR_TEMPLATE, {}),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", IMAGE, {}),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", f"{EC2}:subnet/subnet-0aa", {}),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", INSTANCE, BORN_OURS),
+    ("ScaleUp", "Allow", "ec2:CreateFleet", VOLUME, BORN_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", OUR_TEMPLATE, FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", f"{EC2}:subnet/subnet-0bb", FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", f"{EC2}:security-group/sg-0ours", FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", IMAGE, FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", ENI, FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", SPOT, FROM_OURS),
+    ("ScaleUp", "Allow", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
+    ("ScaleUp", "Allow", "ec2:RunInstances", VOLUME, {**BORN_OURS, **FROM_OURS}),
+    ("ScaleUp", "Allow", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_FLEET}),
+    ("ScaleUp", "Allow", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
+    ("ScaleUp", "Allow", "ec2:CreateTags", VOLUME, {**BORN_OURS, **AT_RUN}),
+    ("ScaleUp", "Allow", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
+    ("ScaleUp", "Deny", "sqs:SendMessage", REAP, {}),
+    ("ScaleUp", "Deny", "sqs:ReceiveMessage", REAP, {}),
+    ("ScaleUp", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("ScaleUp", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("ScaleUp", "Deny", "ec2:CreateFleet", OTHER_TEMPLATE, {}),
+    ("ScaleUp", "Deny", "ec2:CreateFleet", f"{EC2}:subnet/subnet-0other", {}),
+    ("ScaleUp", "Deny", "ec2:CreateFleet", INSTANCE, BORN_THEIRS),
+    ("ScaleUp", "Deny", "ec2:CreateFleet", INSTANCE, {}),
+    ("ScaleUp", "Deny", "ec2:RunInstances", OTHER_TEMPLATE, FROM_OTHER),
+    ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OTHER}),
+    ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, BORN_OURS),
+    ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, FROM_OURS),
+    ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_THEIRS, **FROM_OURS}),
+    ("ScaleUp", "Deny", "ec2:RunInstances", VOLUME, FROM_OURS),
+    ("ScaleUp", "Deny", "ec2:RunInstances", IMAGE, FROM_OTHER),
+    ("ScaleUp", "Deny", "ec2:RunInstances", IMAGE, {}),
+    ("ScaleUp", "Deny", "ec2:RunInstances", f"{EC2}:subnet/subnet-0other", FROM_OURS),
+    ("ScaleUp", "Deny", "ec2:RunInstances", f"{EC2}:security-group/sg-0other", FROM_OURS),
+    ("ScaleUp", "Deny", "ec2:RunInstances", f"{EC2}:key-pair/mine", FROM_OURS),
+    ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **LATER}),
+    ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, BORN_OURS),
+    ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_THEIRS, **AT_FLEET}),
+    ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN, "aws:TagKeys": ["muster:stack", "cost"]}),
+    ("ScaleUp", "Deny", "ec2:CreateTags", f"{EC2}:vpc/vpc-0cc", {**BORN_OURS, **AT_RUN}),
+    ("ScaleUp", "Deny", "ec2:DeleteTags", INSTANCE, OURS),
+    ("ScaleUp", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
+    ("ScaleUp", "Deny", "ec2:ModifyInstanceAttribute", INSTANCE, OURS),
+    ("ScaleUp", "Deny", "ec2:CreateLaunchTemplateVersion", OUR_TEMPLATE, {}),
+    ("ScaleUp", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_LAMBDA),
+    ("ScaleUp", "Deny", "iam:PassRole", INSTANCE_ROLE, {}),
+    ("ScaleUp", "Deny", "iam:PassRole", OTHER_ROLE, TO_EC2),
+    ("ScaleUp", "Deny", "dynamodb:Scan", INSTANCES, {}),
+    ("ScaleUp", "Deny", "dynamodb:DeleteTable", INSTANCES, {}),
+    # --- reaper: ends our machines and no others
+    ("Reaper", "Allow", "logs:PutLogEvents", f"{LOGS}reaper:log-stream:x", {}),
+    ("Reaper", "Allow", "ec2:TerminateInstances", INSTANCE, OURS),
+    ("Reaper", "Allow", "ec2:DescribeInstances", "*", {}),
+    ("Reaper", "Allow", "sqs:ChangeMessageVisibility", REAP, {}),
+    ("Reaper", "Allow", "sqs:ReceiveMessage", REAP, {}),
+    ("Reaper", "Allow", "sqs:SendMessage", REAP, {}),
+    ("Reaper", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("Reaper", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("Reaper", "Allow", "dynamodb:Query", f"{INSTANCES}/index/due", {}),
+    ("Reaper", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
+    ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, THEIRS),
+    ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, {}),
+    ("Reaper", "Deny", "ec2:StopInstances", INSTANCE, OURS),
+    ("Reaper", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
+    ("Reaper", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
+    ("Reaper", "Deny", "ec2:CreateFleet", OUR_TEMPLATE, {}),
+    ("Reaper", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
+    ("Reaper", "Deny", "sqs:ReceiveMessage", JOBS, {}),
+    ("Reaper", "Deny", "sqs:PurgeQueue", REAP, {}),
+    ("Reaper", "Deny", "sqs:SendMessage", REAP_DLQ, {}),
+    ("Reaper", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("Reaper", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
+    ("Reaper", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
+    ("Reaper", "Allow", "dynamodb:UpdateItem", CONTROL, POOL),
+    # --- runner-api: sees machines, never launches or ends one
+    ("RunnerApi", "Allow", "logs:PutLogEvents", f"{LOGS}runner-api:log-stream:x", {}),
+    ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("RunnerApi", "Allow", "ec2:DescribeInstances", "*", {}),
+    ("RunnerApi", "Allow", "sqs:SendMessage", REAP, {}),
+    ("RunnerApi", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("RunnerApi", "Allow", "dynamodb:UpdateItem", INSTANCES, {}),
+    ("RunnerApi", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
+    ("RunnerApi", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
+    ("RunnerApi", "Deny", "sqs:ReceiveMessage", REAP, {}),
+    ("RunnerApi", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("RunnerApi", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
+    # --- admin: marks and wakes; the reaper acts
+    ("Admin", "Allow", "logs:PutLogEvents", f"{LOGS}admin:log-stream:x", {}),
+    ("Admin", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("Admin", "Allow", "sqs:SendMessage", REAP, {}),
+    ("Admin", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("Admin", "Allow", "dynamodb:Query", f"{INSTANCES}/index/pool", {}),
+    ("Admin", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
+    ("Admin", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
+    ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
+    ("Admin", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("Admin", "Deny", "sqs:ReceiveMessage", JOBS_DLQ, {}),
+    # --- the machines' role, in the hands of every job: two calls
+    ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/register", {}),
+    ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/events", {}),
+    ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/webhook", {}),
+    ("Instance", "Deny", "execute-api:Invoke", f"{API}/GET/runner/register", {}),
+    ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/runner/register/more", {}),
+    ("Instance", "Deny", "execute-api:Invoke", f"arn:aws:execute-api:{HERE}:other/$default/POST/runner/events", {}),
+    ("Instance", "Deny", "execute-api:ManageConnections", f"{API}/POST/runner/events", {}),
+    ("Instance", "Deny", "ec2:DescribeInstances", "*", {}),
+    ("Instance", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
+    ("Instance", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
+    ("Instance", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
+    ("Instance", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("Instance", "Deny", "ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/x", {}),
+    ("Instance", "Deny", "dynamodb:GetItem", INSTANCES, {}),
+    ("Instance", "Deny", "sqs:SendMessage", REAP, {}),
+    ("Instance", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
+    ("Instance", "Deny", "sts:AssumeRole", OTHER_ROLE, {}),
+    ("Instance", "Deny", "s3:GetObject", "arn:aws:s3:::bucket/key", {}),
+]
+
+
+def policies(role):
+    """All policy documents of a role: inline ones and the stack's own managed ones."""
+    properties = rendered().properties(f"{role}Role")
+    found = [p["PolicyDocument"] for p in properties.get("Policies", [])]
+    managed = {rendered().resolve({"Ref": n}): p for n, p in rendered().of_type("AWS::IAM::ManagedPolicy").items()}
+    # A managed policy of AWS's own would be a KeyError: none is used.
+    return found + [managed[arn]["PolicyDocument"] for arn in properties.get("ManagedPolicyArns", [])]
+
+
+def allowed(documents, action, resource, keys):
+    context = EvalContext(
+        principal_arn=f"arn:aws:sts::{ACCOUNT}:assumed-role/role/session",
+        principal_type="AssumedRole",
+        principal_account=ACCOUNT,
+        action=action,
+        resource_arn=resource,
+        region=REGION,
+        service_context={key.lower(): value for key, value in keys.items()},
+    )
+    return evaluate(context, [parse_policy_document(d) for d in documents]).decision == "Allow"
+
+
+def broken(role, documents):
+    """The facts of a role that do not hold for these documents."""
+    return [
+        f"{role} should be {'allowed' if verdict == 'Allow' else 'refused'}: {action} on {resource} with {keys}"
+        for fact_role, verdict, action, resource, keys in FACTS
+        if fact_role == role and allowed(documents, action, resource, keys) != (verdict == "Allow")
+    ]
+
+
+class Facts(unittest.TestCase):
+    def test_every_fact_holds(self):
+        self.assertGreaterEqual(len(FACTS), 40)
+        for role in sorted({fact[0] for fact in FACTS}):
+            with self.subTest(role=role):
+                self.assertEqual(broken(role, policies(role)), [])
+
+    def test_every_role_has_facts(self):
+        roles = {name.removesuffix("Role") for name in rendered().of_type("AWS::IAM::Role")}
+        self.assertEqual(roles, {fact[0] for fact in FACTS})
+
+    def test_no_statement_is_spare(self):
+        """Without any one statement some fact breaks: the table covers the policies."""
+        managed_seen = {}
+        for role in sorted({fact[0] for fact in FACTS}):
+            documents = policies(role)
+            for number, document in enumerate(documents):
+                for statement in document["Statement"]:
+                    rest = [s for s in document["Statement"] if s is not statement]
+                    without = [*documents[:number], {**document, "Statement": rest}, *documents[number + 1 :]]
+                    key = json.dumps(statement, sort_keys=True)
+                    # The shared policy's statements need one role that notices, not all.
+                    managed_seen[key] = managed_seen.get(key, False) or bool(broken(role, without))
+        spare = [key for key, noticed in managed_seen.items() if not noticed]
+        self.assertEqual(spare, [])
+
+
+class Shape(unittest.TestCase):
+    def statements(self):
+        for role in rendered().of_type("AWS::IAM::Role"):
+            for document in policies(role.removesuffix("Role")):
+                for statement in document["Statement"]:
+                    yield role, statement
+
+    def test_no_wildcard_that_aws_does_not_force(self):
+        for role, statement in self.statements():
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+            with self.subTest(role=role, sid=statement["Sid"]):
+                self.assertFalse([a for a in actions if "*" in a])
+                if "*" in resources:
+                    self.assertEqual(actions, ["ec2:DescribeInstances"])
+
+    def test_each_function_has_a_role_of_its_own(self):
+        roles = [f["Role"] for f in rendered().of_type("AWS::Lambda::Function").values()]
+        self.assertEqual(len(set(roles)), len(roles))
+
+    def test_only_ec2_hands_out_the_machines_role(self):
+        trust = rendered().properties("InstanceRole")["AssumeRolePolicyDocument"]["Statement"]
+        self.assertEqual(
+            trust, [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]
+        )
+
+    def test_only_lambda_hands_out_the_functions_roles(self):
+        for name, role in rendered().of_type("AWS::IAM::Role").items():
+            if name != "InstanceRole":
+                principals = [s["Principal"] for s in role["AssumeRolePolicyDocument"]["Statement"]]
+                self.assertEqual(principals, [{"Service": "lambda.amazonaws.com"}], name)
+
+
+if __name__ == "__main__":
+    unittest.main()

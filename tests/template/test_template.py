@@ -1,0 +1,357 @@
+"""Promises of template.yaml that a reader should not have to check by eye."""
+
+import json
+import re
+import unittest
+
+from rendered import ROOT, Rendered, rendered, source
+
+DOMAIN = ROOT / "shared/domain/src"
+# What the functions write and read, from their source: dimension set exactly ["Stack"] ...
+METRICS = set(re.findall(r'Self::(\w+) => "\1"', (DOMAIN / "metrics.rs").read_text(encoding="utf-8")))
+# ... and the durations with their production defaults.
+TIMINGS = {
+    field: int(default)
+    for field, default in re.findall(
+        r"^    (\w+_seconds) = ([0-9_]+),", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE
+    )
+}
+SHARED = {"MUSTER_STACK", "MUSTER_POOLS", "MUSTER_TIMINGS"}
+TABLES = {"MUSTER_INSTANCES_TABLE", "MUSTER_JOBS_TABLE", "MUSTER_CONTROL_TABLE"}
+APP = {"MUSTER_APP_KEY", "MUSTER_APP_ID", "GITHUB_API_URL"}
+QUEUES = {"MUSTER_JOBS_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
+ENVIRONMENT = {
+    "WebhookFunction": SHARED | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_WEBHOOK_SECRET", "MUSTER_APP_ID"},
+    "ScaleUpFunction": SHARED | TABLES | {"MUSTER_JOBS_QUEUE_URL"},
+    "ReaperFunction": SHARED | TABLES | QUEUES | APP,
+    "RunnerApiFunction": SHARED | TABLES | QUEUES | APP | {"MUSTER_INSTANCE_ROLE_ID"},
+    "AdminFunction": SHARED | TABLES | QUEUES | APP,
+}
+
+
+def environment(name):
+    return rendered().properties(name)["Environment"]["Variables"]
+
+
+class Functions(unittest.TestCase):
+    def test_runtime_and_code(self):
+        for name, function in source()["Resources"].items():
+            if function["Type"] == "AWS::Serverless::Function":
+                folder = ROOT / function["Properties"]["CodeUri"]
+                self.assertTrue((ROOT / "functions" / folder.name).is_dir(), f"{name}: no such function")
+        for name, function in rendered().of_type("AWS::Lambda::Function").items():
+            self.assertEqual((function["Runtime"], function["Handler"]), ("provided.al2023", "bootstrap"), name)
+
+    def test_environment_is_what_the_functions_read(self):
+        self.assertEqual({n: set(environment(n)) for n in ENVIRONMENT}, ENVIRONMENT)
+        self.assertEqual(set(rendered().of_type("AWS::Lambda::Function")), set(ENVIRONMENT))
+
+    def test_environment_fits(self):
+        """Lambda allows 4 KB; leave room for a pool with many subnets and labels."""
+        for name in ENVIRONMENT:
+            self.assertLess(sum(len(k) + len(v) for k, v in environment(name).items()), 2600, name)
+
+    def test_pools_are_json(self):
+        (pool,) = json.loads(environment("ScaleUpFunction")["MUSTER_POOLS"])
+        self.assertEqual(
+            pool,
+            {
+                "name": "default",
+                "entity": "",
+                "labels": ["self-hosted", "linux", "x64"],
+                "runner_group_id": 1,
+                "launch_template_id": "lt-0ours",
+                "launch_template_version": "3",
+                "instance_types": ["m7i.large", "m7a.large", "m6i.large", "m6a.large"],
+                "subnets": ["subnet-0aa", "subnet-0bb"],
+                "market": "spot-then-on-demand",
+                "max": 20,
+                "public_repositories": False,
+                "max_lifetime_seconds": 43200,
+            },
+        )
+
+    def test_timings_are_all_parameters_with_the_production_defaults(self):
+        self.assertGreaterEqual(len(TIMINGS), 25)
+        self.assertEqual(json.loads(environment("ReaperFunction")["MUSTER_TIMINGS"]), TIMINGS)
+        other = {field: 7 for field in TIMINGS}
+        given = {"".join(w.capitalize() for w in field.split("_")): "7" for field in TIMINGS}
+        variables = Rendered(**given).properties("ReaperFunction")["Environment"]["Variables"]
+        self.assertEqual(json.loads(variables["MUSTER_TIMINGS"]), other)
+
+    def test_webhook_concurrency_is_reserved_only_on_demand(self):
+        self.assertNotIn("ReservedConcurrentExecutions", rendered().properties("WebhookFunction"))
+        function = Rendered(WebhookReservedConcurrency="50").properties("WebhookFunction")
+        self.assertEqual(function["ReservedConcurrentExecutions"], "50")
+
+    def test_logs_expire_and_each_function_writes_its_own(self):
+        groups = rendered().of_type("AWS::Logs::LogGroup")
+        for name, group in groups.items():
+            self.assertIn("RetentionInDays", group, name)
+        written = [f["LoggingConfig"]["LogGroup"] for f in rendered().of_type("AWS::Lambda::Function").values()]
+        self.assertEqual(len(set(written)), 5)
+        self.assertLessEqual(set(written), {g["LogGroupName"] for g in groups.values()})
+
+    def test_only_scale_up_may_feed_itself(self):
+        allowed = {n for n, f in rendered().of_type("AWS::Lambda::Function").items() if f["RecursiveLoop"] != "Terminate"}
+        self.assertEqual(allowed, {"ScaleUpFunction"})
+
+    def test_ticks_are_not_retried(self):
+        (config,) = rendered().of_type("AWS::Lambda::EventInvokeConfig").values()
+        self.assertEqual((config["MaximumRetryAttempts"], config["MaximumEventAgeInSeconds"]), (0, 60))
+
+
+class Queues(unittest.TestCase):
+    def test_visibility_is_six_times_the_timeout(self):
+        mappings = rendered().of_type("AWS::Lambda::EventSourceMapping")
+        self.assertEqual(len(mappings), 2)
+        for name, mapping in mappings.items():
+            function = rendered().properties(self.function_of(mapping))
+            queue = self.queue_of(mapping["EventSourceArn"])
+            self.assertGreaterEqual(int(queue["VisibilityTimeout"]), 6 * int(function["Timeout"]), name)
+            self.assertEqual(mapping["FunctionResponseTypes"], ["ReportBatchItemFailures"])
+            self.assertEqual(mapping["MaximumBatchingWindowInSeconds"], 0)
+            self.assertTrue(2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 10)
+            # Filtered-out messages would be deleted for good.
+            self.assertNotIn("FilterCriteria", mapping)
+
+    def function_of(self, mapping):
+        return next(n for n, f in rendered().of_type("AWS::Lambda::Function").items() if f["FunctionName"] == mapping["FunctionName"])
+
+    def queue_of(self, arn):
+        return next(
+            q
+            for n, q in rendered().of_type("AWS::SQS::Queue").items()
+            if rendered().resolve({"Fn::GetAtt": [n, "Arn"]}) == arn
+        )
+
+    def test_every_queue_has_a_dead_letter_queue_that_keeps_longer(self):
+        queues = rendered().of_type("AWS::SQS::Queue")
+        receives = {}
+        for name, queue in queues.items():
+            if name.endswith("DeadLetters"):
+                self.assertNotIn("RedrivePolicy", queue)
+                continue
+            dead = self.queue_of(queue["RedrivePolicy"]["deadLetterTargetArn"])
+            self.assertGreater(dead["MessageRetentionPeriod"], queue["MessageRetentionPeriod"], name)
+            receives[name] = queue["RedrivePolicy"]["maxReceiveCount"]
+        self.assertEqual(receives, {"JobsQueue": 10, "ReapQueue": 100})
+
+    def test_every_queue_is_encrypted_and_takes_tls_only(self):
+        covered = set()
+        for policy in rendered().of_type("AWS::SQS::QueuePolicy").values():
+            for statement in policy["PolicyDocument"]["Statement"]:
+                if statement.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}}:
+                    self.assertEqual((statement["Effect"], statement["Principal"], statement["Action"]), ("Deny", "*", "sqs:*"))
+                    arns = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+                    covered.update(arns)
+        for name, queue in rendered().of_type("AWS::SQS::Queue").items():
+            self.assertIs(queue["SqsManagedSseEnabled"], True, name)
+            self.assertIn(rendered().resolve({"Fn::GetAtt": [name, "Arn"]}), covered, name)
+
+    def test_a_queue_has_one_policy(self):
+        """A second policy of the same queue would replace the first."""
+        named = [q for p in rendered().of_type("AWS::SQS::QueuePolicy").values() for q in p["Queues"]]
+        self.assertEqual(len(set(named)), len(named))
+
+    def test_only_our_two_rules_may_send_from_outside(self):
+        allows = [
+            s
+            for p in rendered().of_type("AWS::SQS::QueuePolicy").values()
+            for s in p["PolicyDocument"]["Statement"]
+            if s["Effect"] == "Allow"
+        ]
+        (allow,) = allows
+        rules = {rendered().resolve({"Fn::GetAtt": [n, "Arn"]}) for n in ("MachineEndedRule", "SpotWarningRule")}
+        self.assertEqual(allow["Principal"], {"Service": "events.amazonaws.com"})
+        self.assertEqual(allow["Action"], "sqs:SendMessage")
+        self.assertEqual(set(allow["Condition"]["ArnEquals"]["aws:SourceArn"]), rules)
+
+
+class Tables(unittest.TestCase):
+    KEYS = {
+        "InstancesTable": ("name", {"due": ("due_shard", "due_at"), "pool": ("live_pool", "live_order")}),
+        "JobsTable": ("job", {"pool": ("waiting_pool", "waiting_order"), "due": ("due_shard", "due_at")}),
+        "ControlTable": ("id", {"due": ("due_shard", "due_at"), "kind": ("kind", "sort")}),
+    }
+
+    def test_protection(self):
+        tables = rendered().of_type("AWS::DynamoDB::Table")
+        self.assertEqual(set(tables), set(self.KEYS))
+        for name, table in tables.items():
+            self.assertEqual(table["BillingMode"], "PAY_PER_REQUEST", name)
+            self.assertIs(table["SSESpecification"]["SSEEnabled"], True, name)
+            self.assertIs(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], True, name)
+            self.assertEqual(table["TimeToLiveSpecification"], {"AttributeName": "expires_at", "Enabled": True}, name)
+            self.assertIn("DeletionPolicy", rendered().resources[name])
+
+    def test_keys_and_indexes(self):
+        for name, (key, indexes) in self.KEYS.items():
+            table = rendered().properties(name)
+            self.assertEqual([k["AttributeName"] for k in table["KeySchema"]], [key])
+            found = {
+                i["IndexName"]: tuple(k["AttributeName"] for k in i["KeySchema"]) for i in table["GlobalSecondaryIndexes"]
+            }
+            self.assertEqual(found, indexes)
+            self.assertTrue(all(i["Projection"]["ProjectionType"] == "ALL" for i in table["GlobalSecondaryIndexes"]))
+            used = {key, *(a for pair in indexes.values() for a in pair)}
+            self.assertEqual({a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}, dict.fromkeys(used, "S"))
+
+
+class Secrets(unittest.TestCase):
+    def test_no_secret_is_a_parameter(self):
+        suspicious = re.compile(r"secret|token|password|private|pem|credential", re.IGNORECASE)
+        for name, definition in source()["Parameters"].items():
+            self.assertIsNone(suspicious.search(name), name)
+            self.assertNotIn("NoEcho", definition)
+
+    def test_no_secret_is_in_an_environment(self):
+        """Only the names of secrets are, and no value is resolved at deployment."""
+        secrets = {rendered().resolve({"Ref": n}) for n in rendered().of_type("AWS::SecretsManager::Secret")}
+        for name in ENVIRONMENT:
+            for key, value in environment(name).items():
+                self.assertNotIn("{{resolve:", value)
+                if re.search(r"SECRET|KEY", key):
+                    self.assertIn(value, secrets, f"{name} {key}")
+
+    def test_secret_values_are_generated(self):
+        for name, secret in rendered().of_type("AWS::SecretsManager::Secret").items():
+            self.assertNotIn("SecretString", secret, name)
+        generated = rendered().properties("WebhookSecret")["GenerateSecretString"]
+        self.assertEqual(generated, {"PasswordLength": 64, "ExcludePunctuation": True})
+
+    def test_no_output_shows_a_secret(self):
+        self.assertNotIn("{{resolve:", json.dumps(source()["Outputs"]))
+
+
+class Machines(unittest.TestCase):
+    def launch(self, **given):
+        return Rendered(**given).properties("LaunchTemplate")["LaunchTemplateData"]
+
+    def test_hardening(self):
+        data = self.launch()
+        self.assertEqual(data["MetadataOptions"]["HttpTokens"], "required")
+        self.assertEqual(data["MetadataOptions"]["HttpPutResponseHopLimit"], 1)
+        self.assertEqual(data["InstanceInitiatedShutdownBehavior"], "terminate")
+        for mapping in data["BlockDeviceMappings"]:
+            self.assertEqual((mapping["Ebs"]["Encrypted"], mapping["Ebs"]["VolumeType"]), (True, "gp3"))
+        self.assertNotIn("KeyName", data)
+
+    def test_no_way_in(self):
+        group = rendered().properties("SecurityGroup")
+        self.assertNotIn("SecurityGroupIngress", group)
+        self.assertEqual(rendered().of_type("AWS::EC2::SecurityGroupIngress"), {})
+
+    def test_given_groups_and_image_win(self):
+        self.assertEqual(self.launch()["SecurityGroupIds"], ["sg-0ours"])
+        self.assertEqual(self.launch(SecurityGroupIds="sg-1,sg-2")["SecurityGroupIds"], ["sg-1", "sg-2"])
+        self.assertNotIn("SecurityGroup", Rendered(SecurityGroupIds="sg-1").resources)
+        self.assertEqual(self.launch()["ImageId"], "ami-0dd")
+        self.assertEqual(self.launch(AmiId="ami-0ee")["ImageId"], "ami-0ee")
+
+    def test_spot_role_only_on_demand(self):
+        self.assertNotIn("SpotServiceLinkedRole", rendered().resources)
+        self.assertIn("SpotServiceLinkedRole", Rendered(CreateSpotServiceLinkedRole="true").resources)
+
+
+class Api(unittest.TestCase):
+    def test_routes_and_their_callers(self):
+        routes = {r["RouteKey"]: r["AuthorizationType"] for r in rendered().of_type("AWS::ApiGatewayV2::Route").values()}
+        self.assertEqual(
+            routes,
+            {"POST /webhook": "NONE", "POST /runner/register": "AWS_IAM", "POST /runner/events": "AWS_IAM"},
+        )
+
+    def test_every_route_is_throttled(self):
+        (stage,) = rendered().of_type("AWS::ApiGatewayV2::Stage").values()
+        for route in rendered().of_type("AWS::ApiGatewayV2::Route").values():
+            limits = stage["RouteSettings"][route["RouteKey"]]
+            self.assertTrue(0 < limits["ThrottlingRateLimit"] <= 500 and 0 < limits["ThrottlingBurstLimit"] <= 1000)
+
+    def test_gateway_invokes_two_functions_from_its_own_routes(self):
+        found = {
+            (p["FunctionName"], p["SourceArn"].split("/", 1)[1])
+            for p in rendered().of_type("AWS::Lambda::Permission").values()
+            if p["Principal"] == "apigateway.amazonaws.com"
+        }
+        self.assertEqual(found, {("muster-webhook", "*/POST/webhook"), ("muster-runner-api", "*/POST/runner/*")})
+
+    def test_runner_api_address_can_be_overridden(self):
+        default = rendered().properties("LaunchTemplate")["LaunchTemplateData"]["UserData"]["plain"]
+        self.assertIn("MUSTER_RUNNER_API='https://api0ours.execute-api.eu-central-1.amazonaws.com'\n", default)
+        other = Rendered(RunnerApiBaseUrl="https://ci.example.com/m").properties("LaunchTemplate")
+        self.assertIn("MUSTER_RUNNER_API='https://ci.example.com/m'\n", other["LaunchTemplateData"]["UserData"]["plain"])
+
+
+class Alarms(unittest.TestCase):
+    def alarms(self):
+        return rendered().of_type("AWS::CloudWatch::Alarm")
+
+    def test_metrics_and_dimensions(self):
+        for name, alarm in self.alarms().items():
+            dimensions = {d["Name"]: d["Value"] for d in alarm["Dimensions"]}
+            with self.subTest(alarm=name):
+                match alarm["Namespace"]:
+                    case "Muster":
+                        self.assertIn(alarm["MetricName"], METRICS)
+                        self.assertEqual(dimensions, {"Stack": "muster"})
+                    case "AWS/SQS":
+                        self.assertEqual(alarm["MetricName"], "ApproximateNumberOfMessagesVisible")
+                        self.assertEqual(set(dimensions), {"QueueName"})
+                    case "AWS/ApiGateway":
+                        self.assertEqual(alarm["MetricName"], "5xx")
+                        self.assertEqual(set(dimensions), {"ApiId"})
+                    case other:
+                        self.fail(f"unknown namespace {other}")
+
+    def test_every_metric_has_an_alarm(self):
+        self.assertGreaterEqual(len(METRICS), 10)
+        self.assertEqual(METRICS, {a["MetricName"] for a in self.alarms().values() if a["Namespace"] == "Muster"})
+
+    def test_every_dead_letter_queue_has_an_alarm(self):
+        watched = {d["Value"] for a in self.alarms().values() for d in a["Dimensions"] if d["Name"] == "QueueName"}
+        names = {n for n in rendered().of_type("AWS::SQS::Queue") if n.endswith("DeadLetters")}
+        self.assertEqual(watched, {rendered().resolve({"Fn::GetAtt": [n, "QueueName"]}) for n in names})
+
+    def test_only_the_heartbeat_breaches_when_it_is_missing(self):
+        breaching = {n for n, a in self.alarms().items() if a["TreatMissingData"] == "breaching"}
+        self.assertEqual(breaching, {"ReaperSilentAlarm"})
+
+    def test_every_alarm_says_what_to_do(self):
+        headings = {
+            re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+            for line in (ROOT / "infra/README.md").read_text(encoding="utf-8").splitlines()
+            if line.startswith("#")
+        }
+        for name, alarm in self.alarms().items():
+            anchor = re.search(r"infra/README\.md#([a-z0-9-]+)$", alarm["AlarmDescription"].strip())
+            self.assertIsNotNone(anchor, name)
+            self.assertIn(anchor.group(1), headings, name)
+
+    def test_actions_follow_the_topic(self):
+        def actions(**given):
+            found = Rendered(**given)
+            return {tuple(a["AlarmActions"]) for a in found.of_type("AWS::CloudWatch::Alarm").values()}
+
+        topic = "arn:aws:sns:eu-central-1:123456789012:pager"
+        self.assertEqual(actions(), {()})
+        self.assertEqual(actions(AlarmTopicArn=topic), {(topic,)})
+        self.assertEqual(actions(AlarmTopicArn=topic, AlarmEmail="a@example.com"), {(topic,)})
+        ((own,),) = actions(AlarmEmail="a@example.com")
+        self.assertIn("AlarmTopic", own)
+
+    def test_outputs_name_them_all(self):
+        joined = rendered().resolve(source()["Outputs"]["AlarmNames"]["Value"])
+        self.assertEqual(set(joined.split(",")), {a["AlarmName"] for a in self.alarms().values()})
+
+
+class Console(unittest.TestCase):
+    def test_every_parameter_is_in_a_group(self):
+        groups = source()["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        listed = [p for g in groups for p in g["Parameters"]]
+        self.assertEqual(sorted(listed), sorted(source()["Parameters"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
+
