@@ -1,0 +1,81 @@
+# The commands of this project. `make` alone lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+ARCH ?= x86_64
+
+# One build of everything: any other selection of packages compiles the SDKs again.
+CARGO_BUILD := cargo build --release --workspace
+# Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
+PYTHON := .local/ministack/bin/python
+SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .local/sam/bin/sam
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: up ## Show a job from webhook to deleted machine, on the local stack
+	target/release/muster-demo
+
+.PHONY: test
+test: test-fast test-template test-e2e ## Set up and run every test
+
+.PHONY: test-fast
+test-fast: ## Tests of the pure parts and the simulated world: no SDK, no emulator
+	cargo test -p domain -p control -p world
+
+.PHONY: test-template
+test-template: install ## sam validate, cfn-lint, and the checks in tests/template
+	$(SAM) validate --lint --template-file template.yaml
+	$(PYTHON) -m unittest discover --start-directory tests/template
+
+.PHONY: test-e2e
+test-e2e: up ## Tests against the local stack: the real template and the real functions
+	cargo test --release --workspace
+
+.PHONY: install
+install: python ## Make the virtual environments of the local stack (.local/)
+	@tests/local/install
+
+.PHONY: python
+python:
+	@command -v python3 >/dev/null || { echo "python3 is not installed: 3.11 or newer is needed"; exit 1; }
+
+.PHONY: up
+up: python ## Bring the local stack up; its addresses land in .local/stack.env
+	@tests/local/up
+
+.PHONY: down
+down: python ## Stop the local stack
+	@tests/local/down
+
+.PHONY: build
+build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Graviton)
+ifeq ($(ARCH),arm64)
+	$(CARGO_BUILD) --target aarch64-unknown-linux-gnu
+	infra/assemble target/aarch64-unknown-linux-gnu/release
+else
+	$(CARGO_BUILD)
+	infra/assemble target/release
+endif
+
+.PHONY: template
+template: ## Copy infra/boot.sh into template.yaml
+	infra/sync-boot
+
+.PHONY: lint
+lint: ## Formatting, clippy, shellcheck if there is one
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v shellcheck >/dev/null; then shellcheck infra/*.sh; else echo "shellcheck is not installed: skipped"; fi
+
+.PHONY: fmt
+fmt: ## Format the code
+	cargo fmt --all
+
+.PHONY: bench
+bench: ## Measure what performance goals are stated for
+	$(CARGO_BUILD)
+	target/release/muster-bench

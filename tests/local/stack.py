@@ -1,0 +1,397 @@
+"""Deploys template.yaml into the running emulator and writes the stack's env file.
+
+Runs in the emulator's environment (.local/ministack), for boto3. The template is the real one in
+both ways of deploying: `sam deploy` as a user does it, and CreateStack directly, which is what
+tests with many stacks use. Direct means only that the zips are already in the emulator's S3.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from secrets import token_hex
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from local import CREDENTIALS, DIST, FUNCTIONS, LOCAL, ROOT, RUN, SAM, STACKS, TEMPLATE
+from local import Failed, digest, load_state, run, step, write_env
+
+BUCKET = "muster-local"
+AMI_PARAMETER = "/muster/local/ami"
+APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
+APP_ID = "31415"
+# The world spreads them over zones.
+SUBNETS = {"subnet-0a": "us-east-1a", "subnet-0b": "us-east-1b"}
+
+# What a stack of the local world needs. Times are short: people and tests wait for them.
+PARAMETERS = {
+    "GitHubAppId": APP_ID,
+    "AmiParameter": AMI_PARAMETER,
+    "VpcId": "vpc-0local",
+    "PoolSubnets": ",".join(SUBNETS),
+    "PoolEntity": "",
+    "WorkerTimeoutSeconds": "10",
+    "QueueVisibilitySeconds": "60",
+    "BootDeadlineSeconds": "60",
+    "CreatingLeaseSeconds": "10",
+    "DeletingLeaseSeconds": "10",
+    "LaunchLookupSeconds": "20",
+    "LaunchRetrySeconds": "3",
+    "ClaimIdleSeconds": "10",
+    "BusyReadsApartSeconds": "5",
+    "BusyReadsApartWithoutHookSeconds": "20",
+    "BusyPollSeconds": "5",
+    "AbsenceConfirmSeconds": "5",
+    "AbsenceLimitSeconds": "15",
+    "OrphanAgeSeconds": "30",
+    "IdleLimitSeconds": "20",
+    "ShutdownGraceSeconds": "10",
+    "CompletedGraceSeconds": "15",
+    "UnauthorizedRetrySeconds": "5",
+    "ForceGiveUpSeconds": "20",
+    "RegisterLeaseSeconds": "5",
+    "PoolLeaseSeconds": "10",
+    "SweepSlackSeconds": "5",
+    "RetryCapSeconds": "10",
+    "JobExpirySeconds": "600",
+}
+
+
+# SAM CLI brings `cryptography` along.
+KEY_MAKER = """
+from cryptography.hazmat.primitives import serialization as s
+from cryptography.hazmat.primitives.asymmetric import rsa
+key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+private = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.TraditionalOpenSSL, s.NoEncryption())
+public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
+print(private.decode(), public.decode(), sep="\\0", end="")
+"""
+
+
+class Emulator:
+    """The running emulator, as the account's root sees it."""
+
+    def __init__(self):
+        state = load_state()
+        if "emulator_url" not in state:
+            raise Failed("the local stack is not running; `make up` starts it")
+        self.url = state["emulator_url"]
+        self.control_url = state.get("control_url", "")
+        self.ec2_url = state.get("ec2_url", "")
+        self.github_url = state.get("github_url", "")
+        self.session = boto3.Session(
+            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            region_name=CREDENTIALS["AWS_REGION"],
+        )
+
+    def client(self, service):
+        config = Config(retries={"max_attempts": 2}, read_timeout=60)
+        return self.session.client(service, endpoint_url=self.url, config=config)
+
+    def prepare(self):
+        """What every stack shares: a bucket for the zips and a name for the image."""
+        self.client("s3").create_bucket(Bucket=BUCKET)
+        self.client("ssm").put_parameter(
+            Name=AMI_PARAMETER, Type="String", Value="ami-0local0local0loc", Overwrite=True
+        )
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def api_id(name):
+    """The emulator takes an API's id from a tag; with a known id the machines' address is a
+    parameter of the first deployment, as it is for a user."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def api_base(emulator, name):
+    return f"{emulator.url}/_aws/execute-api/{api_id(name)}"
+
+
+def parameters(emulator, name, overrides):
+    known = set(re.findall(r"^  ([A-Za-z]\w+):", TEMPLATE.read_text().split("\nConditions:")[0], re.M))
+    unknown = sorted(set(overrides) - known)
+    if unknown:
+        raise Failed(f"template.yaml has no parameter {', '.join(unknown)}")
+    return {
+        **PARAMETERS,
+        "GitHubApiUrl": emulator.github_url or "http://127.0.0.1:9",
+        "RunnerApiBaseUrl": api_base(emulator, name),
+        **overrides,
+    }
+
+
+# --- two ways to deploy -------------------------------------------------------------------------
+
+
+def deploy_with_sam(emulator, name, values):
+    with step(f"sam deploy --stack-name {name}"):
+        arguments = [SAM, "deploy", "--template-file", TEMPLATE, "--stack-name", name]
+        arguments += ["--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
+        arguments += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
+        arguments += ["--tags", f"ms-custom-id={api_id(name)}", "--parameter-overrides"]
+        arguments += [f"{key}={value}" for key, value in values.items() if value != ""]
+        environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": emulator.url, "SAM_CLI_TELEMETRY": "0"}
+        environment.pop("AWS_PROFILE", None)
+        run(arguments, log=RUN / f"sam-{name}.log", env=environment, cwd=ROOT)
+
+
+def deploy_directly(emulator, name, values):
+    with step(f"deploying {name}"):
+        cloudformation = emulator.client("cloudformation")
+        request = {
+            "StackName": name,
+            "TemplateURL": f"{emulator.url}/{BUCKET}/{upload(emulator)}",
+            "Parameters": [{"ParameterKey": k, "ParameterValue": v} for k, v in values.items()],
+            "Tags": [{"Key": "ms-custom-id", "Value": api_id(name)}],
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        }
+        try:
+            cloudformation.create_stack(**request)
+        except cloudformation.exceptions.AlreadyExistsException:
+            try:
+                cloudformation.update_stack(**request)
+            except ClientError as error:
+                if "No updates are to be performed" not in str(error):
+                    raise
+        wait(cloudformation, name)
+
+
+def upload(emulator):
+    """Puts the zips and the template that names them into S3, once per content."""
+    s3 = emulator.client("s3")
+    present = {o["Key"] for o in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for function in FUNCTIONS:
+        bootstrap = DIST / function / "bootstrap"
+        if not bootstrap.is_file():
+            raise Failed(f"{bootstrap} is missing; `make build` makes it")
+        key = f"{function}-{digest(bootstrap)}.zip"
+        if key not in present:
+            s3.put_object(Bucket=BUCKET, Key=key, Body=zipped(bootstrap))
+        text = text.replace(f"CodeUri: dist/{function}/", f"CodeUri: s3://{BUCKET}/{key}")
+    key = f"template-{hashlib.sha256(text.encode()).hexdigest()[:16]}.yaml"
+    if key not in present:
+        s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode())
+    return key
+
+
+def zipped(bootstrap):
+    data = io.BytesIO()
+    # Stored, not compressed: it never leaves this machine.
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
+        entry = zipfile.ZipInfo("bootstrap")
+        entry.external_attr = 0o100755 << 16
+        archive.writestr(entry, bootstrap.read_bytes())
+    return data.getvalue()
+
+
+def wait(cloudformation, name):
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        status = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+            return
+        if not status.endswith("_IN_PROGRESS") or "ROLLBACK" in status:
+            events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
+            reasons = [
+                f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason', '')}"
+                for e in events
+                if e["ResourceStatus"].endswith("_FAILED")
+            ]
+            raise Failed(f"{name} is {status}\n" + "\n".join(reasons[-10:]))
+        time.sleep(0.1)
+    raise Failed(f"{name} is still not deployed after two minutes")
+
+
+# --- after the deployment -----------------------------------------------------------------------
+
+
+def finish(emulator, name):
+    """What the emulator's CloudFormation leaves out, the secrets, the world; then the env file."""
+    stack = emulator.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
+    outputs = {o["OutputKey"]: o["OutputValue"] for o in stack["Outputs"]}
+    enable_ttl(emulator, outputs)
+    if load_state().get("auth"):
+        drop_tls_rule(emulator, outputs)
+        allow_batches(emulator, name)
+    secrets = emulator.client("secretsmanager")
+    secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app_key())
+    webhook_secret = secrets.get_secret_value(SecretId=outputs["WebhookSecretName"])["SecretString"]
+    if not webhook_secret.isalnum():
+        # The emulator ignores ExcludePunctuation, and an env file cannot hold what comes out.
+        webhook_secret = token_hex(32)
+        secrets.put_secret_value(SecretId=outputs["WebhookSecretName"], SecretString=webhook_secret)
+    values = env_values(emulator, name, outputs, webhook_secret)
+    register(emulator, values)
+    path = STACKS / f"{name}.env"
+    write_env(path, values)
+    return path
+
+
+def enable_ttl(emulator, outputs):
+    dynamodb = emulator.client("dynamodb")
+    for table in ("InstancesTableName", "JobsTableName", "ControlTableName"):
+        try:
+            dynamodb.update_time_to_live(
+                TableName=outputs[table],
+                TimeToLiveSpecification={"AttributeName": "expires_at", "Enabled": True},
+            )
+        except ClientError as error:
+            if "already enabled" not in str(error):
+                raise
+
+
+def drop_tls_rule(emulator, outputs):
+    """The emulator speaks plain HTTP and, with AUTH, would enforce our rule against that."""
+    sqs = emulator.client("sqs")
+    # The rule holds for this very call; the header says that TLS ended before the emulator.
+    sqs.meta.events.register(
+        "before-call.sqs", lambda params, **_: params["headers"].update({"x-forwarded-proto": "https"})
+    )
+    for queue in ("JobsQueueUrl", "JobsDeadLettersUrl", "ReapQueueUrl", "ReapDeadLettersUrl"):
+        shown = sqs.get_queue_attributes(QueueUrl=outputs[queue], AttributeNames=["Policy"])
+        policy = json.loads(shown.get("Attributes", {}).get("Policy") or "{}")
+        kept = [s for s in policy.get("Statement", []) if s.get("Sid") != "TlsOnly"]
+        text = json.dumps({**policy, "Statement": kept}) if kept else ""
+        sqs.set_queue_attributes(QueueUrl=outputs[queue], Attributes={"Policy": text})
+
+
+def allow_batches(emulator, name):
+    """For AWS a batch call is covered by its single action; the emulator wants one of its own."""
+    iam = emulator.client("iam")
+    batched = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+    pages = emulator.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=name)
+    roles = [
+        r["PhysicalResourceId"]
+        for page in pages
+        for r in page["StackResourceSummaries"]
+        if r["ResourceType"] == "AWS::IAM::Role"
+    ]
+    for role in roles:
+        for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+            document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+            changed = False
+            for statement in document["Statement"]:
+                actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+                more = [f"{a}Batch" for a in actions if a in batched and f"{a}Batch" not in actions]
+                statement["Action"] = actions + more
+                changed = changed or bool(more)
+            if changed:
+                iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+
+
+def app_key():
+    """The simulated App's key pair, made once; answers the private half."""
+    if not (APP_KEY.exists() and APP_PUBLIC_KEY.exists()):
+        made = subprocess.run(
+            [SAM.parent / "python", "-c", KEY_MAKER], capture_output=True, text=True, check=True
+        ).stdout
+        private, public = made.split("\0")
+        APP_KEY.touch(mode=0o600)
+        APP_KEY.write_text(private)
+        APP_PUBLIC_KEY.write_text(public)
+    return APP_KEY.read_text()
+
+
+def env_values(emulator, name, outputs, webhook_secret):
+    base = api_base(emulator, name)
+    return {
+        "STACK_NAME": name,
+        **CREDENTIALS,
+        "AWS_ENDPOINT_URL": emulator.url,
+        "AWS_ENDPOINT_URL_EC2": emulator.ec2_url,
+        "GITHUB_API_URL": emulator.github_url,
+        "WORLD_CONTROL_URL": emulator.control_url,
+        "GITHUB_OWNER": f"{name}-org",
+        "WEBHOOK_URL": f"{base}/webhook",
+        "WEBHOOK_SECRET": webhook_secret,
+        "RUNNER_API_URL": base,
+        "ADMIN_FUNCTION": outputs["AdminFunctionName"],
+        "REAPER_FUNCTION": outputs["ReaperFunctionName"],
+        "INSTANCES_TABLE": outputs["InstancesTableName"],
+        "JOBS_TABLE": outputs["JobsTableName"],
+        "CONTROL_TABLE": outputs["ControlTableName"],
+        "JOBS_QUEUE_URL": outputs["JobsQueueUrl"],
+        "JOBS_DLQ_URL": outputs["JobsDeadLettersUrl"],
+        "REAP_QUEUE_URL": outputs["ReapQueueUrl"],
+        "REAP_DLQ_URL": outputs["ReapDeadLettersUrl"],
+        "LAUNCH_TEMPLATE_ID": outputs["LaunchTemplateId"],
+        "INSTANCE_ROLE_ARN": outputs["InstanceRoleArn"],
+    }
+
+
+def register(emulator, values):
+    """Tells the world about the stack, and about an organization whose webhook it is."""
+    if not emulator.control_url:
+        return
+    control(emulator, "subnets", SUBNETS)
+    control(
+        emulator,
+        "stacks",
+        {
+            "stack": values["STACK_NAME"],
+            "reap_queue_url": values["REAP_QUEUE_URL"],
+            "role_arn": values["INSTANCE_ROLE_ARN"],
+            "launch_templates": [values["LAUNCH_TEMPLATE_ID"]],
+        },
+    )
+    control(
+        emulator,
+        "owners",
+        {
+            "owner": values["GITHUB_OWNER"],
+            "kind": "organization",
+            "installation_id": int(api_id(values["STACK_NAME"]), 16),
+            "app_id": APP_ID,
+            "app_public_key": APP_PUBLIC_KEY.read_text(),
+            "webhook_url": values["WEBHOOK_URL"],
+            "webhook_secret": values["WEBHOOK_SECRET"],
+            "stack": values["STACK_NAME"],
+        },
+    )
+
+
+def control(emulator, path, body):
+    request = urllib.request.Request(
+        f"{emulator.control_url}/{path}", data=json.dumps(body).encode(), headers={"content-type": "application/json"}
+    )
+    try:
+        urllib.request.urlopen(request, timeout=10).close()
+    except urllib.error.HTTPError as error:
+        raise Failed(f"the world refused {path}: {error.code} {error.read().decode()}") from error
+
+
+def delete(emulator, name):
+    """Deletes a stack with its tables and queues, if it is there."""
+    cloudformation = emulator.client("cloudformation")
+    try:
+        cloudformation.describe_stacks(StackName=name)
+    except ClientError:
+        return
+    with step(f"deleting the old {name}"):
+        cloudformation.delete_stack(StackName=name)
+        cloudformation.get_waiter("stack_delete_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
+
+def deploy(name, overrides, with_sam=False, fresh=False):
+    """Deploys (or updates) one stack and answers the path of its env file."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name):
+        raise Failed(f"{name!r} is no stack name: a lower-case letter, then letters, digits, hyphens")
+    emulator = Emulator()
+    emulator.prepare()
+    values = parameters(emulator, name, overrides)
+    if fresh:
+        delete(emulator, name)
+    (deploy_with_sam if with_sam else deploy_directly)(emulator, name, values)
+    return finish(emulator, name)
