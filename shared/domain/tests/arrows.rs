@@ -20,7 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// What must never come near the rules and the passes.
-const OUTSIDE: &[&str] = &["aws-", "aws_", "lambda_", "octocrab", "tokio", "hyper", "reqwest", "rand"];
+const OUTSIDE: &[&str] =
+    &["aws-", "aws_", "lambda_", "octocrab", "tokio", "hyper", "reqwest", "rand"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
