@@ -1,0 +1,256 @@
+//! Runs scenarios side by side in one process and says what each one shows.
+//!
+//! Not Rust's own harness: these tests wait for most of their time, so there are more of them at once than
+//! processors, and what they show is worth reading when they pass as well.
+
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Result, anyhow};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::task::LocalSet;
+
+use crate::Stack;
+
+/// Scenarios at a time. Two processors carry this many: each sleeps most of the time.
+const AT_ONCE: usize = 8;
+/// A scenario that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Held by scenarios that measure times, and by those that use all processors: never two of them.
+static QUIET: Mutex<()> = Mutex::const_new(());
+
+type Run = Box<dyn FnOnce(Test) -> Pin<Box<dyn Future<Output = Result<()>>>>>;
+
+/// A test.
+pub struct Scenario {
+    name: &'static str,
+    claim: &'static str,
+    run: Run,
+}
+
+impl Scenario {
+    /// `claim` is the sentence that holds when the scenario passes.
+    pub fn new<F>(name: &'static str, claim: &'static str, run: fn(Test) -> F) -> Self
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        Self { name, claim, run: Box::new(move |test| Box::pin(run(test))) }
+    }
+}
+
+/// A running scenario.
+#[derive(Clone)]
+pub struct Test {
+    name: &'static str,
+    shown: Rc<RefCell<Vec<String>>>,
+    stacks: Rc<RefCell<Vec<Stack>>>,
+}
+
+impl Test {
+    fn new(name: &'static str) -> Self {
+        Self { name, shown: Rc::default(), stacks: Rc::default() }
+    }
+
+    /// Notes something that was seen, for the person who reads the report.
+    pub fn shows(&self, what: impl Into<String>) {
+        self.shown.borrow_mut().push(what.into());
+    }
+
+    /// Deploys a stack of the scenario's own. It is taken down when the scenario passes, and kept for
+    /// a look when it fails.
+    ///
+    /// # Errors
+    /// When it cannot be deployed.
+    pub async fn stack(&self, parameters: &[(&str, &str)]) -> Result<Stack> {
+        self.named_stack("", parameters).await
+    }
+
+    /// One of several stacks of a scenario.
+    ///
+    /// # Errors
+    /// When it cannot be deployed.
+    pub async fn named_stack(&self, which: &str, parameters: &[(&str, &str)]) -> Result<Stack> {
+        let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        // Not unique for ever, but among the runs that one emulator sees.
+        let run = clock.as_millis() % 100_000_000;
+        let stack = Stack::deploy(&format!("{}{which}-{run:x}", self.name), parameters).await?;
+        self.stacks.borrow_mut().push(stack.clone());
+        Ok(stack)
+    }
+
+    /// Waits until no other scenario measures times or uses all processors, and keeps those waiting.
+    pub async fn quiet(&self) -> MutexGuard<'static, ()> {
+        QUIET.lock().await
+    }
+
+    /// Takes the stacks down after success; describes them after failure.
+    async fn end(self, result: Result<()>) -> Result<Vec<String>, String> {
+        let stacks = self.stacks.take();
+        match result {
+            Ok(()) => {
+                for stack in stacks {
+                    if let Err(error) = stack.tear_down().await {
+                        self.shows(format!("left behind: stack {}: {error:#}", stack.name));
+                    }
+                }
+                Ok(self.shown.take())
+            }
+            Err(error) => {
+                let mut text = format!("{error:#}\n");
+                for stack in stacks {
+                    text += &stack.diagnosis().await;
+                    text += "(the stack is kept until `make down`)\n";
+                }
+                Err(text)
+            }
+        }
+    }
+}
+
+/// What the command line asks for.
+struct Wanted {
+    filters: Vec<String>,
+    skipped: Vec<String>,
+    exact: bool,
+    list: bool,
+    at_once: usize,
+}
+
+impl Wanted {
+    /// The options of Rust's own harness that make sense here, as `cargo test -- …` passes them.
+    fn read(arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut wanted =
+            Self { filters: vec![], skipped: vec![], exact: false, list: false, at_once: AT_ONCE };
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            let (flag, value) = match argument.split_once('=') {
+                Some((flag, value)) if flag.starts_with("--") => {
+                    (flag.to_owned(), Some(value.to_owned()))
+                }
+                _ => (argument.clone(), None),
+            };
+            let mut value = || {
+                value
+                    .clone()
+                    .or_else(|| arguments.next())
+                    .ok_or_else(|| anyhow!("{argument} needs a value"))
+            };
+            match flag.as_str() {
+                "--exact" => wanted.exact = true,
+                "--list" => wanted.list = true,
+                "--skip" => wanted.skipped.push(value()?),
+                "--test-threads" => wanted.at_once = value()?.parse()?,
+                "--nocapture" | "--no-capture" | "--show-output" | "-q" | "--quiet" => {}
+                other if other.starts_with('-') => return Err(anyhow!("unknown option {other}")),
+                _ => wanted.filters.push(argument),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        let matches =
+            |filter: &String| if self.exact { name == filter } else { name.contains(filter) };
+        !self.skipped.iter().any(matches)
+            && (self.filters.is_empty() || self.filters.iter().any(matches))
+    }
+}
+
+/// Runs the scenarios that the command line asks for; the longest should come first.
+#[must_use]
+pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
+    let wanted = match Wanted::read(std::env::args().skip(1)) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            return ExitCode::from(2);
+        }
+    };
+    let all = scenarios.len();
+    let scenarios: Vec<Scenario> =
+        scenarios.into_iter().filter(|scenario| wanted.takes(scenario.name)).collect();
+    if wanted.list {
+        scenarios.iter().for_each(|scenario| say(&format!("{}: test", scenario.name)));
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let others = all - scenarios.len();
+    let failed = LocalSet::new().block_on(&runtime, run(scenarios, wanted.at_once, others));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Whether one failed.
+async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
+    let begun = Instant::now();
+    let count = scenarios.len();
+    say(&format!("\nrunning {count} scenarios on the local stack, {at_once} at a time"));
+    let turns = Rc::new(Semaphore::new(at_once.max(1)));
+    let tasks: Vec<_> = scenarios
+        .into_iter()
+        .map(|scenario| {
+            let name = scenario.name;
+            (name, tokio::task::spawn_local(one(scenario, Rc::clone(&turns))))
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for (name, task) in tasks {
+        // A panic has been reported by then; it is a failure like any other.
+        if !task.await.unwrap_or(false) {
+            failed.push(name);
+        }
+    }
+    let result = if failed.is_empty() { "ok" } else { "FAILED" };
+    say(&format!(
+        "\ntest result: {result}. {} passed; {} failed; {others} filtered out; finished in {:.1}s",
+        count - failed.len(),
+        failed.len(),
+        begun.elapsed().as_secs_f64()
+    ));
+    failed.iter().for_each(|name| say(&format!("    failed: {name}")));
+    !failed.is_empty()
+}
+
+async fn one(scenario: Scenario, turns: Rc<Semaphore>) -> bool {
+    let Ok(_turn) = turns.acquire().await else { return false };
+    let begun = Instant::now();
+    let test = Test::new(scenario.name);
+    let result = match tokio::time::timeout(LIMIT, (scenario.run)(test.clone())).await {
+        Ok(result) => result,
+        Err(_) => Err(anyhow!("not finished after {} s", LIMIT.as_secs())),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    match test.end(result).await {
+        Ok(shown) => {
+            let mut text = format!("ok    {seconds:5.1} s  {}: {}", scenario.name, scenario.claim);
+            for what in shown {
+                text += &format!("\n               · {what}");
+            }
+            say(&text);
+            true
+        }
+        Err(why) => {
+            let why = why.trim_end().replace('\n', "\n      ");
+            say(&format!(
+                "FAIL  {seconds:5.1} s  {}: {}\n      {why}",
+                scenario.name, scenario.claim
+            ));
+            false
+        }
+    }
+}
+
+fn say(text: &str) {
+    // Whoever reads may have gone; the exit code still says how it went.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -1,0 +1,164 @@
+//! Alarms: each must watch exactly what the functions report.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use domain::metrics::{Metric, NAMESPACE};
+use e2e::logs::filed;
+use e2e::stack::id;
+use e2e::wait::when;
+use e2e::{Seen, Stack, Test, wait_for};
+use serde_json::{Value, json};
+
+const CLOUDWATCH: &str = "GraniteServiceVersion20100801";
+
+pub(super) async fn alarms(test: Test) -> Result<()> {
+    let stack = test.stack(&[("PoolMaxLifetimeSeconds", "60")]).await?;
+    let alarms = describe(&stack).await?;
+    ensure!(!alarms.is_empty(), "the stack has no alarms");
+    let _sweeps = stack.ticker(Duration::from_secs(3));
+    provoke(&stack).await?;
+    let reported = until_all_reported(&stack).await?;
+
+    let mut watched = BTreeSet::new();
+    for alarm in &alarms {
+        let what = filed_as(alarm);
+        let metric = id(&alarm["MetricName"]);
+        if alarm["Namespace"] == NAMESPACE {
+            ensure!(
+                reported.contains(&(metric.clone(), what.clone())),
+                "{} watches {metric} of {what}, which no function reports: {reported:?}",
+                alarm["AlarmName"]
+            );
+            watched.insert(metric);
+        } else {
+            check_aws_metric(&stack, alarm, &what)?;
+        }
+    }
+    let all: BTreeSet<String> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
+    ensure!(watched == all, "metrics without an alarm: {:?}", all.difference(&watched));
+    test.shows(format!(
+        "{} alarms; {} metrics of ours, each seen in a log line with the alarm's own \
+        namespace and dimensions",
+        alarms.len(),
+        all.len()
+    ));
+
+    for alarm in &alarms {
+        fire(&stack, alarm).await?;
+        test.shows(format!(
+            "{}: ALARM after {} = {}",
+            id(&alarm["AlarmName"]),
+            id(&alarm["MetricName"]),
+            breaching(alarm)
+        ));
+    }
+    Ok(())
+}
+
+async fn describe(stack: &Stack) -> Result<Vec<Value>> {
+    let body = json!({ "AlarmNamePrefix": format!("{}-", stack.name), "MaxRecords": 100 });
+    let answer =
+        stack.aws.json("monitoring", &format!("{CLOUDWATCH}.DescribeAlarms"), &body).await?;
+    Ok(answer["MetricAlarms"].as_array().cloned().unwrap_or_default())
+}
+
+/// One of everything that a function counts only when it happens: a refused launch, a forced delete,
+/// and a machine that outlives its pool's limit in the middle of a job.
+async fn provoke(stack: &Stack) -> Result<()> {
+    stack
+        .fault(&json!({
+            "door": "ec2", "operation": "CreateFleet", "times": 1,
+            "answer": { "error": { "status": 400, "code": "VcpuLimitExceeded", "message": "simulated" } },
+        }))
+        .await?;
+    let job = stack.queue_job(&json!({ "name": "endless" })).await?;
+    stack.until_begun(&job, 60).await?;
+
+    stack.next_machines(1, &json!({ "never_boots": true })).await?;
+    let cancelled = stack.queue_job(&json!({})).await?;
+    let machine = stack.until_launched(2, 30).await?.remove(1);
+    let name = stack.until_bound(&machine, 30).await?;
+    stack.cancel(&cancelled).await?;
+    let order = json!({ "action": "delete", "name": name, "reason": "alarm test", "force": true });
+    stack.admin(&order).await?;
+
+    wait_for("the endless job's machine to be ended at its pool's limit", 90, async || {
+        let killed = stack.killed_jobs().await?;
+        Ok(when(killed.iter().any(|kill| kill["job"] == job.id), || format!("{killed:?}")))
+    })
+    .await
+}
+
+/// Metric and where it is filed, for everything in the logs.
+async fn until_all_reported(stack: &Stack) -> Result<BTreeSet<(String, String)>> {
+    wait_for("every metric to be reported", 30, async || {
+        let measured = stack.measured().await?;
+        let seen: BTreeSet<(String, String)> =
+            measured.into_iter().map(|one| (one.metric, one.filed)).collect();
+        let missing: Vec<&str> = Metric::ALL
+            .iter()
+            .map(|metric| metric.name())
+            .filter(|name| !seen.iter().any(|(metric, _)| metric == name))
+            .collect();
+        Ok(Seen::from(missing.is_empty().then(|| seen.clone()), || format!("missing: {missing:?}")))
+    })
+    .await
+}
+
+fn filed_as(alarm: &Value) -> String {
+    let dimensions = alarm["Dimensions"].as_array().cloned().unwrap_or_default();
+    let dimensions: Vec<(String, String)> =
+        dimensions.iter().map(|one| (id(&one["Name"]), id(&one["Value"]))).collect();
+    let dimensions: Vec<(&str, &str)> =
+        dimensions.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    filed(&id(&alarm["Namespace"]), &dimensions)
+}
+
+/// AWS's own metrics: the dimension must name something of this stack.
+fn check_aws_metric(stack: &Stack, alarm: &Value, what: &str) -> Result<()> {
+    let last = |name: &str| -> Result<String> {
+        let url = stack.env.get(name)?;
+        Ok(url.trim_end_matches("/webhook").rsplit('/').next().unwrap_or_default().to_owned())
+    };
+    let known = [
+        filed("AWS/SQS", &[("QueueName", &last("JOBS_DLQ_URL")?)]),
+        filed("AWS/SQS", &[("QueueName", &last("REAP_DLQ_URL")?)]),
+        filed("AWS/ApiGateway", &[("ApiId", &last("WEBHOOK_URL")?)]),
+    ];
+    ensure!(
+        known.iter().any(|one| one == what),
+        "{} watches {what}, which is not of this stack",
+        alarm["AlarmName"]
+    );
+    Ok(())
+}
+
+/// A value on the wrong side of the threshold.
+fn breaching(alarm: &Value) -> f64 {
+    let threshold = alarm["Threshold"].as_f64().unwrap_or_default();
+    if id(&alarm["ComparisonOperator"]).starts_with("Less") {
+        threshold - 1.0
+    } else {
+        threshold + 1.0
+    }
+}
+
+async fn fire(stack: &Stack, alarm: &Value) -> Result<()> {
+    let data = json!([{
+        "MetricName": alarm["MetricName"],
+        "Dimensions": alarm["Dimensions"],
+        "Value": breaching(alarm),
+    }]);
+    let body = json!({ "Namespace": alarm["Namespace"], "MetricData": data });
+    stack.aws.json("monitoring", &format!("{CLOUDWATCH}.PutMetricData"), &body).await?;
+    let name = id(&alarm["AlarmName"]);
+    wait_for(&format!("alarm {name} to fire"), 10, async || {
+        let alarms = describe(stack).await?;
+        let alarm = alarms.iter().find(|one| one["AlarmName"] == name.as_str());
+        let state = id(&alarm.context("the alarm is gone")?["StateValue"]);
+        Ok(when(state == "ALARM", || state.clone()))
+    })
+    .await
+}

@@ -1,0 +1,101 @@
+//! Jobs that are simply served: one, and thirty.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::stack::id;
+use e2e::{Test, github};
+use serde_json::{Value, json};
+
+pub(super) async fn happy(test: Test) -> Result<()> {
+    let stack = test.stack(&[("OrphanAgeSeconds", "900")]).await?;
+    // The comparison of EC2 with the tables is the sweep's own; it comes once in five minutes.
+    stack.sweep().await?;
+    stack.world.delete(&format!("calls?stack={}", stack.name)).await?;
+
+    // GitHub's own sample payload instead of the simulated one: with all that we never read.
+    stack.hook_rule(&json!({ "action": "queued", "times": 1, "effect": "suppress" })).await?;
+    let job = stack.queue_job(&json!({ "duration_ms": 1500, "name": "größe L 🚀" })).await?;
+    let payload =
+        github::workflow_job("queued", &stack.job(&job).await?, stack.installation().await?)?;
+    let answer = stack.deliver("workflow_job", &payload).await?;
+    ensure!(answer.status == 202, "the webhook answered {answer:?}");
+
+    let _sweeps = stack.ticker(Duration::from_secs(2));
+    stack.until_served(&job, 60).await?;
+    let rows = stack.until_all_deleted(60).await?;
+    ensure!(rows.len() == 1, "one instance, not {}", rows.len());
+    for event in rows[0]["events"].as_array().into_iter().flatten() {
+        test.shows(format!("{} {}", id(&event["at"]), id(&event["what"])));
+    }
+    let machines = stack.machines().await?;
+    ensure!(machines.len() == 1, "one machine, not {}", machines.len());
+    test.shows(format!("EC2: {}", id(&machines[0]["reason"]["message"])));
+
+    check_calls(&test, &stack.counters().await?)?;
+    ensure!(stack.killed_jobs().await?.is_empty(), "a job lost its machine");
+    stack.no_dead_letters().await
+}
+
+/// At most one core call and one JIT call at GitHub, three calls at EC2, and no terminate.
+fn check_calls(test: &Test, calls: &[(String, u64)]) -> Result<()> {
+    let sum = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+        calls.iter().filter(|(call, _)| wanted(call)).map(|(_, count)| count).sum()
+    };
+    let jit = sum(&|call| call == "github:generate-jitconfig");
+    let core = sum(&|call| call.starts_with("github:")) - jit;
+    let ec2 = sum(&|call| call.starts_with("ec2:"));
+    test.shows(format!("calls: {calls:?}"));
+    ensure!(sum(&|call| call == "ec2:TerminateInstances") == 0, "we terminated it: {calls:?}");
+    ensure!(jit == 1 && core <= 1, "{core} core and {jit} JIT calls at GitHub: {calls:?}");
+    ensure!((1..=3).contains(&ec2), "{ec2} calls at EC2: {calls:?}");
+    Ok(())
+}
+
+pub(super) async fn many(test: Test) -> Result<()> {
+    const JOBS: usize = 30;
+    const MAX: usize = 5;
+    let stack = test.stack(&[("PoolMax", "5")]).await?;
+    let _quiet = test.quiet().await;
+    let _sweeps = stack.ticker(Duration::from_secs(3));
+    let mut jobs = Vec::new();
+    for n in 0..JOBS {
+        let fields = json!({ "duration_ms": 300, "name": format!("job {n}") });
+        jobs.push(stack.queue_job(&fields).await?);
+    }
+    for job in &jobs {
+        stack.until_served(job, 200).await?;
+    }
+    let rows = stack.until_all_deleted(60).await?;
+    let machines = stack.machines().await?;
+    let most = most_at_once(&machines);
+    test.shows(format!("{JOBS} jobs, {} machines, at most {most} at once", machines.len()));
+    ensure!(most <= MAX, "{most} machines at once");
+    ensure!(machines.len() == JOBS, "{} machines for {JOBS} jobs", machines.len());
+    ensure!(rows.len() == JOBS, "{} records for {JOBS} jobs", rows.len());
+    ensure!(stack.killed_jobs().await?.is_empty(), "a job lost its machine");
+    let status = stack.admin(&json!({ "action": "status" })).await?;
+    let pool = &status["pools"][0];
+    ensure!(pool["live"] == 0 && pool["waiting_jobs"] == 0, "something is left: {pool}");
+    stack.no_dead_letters().await
+}
+
+/// The most machines that were pending or running at one time, from EC2's own books.
+fn most_at_once(machines: &[Value]) -> usize {
+    // The world's default between shutting-down, which ends a machine's life, and terminated.
+    const SHUTTING_DOWN_MS: u64 = 500;
+    let time = |value: &Value| value.as_u64().unwrap_or_default();
+    let mut changes: Vec<(u64, i8)> = Vec::new();
+    for machine in machines {
+        changes.push((time(&machine["launched_at"]), 1));
+        changes.push((time(&machine["since"]) - SHUTTING_DOWN_MS, -1));
+    }
+    // Ends before starts of the same moment.
+    changes.sort_unstable();
+    let (mut live, mut most) = (0_i32, 0_i32);
+    for (_, change) in changes {
+        live += i32::from(change);
+        most = most.max(live);
+    }
+    usize::try_from(most).unwrap_or_default()
+}

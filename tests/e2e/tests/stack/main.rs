@@ -1,0 +1,113 @@
+//! What Muster does, shown on the local stack: the real template, the real functions, simulated EC2,
+//! GitHub and machines. `make test` runs it; `cargo test --release --workspace --test stack -- NAME` runs one.
+
+mod alarms;
+mod binaries;
+mod boot;
+mod busy;
+mod crash;
+mod deletes;
+mod health;
+mod jobs;
+mod orders;
+mod records;
+mod roles;
+mod theft;
+mod webhook;
+
+use std::process::ExitCode;
+
+use e2e::Scenario;
+
+fn main() -> ExitCode {
+    // The longest first: they decide when the last one ends.
+    e2e::suite::main(vec![
+        Scenario::new(
+            "many",
+            "30 jobs at once, maximum 5: never more than 5 live machines, all served, nothing dead-lettered",
+            jobs::many,
+        ),
+        Scenario::new(
+            "alarms",
+            "every alarm watches a metric as the functions report it, and fires when that metric is put",
+            alarms::alarms,
+        ),
+        Scenario::new(
+            "theft-dead",
+            "a job whose runner took another one gets a new machine when the spared machine serves nothing",
+            theft::spared_machine_is_dead,
+        ),
+        Scenario::new(
+            "crash",
+            "scale-up is killed while EC2 holds its CreateFleet: one machine in the end, performed or dropped, \
+             whatever EC2 answers to the replay",
+            crash::killed_in_create_fleet,
+        ),
+        Scenario::new(
+            "backoff",
+            "terminate fails five times: attempts after 0, 1, 2, 4, 8, 16 s, on record, then the machine is gone",
+            deletes::backoff,
+        ),
+        Scenario::new(
+            "forever",
+            "terminate fails for ever: plain delete keeps trying, force ends in the orphan ledger, and the \
+             sweep kills the orphan once EC2 heals",
+            deletes::forever,
+        ),
+        Scenario::new(
+            "orders",
+            "queued, in_progress and completed in all six orders, each three times: one machine a job at most",
+            orders::six_orders,
+        ),
+        Scenario::new(
+            "liar",
+            "a GitHub that lies about everything does not get a started job killed",
+            busy::liar,
+        ),
+        Scenario::new(
+            "unauthorized",
+            "a GitHub that answers 401 marks the entity unhealthy, bypass passes it, and it heals",
+            health::unauthorized,
+        ),
+        Scenario::new(
+            "boot",
+            "a runner that never registers is reaped at its boot deadline and its job served by another",
+            boot::never_registers,
+        ),
+        Scenario::new(
+            "happy",
+            "a job is served from a real signed payload to a deleted machine, without a delete call by us",
+            jobs::happy,
+        ),
+        Scenario::new(
+            "theft",
+            "a runner takes the other's job: both jobs are served, and there is no third machine",
+            theft::swapped,
+        ),
+        Scenario::new(
+            "busy",
+            "delete of a busy runner is refused, forced or not; kill_running_job alone does it, audited",
+            busy::refused_and_killed,
+        ),
+        Scenario::new(
+            "schema",
+            "records of the previous schema are read and worked on; newer ones are left alone and counted",
+            records::previous_schema,
+        ),
+        Scenario::new(
+            "webhook",
+            "every wrong delivery is answered as documented and puts nothing on the queue",
+            webhook::conformance,
+        ),
+        Scenario::new(
+            "roles",
+            "permissions are enforced, and no function may do another's work",
+            roles::enforced,
+        ),
+        Scenario::new(
+            "glibc",
+            "no symbol of the deployed binaries needs more than Amazon Linux 2023 has",
+            binaries::glibc,
+        ),
+    ])
+}

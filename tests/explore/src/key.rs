@@ -1,0 +1,250 @@
+//! Fingerprints of what can matter later.
+//!
+//! Stories, error texts and generations are left out, and a time counts only as far as some rule looks
+//! at it: as an age up to the longest wait that is measured from it, or as the time that is left.
+//! Two states with one fingerprint therefore have the same future, only shifted in time.
+
+use domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
+use domain::job::Job;
+use domain::launch::Launch;
+use domain::time::{Seconds, Time};
+use domain::timings::Timings;
+
+/// What is left of a wait counts exactly up to here; later is "some day".
+pub const FAR: i64 = 64;
+
+/// Builds a fingerprint.
+pub struct Key<'a> {
+    hash: u64,
+    /// Ages are measured from here.
+    pub now: Time,
+    timings: &'a Timings,
+    /// None: no machine of this world gets too old.
+    lifetime: Option<Seconds>,
+}
+
+impl<'a> Key<'a> {
+    /// An empty one.
+    #[must_use]
+    pub const fn new(now: Time, timings: &'a Timings, lifetime: Option<Seconds>) -> Self {
+        Self { hash: 0x9e37_79b9_7f4a_7c15, now, timings, lifetime }
+    }
+
+    /// The fingerprint.
+    #[must_use]
+    pub const fn finish(&self) -> u64 {
+        fold(self.hash, 0xe703_7ed1_a0b4_28db)
+    }
+
+    /// Adds a number.
+    pub const fn num(&mut self, number: u64) {
+        self.hash = fold(self.hash ^ number, 0xa076_1d64_78bd_642f) ^ self.hash.rotate_left(23);
+    }
+
+    /// Adds a yes or no.
+    pub const fn bit(&mut self, bit: bool) {
+        self.num(bit as u64);
+    }
+
+    /// Adds a text.
+    pub fn text(&mut self, text: &str) {
+        self.num(text.len() as u64);
+        for part in text.as_bytes().chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.num(u64::from_le_bytes(word));
+        }
+    }
+
+    /// Adds a text that may be missing.
+    pub fn maybe_text(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.num(u64::MAX),
+        }
+    }
+
+    /// Adds how long ago something was; older than `horizon` is all the same.
+    pub fn age(&mut self, at: Time, horizon: Seconds) {
+        let millis = self.now.as_millis() - at.as_millis();
+        let millis = millis.min(i64::from(horizon.0) * 1000);
+        self.num(millis.cast_unsigned());
+    }
+
+    /// Adds an age that may be missing.
+    pub fn maybe_age(&mut self, at: Option<Time>, horizon: Seconds) {
+        match at {
+            Some(at) => self.age(at, horizon),
+            None => self.num(u64::MAX),
+        }
+    }
+
+    /// Adds how long something is away; the past is all the same, and so is the far future.
+    pub fn until(&mut self, at: Time) {
+        let millis = (at.as_millis() - self.now.as_millis()).clamp(0, FAR * 1000);
+        self.num(millis.cast_unsigned());
+    }
+
+    /// Adds a wait that may be missing.
+    pub fn maybe_until(&mut self, at: Option<Time>) {
+        match at {
+            Some(at) => self.until(at),
+            None => self.num(u64::MAX),
+        }
+    }
+
+    /// Adds an instance.
+    pub fn instance(&mut self, instance: &Instance) {
+        self.text(instance.name.as_str());
+        self.text(instance.launch.as_str());
+        self.num(instance.state() as u64);
+        self.maybe_text(instance.machine().map(domain::ids::MachineId::as_str));
+        self.num(instance.claim().map_or(0, |job| job.job + 1));
+        self.maybe_until(instance.due_at());
+        if instance.state() == State::Deleted {
+            return;
+        }
+        if instance.state() == State::PendingCreate {
+            self.age(instance.since(), self.timings.retry_cap_seconds);
+        }
+        let born = self.timings.boot_deadline_seconds;
+        self.age(instance.created_at, self.lifetime.map_or(born, |lifetime| lifetime.max(born)));
+        self.maybe_age(instance.bound_at, self.timings.absence_limit_seconds);
+        self.bit(instance.passed_over);
+        self.num(u64::from(instance.attempts.min(7)));
+        self.maybe_age(instance.absent_since, self.timings.absence_confirm_seconds);
+        self.runner(&instance.runner, instance.claimed_at);
+        match instance.drain() {
+            Some(drain) => self.drain(drain),
+            None => self.num(u64::MAX),
+        }
+        match instance.order() {
+            Some(order) => self.order(order),
+            None => self.num(u64::MAX),
+        }
+    }
+
+    fn runner(&mut self, runner: &Runner, claimed_at: Option<Time>) {
+        let timings = self.timings;
+        self.num(runner.state as u64);
+        match runner.state {
+            RunnerState::Idle => {
+                // The two waits of an idle runner: beside its job since the later of both, and alone.
+                let claimed = claimed_at.map(|at| at.max(runner.since));
+                self.maybe_age(claimed, timings.claim_idle_seconds);
+                self.age(runner.since, timings.idle_limit_seconds);
+            }
+            RunnerState::Active => self.age(runner.since, timings.completed_grace_seconds),
+            _ => {}
+        }
+        self.num(u64::from(runner.n));
+        self.maybe_age(runner.asking_since, timings.register_lease_seconds);
+        self.num(runner.id.map_or(0, |id| id.0 + 1));
+        self.bit(runner.hooks);
+        self.bit(runner.started.is_some());
+        let ended = runner.started.as_ref().and_then(|job| job.completed_at);
+        self.maybe_age(ended, timings.completed_grace_seconds);
+        self.num(runner.github_job.map_or(0, |job| job.job + 1));
+        self.maybe_age(runner.github_completed_at, timings.completed_grace_seconds);
+        self.maybe_age(runner.exit.as_ref().map(|exit| exit.at), timings.shutdown_grace_seconds);
+    }
+
+    fn drain(&mut self, drain: &Drain) {
+        let timings = self.timings;
+        self.text(drain.reason.word());
+        let apart = timings.busy_reads_apart_seconds;
+        let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);
+        self.maybe_age(drain.not_busy_since, apart);
+        self.bit(drain.gate_passed);
+        self.bit(drain.deregistered);
+        // A word each, and none is the start of another.
+        self.num(drain.waiting.as_ref().map_or(0, |waiting| discriminant(waiting) + 1));
+        self.num(u64::from(drain.silences.min(4)));
+    }
+
+    fn order(&mut self, order: &Order) {
+        self.bit(order.force);
+        self.bit(order.bypass_github_unauthorized);
+        self.bit(order.kill_running_job);
+        if order.force {
+            self.age(order.at, self.timings.force_give_up_seconds);
+        }
+    }
+
+    /// Adds a job. What GitHub says of it follows from its status and its runner.
+    pub fn job(&mut self, job: &Job) {
+        self.num(job.key().job);
+        self.num(job.status() as u64);
+        self.maybe_text(job.claim.as_ref().map(domain::ids::InstanceName::as_str));
+        self.maybe_text(job.said.runner.as_deref());
+        self.maybe_until(job.hold.as_ref().map(|hold| hold.until));
+        self.num(job.hold.as_ref().map_or(0, |hold| u64::from(hold.failures.min(7))));
+        self.bit(job.expired);
+        self.bit(job.pool.is_some());
+    }
+
+    /// Adds a launch.
+    pub fn launch(&mut self, launch: &Launch) {
+        self.text(launch.id.as_str());
+        self.num(launch.state as u64);
+        self.age(launch.created_at, self.timings.launch_lookup_seconds);
+        self.until(launch.lease_until);
+        // The rules ask only whether it is the first call.
+        self.num(u64::from(launch.calls.min(2)));
+        self.num(launch.slots.len() as u64);
+    }
+}
+
+/// Number of a variant without a value.
+fn discriminant(waiting: &domain::instance::Waiting) -> u64 {
+    use domain::instance::Waiting;
+    match waiting {
+        Waiting::Registering => 0,
+        Waiting::JobRunning => 1,
+        Waiting::Busy => 2,
+        Waiting::SecondRead => 3,
+        Waiting::RateLimited => 4,
+        Waiting::Unauthorized => 5,
+        Waiting::GithubUnavailable => 6,
+        Waiting::LaunchOpen => 7,
+        Waiting::Provider => 8,
+        Waiting::Absent => 9,
+    }
+}
+
+/// Multiplies to twice the width and folds: every bit of the input reaches every bit of the output.
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = (a as u128).wrapping_mul(b as u128);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_beyond_the_horizon_are_one() {
+        let timings = Timings::default();
+        let fingerprint = |age: i64| {
+            let mut key = Key::new(Time::from_millis(1_000_000), &timings, None);
+            key.age(Time::from_millis(1_000_000 - age), Seconds(2));
+            key.finish()
+        };
+        assert_eq!(fingerprint(2000), fingerprint(9000));
+        assert_ne!(fingerprint(1000), fingerprint(2000));
+    }
+
+    #[test]
+    fn small_numbers_do_not_collide() {
+        let timings = Timings::default();
+        let mut seen = std::collections::HashSet::new();
+        for a in 0..300 {
+            for b in 0..300 {
+                let mut key = Key::new(Time::default(), &timings, None);
+                key.num(a);
+                key.num(b);
+                assert!(seen.insert(key.finish()), "{a} {b}");
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The triangle launch – binding – claim: two jobs, their events, two Lambdas, and EC2.
+//!
+//! Lambdas are program counters between the verbs of the passes; each verb calls the functions of the
+//! `domain` crate. Between any two verbs anything else may happen. Faults of any kind are drawn from one
+//! budget, so a budget of two means every pair of faults, at every pair of moments.
+
+mod check;
+mod ec2;
+mod ingest;
+mod machines;
+mod reap;
+mod scale_up;
+mod state;
+mod table;
+
+use std::sync::Arc;
+
+use domain::capacity::Capacity;
+use domain::instance::Instance;
+use domain::pool::{MarketPolicy, Pool};
+use domain::labels::Labels;
+use domain::time::{Seconds, Time};
+use domain::timings::Timings;
+
+use self::machines::kill;
+use self::scale_up::number_of;
+use self::state::{JOBS, JobSide, QUEUED, State, Truth, Worker};
+use crate::act::Act;
+use crate::key::{FAR, Key};
+use crate::rules::Rules;
+use crate::search::{Step, World};
+
+/// The names under which the Lambdas hold the pool's lease.
+pub(crate) const HOLDERS: [&str; 2] = ["one", "two"];
+
+/// A pass older than this is as slow as any.
+const SLOW: Seconds = Seconds(16);
+
+/// Something that goes wrong, or that chance or people bring about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A Lambda stops between two verbs.
+    Crash,
+    /// A message is delivered again.
+    Duplicate,
+    /// An event never comes.
+    Lose,
+    /// A CreateFleet call is not answered, whether it was carried out or not.
+    Ambiguous,
+    /// A CreateFleet call is carried out after its caller has given up on it.
+    UnderWay,
+    /// EC2 has capacity for some of the machines or for none.
+    NoCapacity,
+    /// EC2 refuses the call.
+    Throttled,
+    /// A look by tag does not see what is there.
+    LateTag,
+    /// A job is cancelled while it is queued.
+    Cancel,
+    /// A machine never gets as far as its agent.
+    Hang,
+    /// EC2 takes a machine back.
+    Spot,
+    /// The reports of a machine are lost.
+    Forget,
+    /// Time passes while a pass is at work or due.
+    Slow,
+}
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    Fault::Crash,
+    Fault::Duplicate,
+    Fault::Lose,
+    Fault::Ambiguous,
+    Fault::UnderWay,
+    Fault::NoCapacity,
+    Fault::Throttled,
+    Fault::LateTag,
+    Fault::Cancel,
+    Fault::Hang,
+    Fault::Spot,
+    Fault::Forget,
+    Fault::Slow,
+];
+
+/// What EC2 answers to a token that it knows. AWS does not document it, so every answer must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// As the first time.
+    Whole,
+    /// Nothing.
+    Bare,
+    /// The errors of the first time, and no machines.
+    ErrorsOnly,
+}
+
+/// The size of a world.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The pool's maximum.
+    pub max: u32,
+    /// How many faults may happen.
+    pub faults: u8,
+    /// Which.
+    pub kinds: &'static [Fault],
+    /// The undocumented answer.
+    pub replay: Replay,
+    /// Both jobs arrive, or one.
+    pub jobs: usize,
+}
+
+/// The world.
+pub struct Triangle {
+    config: Config,
+    rules: Rules,
+    pool: Pool,
+    timings: Timings,
+}
+
+impl Triangle {
+    /// A world of this size under these rules.
+    #[must_use]
+    pub fn new(config: Config, rules: Rules) -> Self {
+        Self { config, rules, pool: pool(config.max), timings: timings() }
+    }
+
+    fn may(&self, state: &State, fault: Fault) -> bool {
+        state.faults > 0 && self.config.kinds.contains(&fault)
+    }
+
+    fn worker_steps(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        for (index, worker) in state.workers.iter().enumerate() {
+            match worker {
+                Worker::Idle => continue,
+                Worker::Ingest(pass) => self.step_ingest(state, index, pass, steps),
+                Worker::ScaleUp(pass) => self.step_scale_up(state, index, pass, steps),
+                Worker::Reap(pass) => self.step_reap(state, index, pass, steps),
+            }
+            if self.may(state, Fault::Crash) {
+                let mut next = state.clone();
+                next.faults -= 1;
+                next.workers[index] = Worker::Idle;
+                if state.capacity.is_held_by(HOLDERS[index]) {
+                    // Nobody of this name will ever come back.
+                    Arc::make_mut(&mut next.capacity).holder = Some("stopped".to_owned());
+                }
+                let act = Act::of("worker {} is stopped", u8::try_from(index + 1).expect("few"));
+                steps.push(Step { act, fair: false, next: Ok(next) });
+            }
+        }
+        // Idle Lambdas are alike: only the first takes something up.
+        if let Some(idle) = state.workers.iter().position(Worker::is_idle) {
+            self.start_ingest(state, idle, steps);
+            self.start_scale_up(state, idle, steps);
+            self.start_reap(state, idle, steps);
+        }
+    }
+
+    /// What happens by itself, outside of machines: time, the sweep, and losses.
+    fn other_steps(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        if state.wake && self.may(state, Fault::Lose) {
+            let next = State { wake: false, faults: state.faults - 1, ..state.clone() };
+            steps.push(Step { act: Act::new("a wake-up is lost"), fair: false, next: Ok(next) });
+        }
+        for index in 0..state.launches.len() {
+            if let Some(next) = self.late_launch(state, index) {
+                let act = Act::new("the launch that was under way reaches EC2");
+                steps.push(Step { act, fair: true, next: Ok(next) });
+            }
+        }
+        self.sweep(state, steps);
+        self.pass_time(state, steps);
+    }
+
+    /// The sweep ends strays, and expires jobs whose end nobody reported.
+    fn sweep(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        for machine in state.machines.iter().filter(|machine| machine.alive) {
+            let old = state.now.is_past(machine.launched_at, self.timings.orphan_age_seconds);
+            if old && !state.is_owned(machine) && !state.is_wanted(&machine.launch) {
+                let mut next = state.clone();
+                if let Some(job) = machine.agent.job() {
+                    Self::end_job(&mut next, machine.number, job);
+                }
+                kill(&mut next, machine.number);
+                let act = Act::of("the sweep ends stray machine {}", machine.number);
+                steps.push(Step { act, fair: true, next: Ok(next) });
+            }
+        }
+        for (index, job) in state.jobs.iter().enumerate() {
+            if job.truth != Truth::Ended || job.queue != 0 {
+                continue;
+            }
+            if let Some(row) = job.row.as_ref().filter(|row| row.is_waiting()) {
+                let mut expired = (**row).clone();
+                expired.expired = true;
+                expired.generation += 1;
+                let mut next = state.clone();
+                next.jobs[index].row = Some(Arc::new(expired));
+                let act = Act::of("job {} expires", u8::try_from(index + 1).expect("few jobs"));
+                steps.push(Step { act, fair: true, next: Ok(next) });
+            }
+        }
+    }
+
+    /// Time jumps to the next moment that some rule waits for. Passes take seconds and waits are
+    /// longer, so while a pass runs or is due this is a fault.
+    fn pass_time(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        let soon = |at: &Time| {
+            *at > state.now && at.as_millis() - state.now.as_millis() < FAR * 1000
+        };
+        let rows = state.rows.iter().filter_map(|row| row.due_at());
+        let launches = state.launches.iter().filter_map(|launch| launch.record.as_ref());
+        let leases = launches
+            .filter(|launch| launch.state == domain::launch::LaunchState::Open)
+            .map(|launch| launch.lease_until);
+        let holds = state.jobs.iter().flat_map(|job| &job.row).filter(|job| job.is_waiting());
+        let holds = holds.filter_map(|job| job.hold.as_ref().map(|hold| hold.until));
+        let strays = state
+            .machines
+            .iter()
+            .filter(|machine| machine.alive && !state.is_owned(machine))
+            .map(|machine| machine.launched_at + self.timings.orphan_age_seconds);
+        let times = rows.chain(leases).chain(state.capacity.lease_until).chain(holds).chain(strays);
+        let Some(now) = times.filter(soon).min() else { return };
+
+        let busy = state.wake || state.workers.iter().any(|worker| !worker.is_idle());
+        let due = state.rows.iter().any(|row| row.due_at().is_some_and(|due| due <= state.now));
+        let slow = busy || due;
+        if slow && !self.may(state, Fault::Slow) {
+            return;
+        }
+        let next = State { now, faults: state.faults - u8::from(slow), ..state.clone() };
+        let words = if slow { "time passes while there is work" } else { "time passes" };
+        steps.push(Step { act: Act::new(words), fair: !slow, next: Ok(next) });
+    }
+}
+
+impl World for Triangle {
+    type State = State;
+
+    fn initial(&self) -> Vec<State> {
+        let job = |number: usize| {
+            let comes = number < self.config.jobs;
+            JobSide {
+                row: None,
+                truth: if comes { Truth::Queued } else { Truth::Ended },
+                runner: None,
+                sent: if comes { QUEUED } else { 0 },
+                queue: if comes { QUEUED } else { 0 },
+            }
+        };
+        let jobs: [JobSide; JOBS] = std::array::from_fn(job);
+        vec![State {
+            now: Time::from_millis(1_000_000),
+            faults: self.config.faults,
+            wake: false,
+            jobs,
+            rows: Vec::new(),
+            launches: Vec::new(),
+            capacity: Arc::new(Capacity::empty(self.pool.name.clone())),
+            machines: Vec::new(),
+            workers: [Worker::Idle, Worker::Idle],
+        }]
+    }
+
+    fn fingerprint(&self, state: &State) -> u64 {
+        self.fingerprint_of(state)
+    }
+
+    fn steps(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        self.worker_steps(state, steps);
+        self.machine_steps(state, steps);
+        self.other_steps(state, steps);
+        for step in steps {
+            if let Ok(next) = &mut step.next {
+                table::forget(next);
+            }
+        }
+    }
+
+    fn violation(&self, state: &State) -> Option<String> {
+        self.violation_of(state)
+    }
+
+    fn is_goal(&self, state: &State) -> bool {
+        state.workers.iter().all(Worker::is_idle)
+            && state.machines.iter().all(|machine| !machine.alive)
+            && state.rows.iter().all(|row| !row.state().is_live())
+            && state.launches.iter().all(|launch| {
+                launch.fleet != state::Fleet::UnderWay
+                    && launch.record.as_ref().is_none_or(|record| {
+                        record.state == domain::launch::LaunchState::Settled
+                    })
+            })
+            && state.jobs.iter().all(|job| {
+                job.truth == Truth::Ended
+                    && job.queue == 0
+                    && job.row.as_ref().is_none_or(|row| !row.is_waiting())
+            })
+    }
+
+    fn marks(&self, state: &State) -> u8 {
+        let stray = state.machines.iter().any(|machine| {
+            machine.alive && !state.is_owned(machine) && !state.is_wanted(&machine.launch)
+        });
+        u8::from(stray)
+    }
+
+    fn describe(&self, state: &State) -> String {
+        check::describe(state)
+    }
+}
+
+/// Adds a record as read: whether it is still what is stored, and what it is where it is not.
+fn snapshot(read: Option<&Arc<Instance>>, state: &State, key: &mut Key<'_>) {
+    match read {
+        None => key.num(1),
+        Some(read) => {
+            key.text(read.name.as_str());
+            let stored = state.row(&read.name).map(|row| row.generation());
+            if stored == Some(read.generation()) {
+                key.num(2);
+            } else {
+                key.instance(read);
+            }
+        }
+    }
+}
+
+fn pool(max: u32) -> Pool {
+    Pool {
+        name: "p".parse().expect("valid"),
+        entity: None,
+        labels: Labels::new(["linux"]),
+        runner_group_id: 1,
+        launch_template_id: "lt".to_owned(),
+        launch_template_version: "1".to_owned(),
+        instance_types: vec!["m".to_owned()],
+        subnets: vec!["s".to_owned()],
+        market: MarketPolicy::OnDemand,
+        max,
+        public_repositories: false,
+        max_lifetime_seconds: reap::LIFETIME,
+        environment: std::collections::BTreeMap::default(),
+    }
+}
+
+/// Small waits, in the order of the real ones.
+fn timings() -> Timings {
+    Timings {
+        boot_deadline_seconds: Seconds(5),
+        creating_lease_seconds: Seconds(2),
+        deleting_lease_seconds: Seconds(2),
+        launch_lookup_seconds: Seconds(4),
+        claim_idle_seconds: Seconds(1),
+        busy_reads_apart_seconds: Seconds(2),
+        busy_reads_apart_without_hook_seconds: Seconds(4),
+        busy_poll_seconds: Seconds(1),
+        absence_confirm_seconds: Seconds(1),
+        absence_limit_seconds: Seconds(5),
+        orphan_age_seconds: Seconds(7),
+        idle_limit_seconds: Seconds(3),
+        shutdown_grace_seconds: Seconds(1),
+        completed_grace_seconds: Seconds(2),
+        register_lease_seconds: Seconds(1),
+        pool_lease_seconds: Seconds(1),
+        retry_step_seconds: Seconds(1),
+        retry_cap_seconds: Seconds(2),
+        launch_retry_seconds: Seconds(1),
+        ..Timings::default()
+    }
+}

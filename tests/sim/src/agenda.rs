@@ -1,0 +1,112 @@
+//! What happens when, in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Milliseconds since the Unix epoch, in virtual time.
+pub type Millis = i64;
+
+/// The first moment of every schedule: 2026-11-21, midnight UTC.
+pub const START: Millis = 1_795_219_200_000;
+
+/// One second.
+pub const SECOND: Millis = 1_000;
+/// One minute.
+pub const MINUTE: Millis = 60 * SECOND;
+/// One hour.
+pub const HOUR: Millis = 60 * MINUTE;
+
+/// A task of the executor. Numbers are used again, so the age says which task was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId {
+    /// Its place.
+    pub place: u32,
+    /// How many tasks were at that place before.
+    pub age: u32,
+}
+
+/// One of the two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// Job events and wake-ups of pools.
+    Jobs,
+    /// Passes over instances.
+    Reap,
+}
+
+/// A state that EC2 brings a machine to by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Arrival {
+    /// It runs, and boots.
+    Running,
+    /// It is gone for good.
+    Terminated,
+    /// It is stopped.
+    Stopped,
+    /// Spot takes it back.
+    Reclaimed,
+    /// It hangs.
+    Hung,
+    /// Somebody stops it.
+    Halted,
+}
+
+/// Something on the agenda.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A task waited for this moment.
+    Wake(TaskId),
+    /// A task ends here, wherever it is.
+    Kill(TaskId),
+    /// An invocation or a machine starts; the number names what waits to be started.
+    Start(u32),
+    /// Lambda looks into a queue.
+    Poll(Which),
+    /// The schedule's minute.
+    Tick,
+    /// A workflow queues a job.
+    Queue(u32),
+    /// A workflow cancels a job.
+    Cancel(u32),
+    /// GitHub gives queued jobs to idle runners.
+    Dispatch,
+    /// GitHub gives up on a runner that fell silent in this job.
+    LostRunner(u32),
+    /// A webhook arrives.
+    Webhook(u32),
+    /// EC2 moves a machine on.
+    Machine(u32, Arrival),
+    /// A launch that the caller took for lost takes effect.
+    LateLaunch(u32),
+    /// A message reaches the reap queue from EC2.
+    StateEvent(u32, u8),
+    /// An operator orders something.
+    Operator(u32),
+    /// A fault window opens or closes.
+    Window(u32),
+}
+
+/// The agenda. What is due at one moment happens in the order in which it was entered.
+#[derive(Debug, Default)]
+pub struct Agenda {
+    due: BinaryHeap<Reverse<(Millis, u64, Event)>>,
+    entered: u64,
+}
+
+impl Agenda {
+    /// Enters an event.
+    pub fn at(&mut self, when: Millis, event: Event) {
+        self.entered += 1;
+        self.due.push(Reverse((when, self.entered, event)));
+    }
+
+    /// Takes the next event, if it is due by `until`.
+    pub fn next(&mut self, until: Millis) -> Option<(Millis, Event)> {
+        let Reverse((when, ..)) = self.due.peek()?;
+        if *when > until {
+            return None;
+        }
+        let Reverse((when, _, event)) = self.due.pop()?;
+        Some((when, event))
+    }
+}

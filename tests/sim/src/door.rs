@@ -1,0 +1,39 @@
+//! The in-process door: what the passes hold instead of the real cloud.
+
+use std::rc::Rc;
+
+use crate::agenda::Millis;
+use crate::executor::{Pause, Sim};
+use crate::world::World;
+
+/// A caller's end of the simulated cloud: all four ports.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// The world behind it.
+    pub sim: Rc<Sim>,
+    /// How far this invocation's clock is off.
+    pub skew: Millis,
+}
+
+impl Door {
+    /// One call: it takes a moment, in which anything else may happen and the caller may be stopped; then
+    /// it is carried out at once. The way back needs no moment of its own: until its next call the
+    /// caller only computes, so the next call's way out stands for both.
+    pub async fn call<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        Pause::call(&self.sim).await;
+        act(&mut self.sim.world.borrow_mut())
+    }
+
+    /// The time that this invocation's clock shows.
+    #[must_use]
+    pub fn now(&self) -> domain::time::Time {
+        let world = self.sim.world.borrow();
+        domain::time::Time::from_millis(world.now + self.skew)
+    }
+
+    /// A random number, for what is random in the functions too.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.sim.world.borrow_mut().rng.next()
+    }
+}

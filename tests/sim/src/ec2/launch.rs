@@ -1,0 +1,130 @@
+//! `CreateFleet` and its client token.
+
+use domain::ids::LaunchId;
+use domain::instance::Fault as Told;
+use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market};
+
+use super::Scripted;
+use crate::agenda::{Event, SECOND};
+use crate::fault::Fault;
+use crate::world::World;
+
+/// A fleet that EC2 remembers for its client token.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    request: LaunchRequest,
+    answer: LaunchAnswer,
+}
+
+/// A request that EC2 carries out although its caller has given up waiting.
+#[derive(Debug)]
+pub struct LateLaunch {
+    id: LaunchId,
+    request: LaunchRequest,
+}
+
+fn error(class: ErrorClass, code: &str) -> LaunchError {
+    LaunchError { class, code: code.to_owned(), message: "simulated".to_owned() }
+}
+
+fn ambiguous() -> LaunchError {
+    error(ErrorClass::Ambiguous, "RequestTimeout")
+}
+
+impl World {
+    /// A call of `CreateFleet`.
+    pub(super) fn launch(
+        &mut self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        self.check_launch(id, request);
+        if self.is_away(Fault::OutageEc2) {
+            return Err(ambiguous());
+        }
+        if self.strikes(Fault::LaunchTimedOut) || self.ec2.scripted(Scripted::LaunchTimedOut) {
+            return Err(ambiguous());
+        }
+        if self.strikes(Fault::LaunchLate) {
+            let number = u32::try_from(self.ec2.late.len()).unwrap_or(u32::MAX);
+            self.ec2.late.push(super::LateLaunch { id: id.clone(), request: request.clone() });
+            let at = self.now + self.rng.between(SECOND, 60 * SECOND);
+            self.agenda.at(at, Event::LateLaunch(number));
+            return Err(ambiguous());
+        }
+        if self.strikes(Fault::LaunchThrottled) {
+            return Err(error(ErrorClass::Throttle, "RequestLimitExceeded"));
+        }
+        if self.strikes(Fault::LaunchMisconfigured) {
+            return Err(error(ErrorClass::Configuration, "InvalidLaunchTemplateId.NotFound"));
+        }
+        let answer = self.fleet(id, request);
+        if self.strikes(Fault::LaunchAnswerLost) || self.ec2.scripted(Scripted::LaunchAnswerLost) {
+            return Err(ambiguous());
+        }
+        answer
+    }
+
+    /// A launch that was thought lost.
+    pub fn late_launch(&mut self, number: u32) {
+        let late = &self.ec2.late[number as usize];
+        let (id, request) = (late.id.clone(), late.request.clone());
+        self.say(|| format!("a late launch takes effect: {id}"));
+        // Nobody hears the answer.
+        let _ = self.fleet(&id, &request);
+    }
+
+    /// What EC2 does with a request that reaches it.
+    fn fleet(
+        &mut self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        if let Some(fleet) = self.ec2.fleets.get(id) {
+            if fleet.request != *request {
+                return Err(error(ErrorClass::Idempotency, "IdempotentParameterMismatch"));
+            }
+            let answer = fleet.answer.clone();
+            self.say(|| format!("  EC2 replays {id}"));
+            return Ok(if self.manner.replay_shows_machines {
+                answer
+            } else {
+                LaunchAnswer::default()
+            });
+        }
+        let none = error(ErrorClass::Capacity, "InsufficientInstanceCapacity");
+        let mut count = request.capacity;
+        if self.strikes(Fault::LaunchNoCapacity) || self.ec2.scripted(Scripted::NoCapacity) {
+            // As a whole-call error, or as an answer of errors alone: both were seen.
+            if self.rng.chance(500_000) {
+                return Err(none);
+            }
+            count = 0;
+        } else if count > 1 && self.strikes(Fault::LaunchPartial) {
+            count = u32::try_from(self.rng.below(u64::from(count))).unwrap_or(0);
+        }
+        let is_spot = request.market == Market::Spot;
+        let machines = (0..count)
+            .map(|_| {
+                let number = self.make_machine(Some(id.clone()), is_spot);
+                self.ec2.at(number).id.clone()
+            })
+            .collect();
+        let errors = if count < request.capacity { vec![none] } else { Vec::new() };
+        let answer = LaunchAnswer { machines, errors };
+        let fleet = Fleet { request: request.clone(), answer: answer.clone() };
+        self.ec2.fleets.insert(id.clone(), fleet);
+        self.check_machines_of(id, request.capacity);
+        Ok(answer)
+    }
+
+    /// EC2's error as the ports tell it.
+    pub(super) fn told(&self, operation: &str, code: &str) -> Told {
+        Told {
+            at: self.time(),
+            operation: operation.to_owned(),
+            code: code.to_owned(),
+            message: "simulated".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! EC2's door.
+
+use control::ports::{Compute, ListedMachine, Page};
+use domain::ids::{LaunchId, MachineId};
+use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
+use domain::observation::{Machine as Shown, Termination, Trouble};
+use domain::time::Time;
+
+use super::{Power, Scripted};
+use crate::agenda::{HOUR, SECOND};
+use crate::door::Door;
+use crate::fault::Fault;
+use crate::world::World;
+
+/// How many machines one page of a listing holds. Small, so that paging happens.
+const PAGE: usize = 30;
+/// How long EC2 shows a terminated machine.
+const KEPT: i64 = HOUR;
+
+impl World {
+    /// A question that EC2 may leave unanswered.
+    fn asked(&mut self) -> Result<(), Trouble> {
+        if self.is_away(Fault::OutageEc2) || self.strikes(Fault::DescribeFailed) {
+            return Err(Trouble::Unavailable(self.told("DescribeInstances", "RequestTimeout")));
+        }
+        Ok(())
+    }
+
+    /// The machine's state as EC2 shows it; none when it denies knowing the machine.
+    fn shown(&mut self, number: u32) -> Option<Shown> {
+        let machine = self.ec2.at(number);
+        let forgotten = machine.power == Power::Terminated && self.now >= machine.since + KEPT;
+        if self.now < machine.visible_from || forgotten {
+            return None;
+        }
+        let (fresh, before, power) =
+            (self.now < machine.since + 10 * SECOND, machine.before, machine.power);
+        if fresh && self.strikes(Fault::DescribeStale) {
+            return Some(before.shown());
+        }
+        Some(power.shown())
+    }
+
+    fn listed(&mut self, number: u32) -> Option<ListedMachine> {
+        let state = self.shown(number)?;
+        let machine = self.ec2.at(number);
+        Some(ListedMachine {
+            id: machine.id.clone(),
+            state,
+            launched_at: Time::from_millis(machine.launched_at),
+            launch: machine.launch.clone(),
+        })
+    }
+
+    fn terminate(&mut self, id: &MachineId) -> Termination {
+        let failed = |world: &Self, class, code| {
+            Termination::Failed(class, world.told("TerminateInstances", code))
+        };
+        let not_found = |world: &Self| {
+            Termination::NotFound(world.told("TerminateInstances", "InvalidInstanceID.NotFound"))
+        };
+        self.check_terminate(id);
+        if self.is_away(Fault::OutageEc2) || self.strikes(Fault::TerminateFailed) {
+            return failed(self, ErrorClass::Ambiguous, "InternalError");
+        }
+        if self.ec2.scripted(Scripted::TerminateFails) {
+            return failed(self, ErrorClass::Ambiguous, "InternalError");
+        }
+        let Some(number) = self.ec2.number(id) else { return not_found(self) };
+        if self.shown(number).is_none() {
+            return not_found(self);
+        }
+        if self.now < self.ec2.at(number).behaviour.blocked_until {
+            return failed(self, ErrorClass::Blocked, "OperationNotPermitted");
+        }
+        self.check_kill(number);
+        self.end_machine(number, "terminated");
+        if self.strikes(Fault::TerminateAnswerLost) {
+            return failed(self, ErrorClass::Ambiguous, "RequestTimeout");
+        }
+        Termination::Accepted(Shown::Gone)
+    }
+}
+
+impl Compute for Door {
+    async fn launch(
+        &self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        self.call(|world| {
+            let answer = world.launch(id, request);
+            world.say(|| format!("  CreateFleet {id} x{} → {answer:?}", request.capacity));
+            answer
+        })
+        .await
+    }
+
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+        self.call(|world| {
+            world.asked()?;
+            let numbers: Vec<u32> = (0..)
+                .zip(&world.ec2.machines)
+                .filter(|(_, machine)| machine.launch.as_ref() == Some(id))
+                .map(|(number, _)| number)
+                .collect();
+            let shown = numbers.into_iter().filter_map(|number| world.listed(number));
+            Ok(shown.filter(|one| one.state != Shown::Gone).map(|one| one.id).collect())
+        })
+        .await
+    }
+
+    async fn machine(&self, id: &MachineId) -> Result<Shown, Trouble> {
+        self.call(|world| {
+            world.asked()?;
+            let number = world.ec2.number(id);
+            let shown = number.and_then(|number| world.shown(number)).unwrap_or(Shown::Absent);
+            world.say(|| format!("  DescribeInstances {id} → {shown:?}"));
+            Ok(shown)
+        })
+        .await
+    }
+
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+        self.call(|world| {
+            world.asked()?;
+            Ok(world.ec2.number(id).and_then(|number| world.listed(number)))
+        })
+        .await
+    }
+
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+        let start: u32 = page.and_then(|text| text.parse().ok()).unwrap_or(0);
+        self.call(|world| {
+            world.asked()?;
+            let mut items = Vec::new();
+            let mut next = None;
+            for number in start..u32::try_from(world.ec2.machines.len()).unwrap_or(u32::MAX) {
+                let machine = world.ec2.at(number);
+                if machine.launch.is_none() || machine.power == Power::Terminated {
+                    continue;
+                }
+                if items.len() == PAGE {
+                    next = Some(number.to_string());
+                    break;
+                }
+                items.extend(world.listed(number).filter(|one| one.state != Shown::Gone));
+            }
+            Ok(Page { items, unreadable: Vec::new(), next })
+        })
+        .await
+    }
+
+    async fn terminate(&self, id: &MachineId) -> Termination {
+        self.call(|world| {
+            let answer = world.terminate(id);
+            world.say(|| format!("  TerminateInstances {id} → {answer:?}"));
+            answer
+        })
+        .await
+    }
+}

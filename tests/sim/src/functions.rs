@@ -1,0 +1,278 @@
+//! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the message.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use control::administer::Administer;
+use control::ingest::{Folded, Ingest};
+use control::ports::Queue;
+use control::reap::{Reap, Settlement, Ticket};
+use control::register::{Denied, Register, Report};
+use control::scale_up::ScaleUp;
+use control::sweep::Sweep;
+use domain::ids::PoolName;
+use domain::instance::Refused;
+use domain::message::{JobsMessage, ReapMessage};
+use domain::time::Seconds;
+use serde_json::Value;
+
+use crate::agenda::{Millis, SECOND, Which};
+use crate::door::Door;
+use crate::executor::{Pause, Sim};
+use crate::fault::Fault;
+use crate::queue::{Body, Received};
+use crate::world::World;
+
+/// An invocation.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// A batch of the jobs queue.
+    ScaleUp(Rc<Vec<Received>>),
+    /// A batch of the reap queue.
+    Reap(Rc<Vec<Received>>),
+    /// The schedule's minute.
+    Sweep,
+    /// A machine's request.
+    Api(u32),
+    /// An operator's request.
+    Operator(u32),
+    /// A delivery of GitHub.
+    Webhook(u32),
+}
+
+impl Call {
+    /// The function's time-out.
+    #[must_use]
+    pub const fn time_limit(&self) -> Millis {
+        match self {
+            Self::ScaleUp(_) | Self::Reap(_) | Self::Sweep => 60 * SECOND,
+            Self::Api(_) | Self::Operator(_) => 30 * SECOND,
+            Self::Webhook(_) => 5 * SECOND,
+        }
+    }
+
+    /// For the trace.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::ScaleUp(batch) => format!("scale-up ({} messages)", batch.len()),
+            Self::Reap(batch) => format!("reaper ({} messages)", batch.len()),
+            Self::Sweep => "sweep".to_owned(),
+            Self::Api(number) => format!("runner-api (call {number})"),
+            Self::Operator(number) => format!("admin (order {number})"),
+            Self::Webhook(number) => format!("webhook (delivery {number})"),
+        }
+    }
+}
+
+/// What a machine asks of runner-api.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// Its configuration.
+    Configuration,
+    /// A report.
+    Report(Report),
+}
+
+/// What it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The configuration: the runner's name, and the registration's number.
+    Configuration(String, u64),
+    /// Noted.
+    Noted,
+    /// Shut down, or fail the job.
+    Refused(String),
+    /// Try again after this time.
+    Later(Seconds),
+    /// A 5xx.
+    Broken,
+}
+
+/// A call of a machine to runner-api.
+#[derive(Debug)]
+pub struct ApiCall {
+    /// Who calls.
+    pub machine: u32,
+    /// What for.
+    pub ask: Rc<Ask>,
+    /// The answer, once it is there.
+    pub reply: Option<Reply>,
+}
+
+impl World {
+    /// The answer to a machine's call is on its way.
+    pub fn reply(&mut self, number: u32, reply: Reply) {
+        let machine = self.api_calls[number as usize].machine;
+        if self.strikes(Fault::ReportLost) {
+            return;
+        }
+        self.say(|| format!("  → machine {machine}: {reply:?}"));
+        let call = &mut self.api_calls[number as usize];
+        if call.reply.is_none() {
+            call.reply = Some(reply);
+        }
+        self.wake_machine(machine);
+    }
+}
+
+/// Runs an invocation to its end.
+pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis) {
+    let door = Door { sim, skew };
+    match call {
+        Call::ScaleUp(batch) => scale_up(&door, &batch).await,
+        Call::Reap(batch) => reap(&door, &batch).await,
+        Call::Sweep => sweep(&door).await,
+        Call::Api(number) => runner_api(&door, number).await,
+        Call::Operator(number) => operator(&door, number).await,
+        Call::Webhook(number) => webhook(&door, number).await,
+    }
+}
+
+async fn webhook(door: &Door, number: u32) {
+    let event = door.sim.world.borrow().delivery(number);
+    let message = JobsMessage::JobEvent {
+        event: Box::new((*event).clone()),
+        delivery: number.to_string(),
+    };
+    // An error is answered with 5xx, and GitHub does not deliver again.
+    let _ = door.send_jobs(&[message]).await;
+}
+
+async fn scale_up(door: &Door, batch: &[Received]) {
+    let settings = &door.sim.settings;
+    let ingest = Ingest { table: door, settings };
+    let mut pools: BTreeSet<PoolName> = BTreeSet::new();
+    let mut done = Vec::new();
+    for received in batch {
+        match &*received.body {
+            Body::Jobs(JobsMessage::JobEvent { event, .. }) => {
+                match ingest.fold(event, door.now()).await {
+                    Ok(Folded::Stored { wake }) => {
+                        pools.extend(wake);
+                        done.push(received);
+                    }
+                    Ok(Folded::NotOurs(_)) => done.push(received),
+                    Err(error) => note(door, || format!("  fold failed: {error:?}")),
+                }
+            }
+            Body::Jobs(JobsMessage::WakePool { pool }) => {
+                pools.insert(pool.clone());
+                done.push(received);
+            }
+            Body::Reap(_) => {}
+        }
+    }
+    let holder = format!("invocation-{:016x}", door.random());
+    let mut failed = BTreeSet::new();
+    for pool in pools {
+        let pass = ScaleUp { table: door, compute: door, settings, holder: &holder, seed: door.random() };
+        match pass.pass(&pool, door.now()).await {
+            Ok(report) => {
+                note(door, || format!("  launch pass of {pool}: {report:?}"));
+                if report.unfinished {
+                    let wake = JobsMessage::WakePool { pool };
+                    let _ = door.send_jobs(&[wake]).await;
+                }
+            }
+            Err(error) => {
+                note(door, || format!("  launch pass of {pool} failed: {error:?}"));
+                failed.insert(pool);
+            }
+        }
+    }
+    // A wake-up whose pass failed comes back; an event that is in its row is done with all the same.
+    done.retain(|received| match &*received.body {
+        Body::Jobs(JobsMessage::WakePool { pool }) => !failed.contains(pool),
+        _ => true,
+    });
+    acknowledge(door, Which::Jobs, &done).await;
+}
+
+async fn reap(door: &Door, batch: &[Received]) {
+    let settings = &door.sim.settings;
+    let pass = Reap { table: door, queue: door, compute: door, github: door, settings };
+    let mut done = Vec::new();
+    for received in batch {
+        let Body::Reap(message) = &*received.body else { continue };
+        let now = door.now();
+        let settlement = match message {
+            ReapMessage::Reap { name, nonce } => {
+                note(door, || format!("  reap {name} ({nonce:x})"));
+                let ticket = Ticket { nonce: *nonce, receives: received.receives };
+                pass.pass(name, &ticket, false, now).await
+            }
+            ReapMessage::MachineChanged { machine, what } => {
+                note(door, || format!("  machine {machine}: {what}"));
+                // No message of ours: its own number names it.
+                let ticket = Ticket { nonce: u64::MAX - received.id, receives: received.receives };
+                pass.machine_changed(machine, &ticket, now).await
+            }
+        };
+        match settlement {
+            Ok(Settlement::Ack) => done.push(received),
+            Ok(Settlement::Hide(wait)) => {
+                note(door, || format!("  hides for {wait}"));
+                let _ = door.hide(&received.receipt(), wait).await;
+            }
+            Err(error) => note(door, || format!("  pass failed: {error:?}")),
+        }
+    }
+    acknowledge(door, Which::Reap, &done).await;
+}
+
+/// Lambda deletes what the answer does not report as failed.
+async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
+    door.call(|world| {
+        for received in done {
+            world.acknowledge(which, received);
+        }
+    })
+    .await;
+}
+
+async fn sweep(door: &Door) {
+    let settings = &door.sim.settings;
+    let pass = Sweep { table: door, queue: door, compute: door, settings };
+    let report = pass.sweep(door.now()).await;
+    note(door, || format!("  {report:?}"));
+}
+
+async fn runner_api(door: &Door, number: u32) {
+    let (machine, ask) = {
+        let world = door.sim.world.borrow();
+        let call = &world.api_calls[number as usize];
+        (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
+    };
+    let settings = &door.sim.settings;
+    let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+    let now = door.now();
+    let answer = match &*ask {
+        Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
+            Reply::Configuration(config.runner_name, config.encoded.parse().unwrap_or_default())
+        }),
+        Ask::Report(report) => pass.report(&machine, report, now).await.map(|()| Reply::Noted),
+    };
+    let reply = answer.unwrap_or_else(|denied| match denied {
+        Denied::UnknownMachine => Reply::Refused("unknown machine".to_owned()),
+        Denied::Refused(Refused::OtherRegistration) => Reply::Refused("other".to_owned()),
+        Denied::Refused(refused) => Reply::Refused(refused.to_string()),
+        Denied::Later { after, .. } => Reply::Later(after),
+        Denied::Pass(_) => Reply::Broken,
+    });
+    Pause::call(&door.sim).await;
+    door.sim.world.borrow_mut().reply(number, reply);
+}
+
+async fn operator(door: &Door, number: u32) {
+    let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
+    let pass =
+        Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
+    note(door, || format!("  order: {request}"));
+    let answer: Value = pass.answer(request, door.now()).await;
+    note(door, || format!("  answer: {answer}"));
+}
+
+fn note(door: &Door, line: impl FnOnce() -> String) {
+    door.sim.world.borrow_mut().say(line);
+}

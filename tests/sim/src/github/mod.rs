@@ -1,0 +1,360 @@
+//! GitHub: jobs, runner registrations, who gets which job, and webhooks.
+
+mod port;
+mod webhook;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use domain::ids::{Entity, JobKey};
+use domain::job::JobEvent;
+use domain::labels::Labels;
+use domain::observation::RunnerSeen;
+
+use crate::agenda::{Event, MINUTE, Millis, SECOND};
+use crate::fault::Fault;
+use crate::world::World;
+
+/// Where GitHub is with a job: the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// Nobody has queued it yet.
+    Planned,
+    /// Needs a runner.
+    Queued,
+    /// A runner took it.
+    InProgress,
+    /// Over.
+    Completed,
+}
+
+/// A workflow job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its key.
+    pub key: JobKey,
+    /// `owner/repo`.
+    pub repository: String,
+    /// Of a private repository.
+    pub private: bool,
+    /// Its name.
+    pub name: String,
+    /// The labels of `runs-on`.
+    pub labels: Labels,
+    /// How long its steps take; for ever when none.
+    pub length: Option<Millis>,
+    /// Where it is.
+    pub status: Status,
+    /// When it was queued.
+    pub queued_at: Millis,
+    /// When a runner took it.
+    pub started_at: Millis,
+    /// When it ended.
+    pub completed_at: Millis,
+    /// The registration that took it, by number and name.
+    pub runner: Option<(u64, String)>,
+    /// The machine that took it.
+    pub machine: Option<u32>,
+    /// Its hook passed: its steps run, or ran.
+    pub began: bool,
+    /// Its workflow was cancelled.
+    pub cancelled: bool,
+    /// A scenario ended its steps.
+    pub finished: bool,
+    /// How it ended.
+    pub conclusion: Option<&'static str>,
+    /// GitHub calls its runner idle from then until then.
+    lies: [(Millis, Millis); 2],
+}
+
+impl Job {
+    /// A job that will be queued later.
+    #[must_use]
+    pub fn planned(
+        number: u32,
+        repository: &str,
+        private: bool,
+        labels: Labels,
+        length: Option<Millis>,
+    ) -> Self {
+        Self {
+            key: JobKey { repository: 77, job: 1000 + u64::from(number) },
+            repository: repository.to_owned(),
+            private,
+            name: format!("job {number}"),
+            labels,
+            length,
+            status: Status::Planned,
+            queued_at: 0,
+            started_at: 0,
+            completed_at: 0,
+            runner: None,
+            machine: None,
+            began: false,
+            cancelled: false,
+            finished: false,
+            conclusion: None,
+            lies: [(0, 0); 2],
+        }
+    }
+}
+
+/// A registration.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Its number.
+    pub id: u64,
+    /// Its name, unique among those of its entity.
+    pub name: String,
+    /// Where it is registered.
+    pub entity: Entity,
+    /// Its labels.
+    pub labels: Labels,
+    /// The machine whose agent uses it.
+    pub machine: Option<u32>,
+    /// The job that it runs.
+    pub job: Option<u32>,
+}
+
+/// All of GitHub.
+#[derive(Debug)]
+pub struct Github {
+    /// Every job there ever was.
+    pub jobs: Vec<Job>,
+    /// Registrations that exist.
+    pub runners: BTreeMap<u64, Runner>,
+    names: BTreeMap<String, u64>,
+    /// Jobs that need a runner.
+    pub queued: Vec<u32>,
+    /// Registrations whose agent waits for a job.
+    pub idle: Vec<u64>,
+    /// Deliveries on their way.
+    deliveries: Vec<Rc<JobEvent>>,
+    cache: BTreeMap<String, (Millis, RunnerSeen)>,
+    next_runner: u64,
+    /// A scenario's lies: every runner is called idle.
+    pub always_lies: bool,
+}
+
+impl Github {
+    /// No jobs, no runners.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            jobs: Vec::new(),
+            runners: BTreeMap::new(),
+            names: BTreeMap::new(),
+            queued: Vec::new(),
+            idle: Vec::new(),
+            deliveries: Vec::new(),
+            cache: BTreeMap::new(),
+            next_runner: 100 + seed % 50,
+            always_lies: false,
+        }
+    }
+
+    /// A job by number.
+    #[must_use]
+    pub fn job(&self, number: u32) -> &Job {
+        &self.jobs[number as usize]
+    }
+
+    /// A job by number.
+    pub fn job_mut(&mut self, number: u32) -> &mut Job {
+        &mut self.jobs[number as usize]
+    }
+
+    /// A job by key.
+    #[must_use]
+    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.key == key)
+    }
+
+    /// Whether GitHub would give this job to this runner.
+    #[must_use]
+    pub fn serves(&self, runner: &Runner, job: &Job) -> bool {
+        runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
+    }
+
+    fn remove_runner(&mut self, id: u64) -> Option<Runner> {
+        let runner = self.runners.remove(&id)?;
+        self.names.remove(&runner.name);
+        self.idle.retain(|other| *other != id);
+        Some(runner)
+    }
+}
+
+impl World {
+    /// A workflow queues a job.
+    pub fn queue_job(&mut self, number: u32) {
+        let now = self.now;
+        let job = self.github.job_mut(number);
+        if job.status != Status::Planned {
+            return;
+        }
+        job.status = Status::Queued;
+        job.queued_at = now;
+        self.tally.jobs += 1;
+        self.github.queued.push(number);
+        self.say(|| format!("job {number} is queued"));
+        self.tell(number);
+        self.dispatch_soon();
+    }
+
+    /// A workflow is cancelled.
+    pub fn cancel_job(&mut self, number: u32) {
+        match self.github.job(number).status {
+            Status::Queued => {
+                self.say(|| format!("job {number} is cancelled in the queue"));
+                self.github.job_mut(number).cancelled = true;
+                self.github.queued.retain(|other| *other != number);
+                self.complete(number, "cancelled");
+            }
+            Status::InProgress => {
+                self.say(|| format!("job {number} is cancelled"));
+                let job = self.github.job_mut(number);
+                job.cancelled = true;
+                if let Some(machine) = job.machine {
+                    self.wake_machine(machine);
+                }
+            }
+            Status::Planned | Status::Completed => {}
+        }
+    }
+
+    fn dispatch_soon(&mut self) {
+        if self.manner.by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
+            return;
+        }
+        let after = self.rng.between(200, 3_000);
+        self.agenda.at(self.now + after, Event::Dispatch);
+    }
+
+    /// Gives queued jobs to idle runners: any job to any runner that fits.
+    pub fn dispatch(&mut self) {
+        loop {
+            let mut pairs = Vec::new();
+            for job in &self.github.queued {
+                for id in &self.github.idle {
+                    let fits = self.github.runners.get(id).is_some_and(|runner| {
+                        self.github.serves(runner, self.github.job(*job))
+                    });
+                    if fits {
+                        pairs.push((*job, *id));
+                    }
+                }
+            }
+            if pairs.is_empty() {
+                return;
+            }
+            let (job, runner) = pairs[self.rng.index(pairs.len())];
+            self.assign(job, runner);
+        }
+    }
+
+    /// A runner takes a job.
+    pub fn assign(&mut self, number: u32, id: u64) {
+        let Some(runner) = self.github.runners.get_mut(&id) else { return };
+        runner.job = Some(number);
+        let (name, machine) = (runner.name.clone(), runner.machine);
+        self.github.idle.retain(|other| *other != id);
+        self.github.queued.retain(|other| *other != number);
+        self.say(|| format!("GitHub gives job {number} to {name}"));
+        let now = self.now;
+        let early = if self.strikes(Fault::BusyLieEarly) {
+            (now, now + self.rng.between(25 * SECOND, MINUTE))
+        } else {
+            (0, 0)
+        };
+        let late = if self.strikes(Fault::BusyLieLate) {
+            (now + self.rng.between(MINUTE, 8 * MINUTE), now + self.rng.between(9 * MINUTE, 12 * MINUTE))
+        } else {
+            (0, 0)
+        };
+        let job = self.github.job_mut(number);
+        job.status = Status::InProgress;
+        job.started_at = now;
+        job.runner = Some((id, name));
+        job.machine = machine;
+        job.lies = [early, late];
+        self.tell(number);
+        if let Some(machine) = machine {
+            self.ec2.at_mut(machine).job = Some(number);
+            self.wake_machine(machine);
+        }
+    }
+
+    /// A job ends.
+    pub fn complete(&mut self, number: u32, conclusion: &'static str) {
+        let now = self.now;
+        let job = self.github.job_mut(number);
+        if job.status == Status::Completed {
+            return;
+        }
+        job.status = Status::Completed;
+        job.completed_at = now;
+        job.conclusion = Some(conclusion);
+        if let Some(machine) = job.machine {
+            let machine = self.ec2.at_mut(machine);
+            machine.job = None;
+            machine.works_on = None;
+        }
+        self.say(|| format!("job {number} ends: {conclusion}"));
+        self.tell(number);
+    }
+
+    /// An agent presents its registration. False when there is none any more.
+    pub fn connect(&mut self, machine: u32, id: u64) -> bool {
+        let Some(runner) = self.github.runners.get_mut(&id) else { return false };
+        runner.machine = Some(machine);
+        self.ec2.at_mut(machine).runner = Some(id);
+        self.github.idle.push(id);
+        self.dispatch_soon();
+        true
+    }
+
+    /// An agent is done with its job; being ephemeral, its registration goes with it.
+    pub fn agent_done(&mut self, id: u64, number: u32, conclusion: &'static str) {
+        self.github.remove_runner(id);
+        self.complete(number, conclusion);
+    }
+
+    /// The agent's process is gone without a word.
+    pub fn runner_lost(&mut self, machine: u32, why: &str) {
+        let machine = self.ec2.at_mut(machine);
+        let (works_on, job) = (machine.works_on.take(), machine.job.take());
+        let Some(id) = machine.runner.take() else { return };
+        self.github.idle.retain(|other| *other != id);
+        let Some(number) = job else { return };
+        if works_on.is_some() && why != "terminated" {
+            self.tally.lost_to_cloud += 1;
+        }
+        // GitHub waits for ten minutes before it fails the job.
+        self.agenda.at(self.now + 10 * MINUTE, Event::LostRunner(number));
+    }
+
+    /// GitHub gives up on the runner of a job.
+    pub fn lost_runner(&mut self, number: u32) {
+        if self.github.job(number).status == Status::InProgress {
+            if let Some((id, _)) = self.github.job(number).runner.clone() {
+                self.github.remove_runner(id);
+            }
+            self.complete(number, "failure");
+        }
+    }
+
+    /// Whether GitHub shows the runner as busy.
+    fn looks_busy(&mut self, id: u64) -> bool {
+        let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) else {
+            return false;
+        };
+        let now = self.now;
+        let lies = self.github.job(number).lies;
+        let lying = lies.iter().any(|(from, until)| (*from..*until).contains(&now));
+        if lying || self.github.always_lies {
+            self.say(|| "  GitHub calls a busy runner idle".to_owned());
+            return false;
+        }
+        true
+    }
+}

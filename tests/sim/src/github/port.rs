@@ -1,0 +1,206 @@
+//! GitHub's door.
+
+use control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use domain::ids::{JobKey, RunnerId};
+use domain::instance::Fault as Told;
+use domain::job::JobStatus;
+use domain::labels::Labels;
+use domain::observation::{Deregistration, RunnerSeen, Trouble};
+use domain::time::Time;
+
+use super::{Runner, Status};
+use crate::agenda::{MINUTE, SECOND};
+use crate::door::Door;
+use crate::fault::Fault;
+use crate::world::World;
+
+impl World {
+    fn github_told(&self, operation: &str, code: &str) -> Told {
+        Told {
+            at: self.time(),
+            operation: operation.to_owned(),
+            code: code.to_owned(),
+            message: "simulated".to_owned(),
+        }
+    }
+
+    /// A question that GitHub may not answer.
+    fn ask_github(&mut self, operation: &str) -> Result<(), Trouble> {
+        if self.is_away(Fault::OutageGithub) || self.strikes(Fault::GithubFails) {
+            return Err(Trouble::Unavailable(self.github_told(operation, "502")));
+        }
+        if self.strikes(Fault::RateLimited) {
+            let until = self.now + self.rng.between(5 * SECOND, 10 * MINUTE);
+            return Err(Trouble::RateLimited(Time::from_millis(until)));
+        }
+        if self.strikes(Fault::Unauthorized) {
+            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+        }
+        Ok(())
+    }
+
+    /// The answer is lost after the deed.
+    fn lose_answer(&mut self, operation: &str) -> Result<(), Trouble> {
+        if self.strikes(Fault::GithubAnswerLost) {
+            return Err(Trouble::Unavailable(self.github_told(operation, "timeout")));
+        }
+        Ok(())
+    }
+
+    fn configure(
+        &mut self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+    ) -> Result<JitConfig, JitError> {
+        self.check_configure(name);
+        self.ask_github("generate-jitconfig").map_err(JitError::Trouble)?;
+        if self.github.names.contains_key(name) {
+            return Err(JitError::NameTaken);
+        }
+        self.github.next_runner += 1;
+        let id = self.github.next_runner;
+        let runner = Runner {
+            id,
+            name: name.to_owned(),
+            entity: registrar.entity.clone(),
+            labels: Labels::new(labels),
+            machine: None,
+            job: None,
+        };
+        self.github.runners.insert(id, runner);
+        self.github.names.insert(name.to_owned(), id);
+        self.lose_answer("generate-jitconfig").map_err(JitError::Trouble)?;
+        Ok(JitConfig { runner: RunnerId(id), encoded: id.to_string() })
+    }
+
+    fn view(&mut self, id: u64) -> RunnerSeen {
+        if !self.github.runners.contains_key(&id) {
+            return RunnerSeen::Absent;
+        }
+        if self.looks_busy(id) {
+            RunnerSeen::Busy(RunnerId(id))
+        } else {
+            RunnerSeen::NotBusy(RunnerId(id))
+        }
+    }
+
+    fn view_named(&mut self, name: &str) -> RunnerSeen {
+        // GitHub lets lists be cached for a minute.
+        if let Some((at, seen)) = self.github.cache.get(name).copied()
+            && self.now < at + MINUTE
+            && self.strikes(Fault::ListCached)
+        {
+            return seen;
+        }
+        let seen = match self.github.names.get(name).copied() {
+            Some(id) => self.view(id),
+            None => RunnerSeen::Absent,
+        };
+        if self.odds.of(Fault::ListCached) > 0 {
+            self.github.cache.insert(name.to_owned(), (self.now, seen));
+        }
+        seen
+    }
+
+    fn job_seen(&self, repository: &str, number: u64) -> Option<JobSeen> {
+        let job = self.github.job_of(JobKey { repository: 77, job: number })?;
+        let status = match job.status {
+            Status::Planned => return None,
+            Status::Queued => JobStatus::Queued,
+            Status::InProgress => JobStatus::InProgress,
+            Status::Completed => JobStatus::Completed,
+        };
+        job.repository.eq_ignore_ascii_case(repository).then(|| JobSeen {
+            status,
+            runner: job.runner.as_ref().map(|(_, name)| name.clone()),
+            conclusion: job.conclusion.map(str::to_owned),
+        })
+    }
+
+    fn delete_runner(&mut self, id: u64) -> Deregistration {
+        self.check_deregister(id);
+        if !self.github.runners.contains_key(&id) {
+            return Deregistration::NotFound;
+        }
+        if self.looks_busy(id) {
+            return Deregistration::Busy;
+        }
+        self.check_removal(id);
+        let removed = self.github.remove_runner(id);
+        // An idle agent sees at once that its registration is gone; one with a job carries on.
+        if let Some(machine) = removed.and_then(|runner| runner.machine) {
+            self.wake_machine(machine);
+        }
+        Deregistration::Done
+    }
+}
+
+impl Github for Door {
+    async fn configure(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+        _group: u64,
+    ) -> Result<JitConfig, JitError> {
+        self.call(|world| {
+            let answer = world.configure(registrar, name, labels);
+            world.say(|| {
+                let what = match &answer {
+                    Ok(config) => format!("runner {}", config.runner),
+                    Err(error) => format!("{error:?}"),
+                };
+                format!("  generate-jitconfig {name} → {what}")
+            });
+            answer
+        })
+        .await
+    }
+
+    async fn runner(&self, _: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+        self.call(|world| {
+            world.ask_github("get-runner")?;
+            let seen = world.view(id.0);
+            world.say(|| format!("  get-runner {id} → {seen:?}"));
+            Ok(seen)
+        })
+        .await
+    }
+
+    async fn runner_named(&self, _: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+        self.call(|world| {
+            world.ask_github("list-runners")?;
+            let seen = world.view_named(name);
+            world.say(|| format!("  list-runners {name} → {seen:?}"));
+            Ok(seen)
+        })
+        .await
+    }
+
+    async fn job(
+        &self,
+        _: &Registrar,
+        repository: &str,
+        number: u64,
+    ) -> Result<Option<JobSeen>, Trouble> {
+        self.call(|world| {
+            world.ask_github("get-job")?;
+            let seen = world.job_seen(repository, number);
+            world.say(|| format!("  get-job {number} → {seen:?}"));
+            Ok(seen)
+        })
+        .await
+    }
+
+    async fn deregister(&self, _: &Registrar, id: RunnerId) -> Result<Deregistration, Trouble> {
+        self.call(|world| {
+            world.ask_github("delete-runner")?;
+            let answer = world.delete_runner(id.0);
+            world.say(|| format!("  delete-runner {id} → {answer:?}"));
+            world.lose_answer("delete-runner")?;
+            Ok(answer)
+        })
+        .await
+    }
+}

@@ -1,0 +1,353 @@
+//! I1–I14 of the design, asked at the very step that could break them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::ports::Write;
+use domain::audit::AuditKind;
+use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
+use domain::instance::{DeleteReason, Instance, State};
+use domain::launch::{LaunchRequest, LaunchState};
+use domain::time::Seconds;
+
+use crate::agenda::Millis;
+use crate::world::World;
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub rule: &'static str,
+    /// How.
+    pub what: String,
+    /// When.
+    pub at: Millis,
+}
+
+/// What the checks remember.
+#[derive(Debug, Default)]
+pub struct Checker {
+    /// Live rows per pool, counted here.
+    live: BTreeMap<PoolName, u32>,
+    /// The pools' maxima.
+    pub maximum: BTreeMap<PoolName, u32>,
+    /// Registrations that we removed, by name.
+    removed: BTreeSet<String>,
+    /// The last wait of a row's delete ladder.
+    waits: BTreeMap<InstanceName, (u32, Seconds)>,
+}
+
+/// Intents: what stands on record before something is done outside.
+impl World {
+    /// I13: a launch is on record, word for word, before EC2 is called.
+    pub(crate) fn check_launch(&mut self, id: &LaunchId, request: &LaunchRequest) {
+        let stored = self.tables.launches.get(id);
+        // A pass that was overtaken while its call was out finds the launch settled by another.
+        let intended = stored.is_some_and(|launch| launch.request == *request);
+        let first_is_open = stored.is_some_and(|launch| {
+            launch.state == LaunchState::Open || launch.calls > 1
+        });
+        if !intended || !first_is_open {
+            self.broken("I13", || format!("CreateFleet {id} without its record"));
+        }
+    }
+
+    /// I4: never more machines than slots.
+    pub(crate) fn check_machines_of(&mut self, id: &LaunchId, capacity: u32) {
+        let tagged = self.ec2.machines.iter().rev().take(400);
+        let live = tagged
+            .filter(|machine| machine.launch.as_ref() == Some(id) && !machine.power.is_gone())
+            .count();
+        if live > capacity as usize {
+            self.broken("I4", || format!("{live} live machines of launch {id}, slots {capacity}"));
+        }
+    }
+
+    /// I10, I13: only machines of ours, and only with a mark or a ledger entry.
+    pub(crate) fn check_terminate(&mut self, id: &MachineId) {
+        let ours = self
+            .ec2
+            .number(id)
+            .is_some_and(|number| self.ec2.at(number).launch.is_some());
+        if !ours {
+            self.broken("I10", || format!("terminate of {id}, which is not ours"));
+            return;
+        }
+        let orphan = self.tables.orphans.contains_key(id);
+        let marked = self.owner(id).is_some_and(|row| {
+            row.drain().is_some() && !row.state().is_serving() && row.state() != State::Error
+        });
+        if !orphan && !marked {
+            self.broken("I13", || format!("terminate of {id} without an intent on record"));
+        }
+    }
+
+    /// I13: the configuration call is counted before it is made.
+    pub(crate) fn check_configure(&mut self, name: &str) {
+        let number = name.rsplit_once('-').and_then(|(_, n)| n.parse::<u32>().ok());
+        let counted = instance_of_runner(name)
+            .and_then(|row| self.tables.instances.get(&row))
+            .zip(number)
+            .is_some_and(|(row, n)| row.runner.n >= n);
+        if !counted {
+            self.broken("I13", || format!("configuration {name} without its count on record"));
+        }
+    }
+
+    /// I13: a DELETE is sent for a marked row, or for a registration that a newer one replaced.
+    pub(crate) fn check_deregister(&mut self, id: u64) {
+        let Some(runner) = self.github.runners.get(&id) else { return };
+        let name = runner.name.clone();
+        let intended = instance_of_runner(&name)
+            .and_then(|row| self.tables.instances.get(&row))
+            .is_some_and(|row| {
+                row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
+            });
+        if !intended {
+            self.broken("I13", || format!("DELETE of {name} without a mark"));
+        }
+    }
+
+    /// GitHub removes a registration because we asked. With a job's steps under way that is wrong, whatever
+    /// GitHub says, unless an order or the lifetime allows it.
+    pub(crate) fn check_removal(&mut self, id: u64) {
+        let Some(runner) = self.github.runners.get(&id) else { return };
+        let name = runner.name.clone();
+        let machine = runner.machine;
+        self.checker.removed.insert(name.clone());
+        let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
+        if machine.works_on.is_none() || machine.behaviour.no_hooks {
+            return;
+        }
+        let owner = self.owner(&machine.id);
+        if !owner.is_some_and(Instance::may_kill_job) {
+            self.broken("I1", || format!("{name} was deregistered while its job's steps run"));
+        }
+    }
+
+    /// I1, I14: a machine is about to be terminated.
+    pub(crate) fn check_kill(&mut self, number: u32) {
+        let machine = self.ec2.at(number);
+        let owner = self.owner(&machine.id);
+        let promised = owner.is_some_and(|row| {
+            row.runner.exit.is_none()
+                && row.runner.started.as_ref().is_some_and(|job| job.completed_at.is_none())
+        });
+        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
+            return;
+        }
+        if machine.behaviour.no_hooks {
+            self.tally.killed_without_hooks += 1;
+            return;
+        }
+        let name = owner.map(|row| row.name.clone());
+        let allowed = owner.is_some_and(|row| row.may_kill_job());
+        let works = machine.works_on.is_some();
+        // The task lives on the machine: a promise to one that hangs protects nothing.
+        if !allowed && (works || machine.task.is_some()) {
+            self.broken("I1", || format!("machine {number} ({name:?}) is terminated with a job on it"));
+            return;
+        }
+        if !works {
+            return;
+        }
+        self.tally.killed_by_order += 1;
+        let audited = name.is_some_and(|name| {
+            self.tables.audits.iter().any(|line| {
+                line.kind == AuditKind::JobKilled && line.subject == name.as_str()
+            })
+        });
+        if !audited {
+            self.broken("I14", || format!("the job on machine {number} is killed without an audit"));
+        }
+    }
+
+    /// I9: the steps of a job begin.
+    pub(crate) fn job_begins(&mut self, machine: u32, job: u32) {
+        self.github.job_mut(job).began = true;
+        let runner = self.github.job(job).runner.clone();
+        let here = self.ec2.at_mut(machine);
+        here.works_on = Some(job);
+        let hooked = !here.behaviour.no_hooks;
+        let (_, name) = runner.unwrap_or_default();
+        self.say(|| format!("job {job} begins on machine {machine} ({name})"));
+        if hooked && self.checker.removed.contains(&name) {
+            self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
+        }
+    }
+
+    fn owner(&self, machine: &MachineId) -> Option<&Instance> {
+        let name = self.tables.owners.get(machine)?;
+        self.tables.instances.get(name).map(std::convert::AsRef::as_ref)
+    }
+}
+
+/// Commits.
+impl World {
+    /// Everything that a commit must not do, seen from what stood there before.
+    pub(crate) fn before_commit(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Write::Instance { next, .. } = write {
+                self.check_instance(next, writes);
+            }
+        }
+    }
+
+    fn check_instance(&mut self, next: &Instance, writes: &[Write]) {
+        let before = self.tables.instances.get(&next.name).cloned();
+        let name = &next.name;
+        if next.state().is_live() && next.due_at().is_none() {
+            self.broken("I11", || format!("{name} is {} without a due time", next.state()));
+        }
+        let Some(before) = before else { return };
+        if before.state() != next.state() {
+            let (from, to) = (before.state(), next.state());
+            self.say(|| {
+                let why = next.events.last().map_or("", |event| event.what.as_str());
+                format!("  {name}: {from} → {to} ({why})")
+            });
+        }
+        if !before.state().is_live() {
+            self.broken("I5", || format!("{name} is deleted and is written again"));
+        }
+        if next.state() == State::Deleted {
+            self.check_death(next, writes);
+        }
+        self.check_order(&before, next, writes);
+        if before.runner.started.is_none() && next.runner.started.is_some() {
+            let removed = self.checker.removed.contains(&next.runner_name());
+            if before.drain().is_some() || removed {
+                self.broken("I9", || format!("{name} becomes active after its end was decided"));
+            }
+        }
+        self.check_ladder(&before, next);
+    }
+
+    /// I2: what a record lets go of is gone, or stands in the ledger.
+    fn check_death(&mut self, next: &Instance, writes: &[Write]) {
+        let Some(id) = next.machine() else { return };
+        let in_ledger = writes.iter().any(|write| {
+            matches!(write, Write::Orphan { next, .. } if next.machine == *id)
+        });
+        if in_ledger {
+            self.tally.given_up += 1;
+            let audited = has_audit(writes, AuditKind::GivenUp);
+            if !audited {
+                self.broken("I14", || format!("{} is given up without an audit", next.name));
+            }
+            return;
+        }
+        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        if !gone {
+            self.broken("I2", || format!("{} is deleted, and its machine {id} lives", next.name));
+        }
+    }
+
+    /// I14: every order has its line.
+    fn check_order(&mut self, before: &Instance, next: &Instance, writes: &[Write]) {
+        if before.order() != next.order() && !has_audit(writes, AuditKind::Ordered) {
+            self.broken("I14", || format!("an order for {} without an audit", next.name));
+        }
+        let by_age = |row: &Instance| {
+            row.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime)
+        };
+        let kills = by_age(next) && !by_age(before) && next.runner.is_busy();
+        if kills && !has_audit(writes, AuditKind::JobKilled) {
+            self.broken("I14", || format!("{} ends by age with a job, without an audit", next.name));
+        }
+    }
+
+    /// I12: the waits of the delete ladder never shrink, and are capped.
+    fn check_ladder(&mut self, before: &Instance, next: &Instance) {
+        let failed = before.state() == State::Deleting
+            && next.state() == State::PendingDelete
+            && next.attempts > before.attempts;
+        let Some(due) = next.due_at().filter(|_| failed) else { return };
+        let wait = due.since(next.since());
+        let last = self.checker.waits.insert(next.name.clone(), (next.attempts, wait));
+        let shrinks = last.is_some_and(|(attempts, last)| next.attempts > attempts && wait < last);
+        if shrinks || wait > Seconds(300) {
+            self.broken("I12", || format!("{} waits {wait} after {last:?}", next.name));
+        }
+    }
+
+    /// Everything that must hold once a commit is in the tables.
+    pub(crate) fn after_commit(&mut self, writes: &[Write]) {
+        let mut pools = BTreeSet::new();
+        for write in writes {
+            match write {
+                Write::Instance { next, replaces } => {
+                    let live = self.checker.live.entry(next.pool.clone()).or_default();
+                    if replaces.is_none() {
+                        *live += 1;
+                        self.say(|| format!("  {}: planned for {:?}", next.name, next.claim()));
+                    } else if !next.state().is_live() {
+                        *live = live.saturating_sub(1);
+                    }
+                    pools.insert(next.pool.clone());
+                    self.check_owner(next);
+                    self.check_claims_of(next);
+                }
+                Write::Job { next, .. } => self.check_claim(next.key()),
+                Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {
+                    pools.insert(pool.clone());
+                }
+                _ => {}
+            }
+        }
+        for pool in pools {
+            self.check_count(&pool);
+        }
+    }
+
+    /// I3: a row's machine is its own.
+    fn check_owner(&mut self, next: &Instance) {
+        if let Some(machine) = next.machine()
+            && self.tables.owners.get(machine) != Some(&next.name)
+        {
+            self.broken("I3", || format!("{} has {machine}, which it does not own", next.name));
+        }
+    }
+
+    /// I8: a job that waits with a claim is waited for by a live instance that knows it. Otherwise nobody
+    /// would ever make it demand again.
+    fn check_claim(&mut self, key: domain::ids::JobKey) {
+        let Some(job) = self.tables.jobs.get(&key) else { return };
+        let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };
+        let answered = self.tables.instances.get(name).is_some_and(|instance| {
+            instance.state().is_live() && instance.claim() == Some(key)
+        });
+        if !answered {
+            let name = name.clone();
+            self.broken("I8", || format!("job {key} waits for {name}, which does not know it"));
+        }
+    }
+
+    fn check_claims_of(&mut self, next: &Instance) {
+        let keys: Vec<_> = self
+            .tables
+            .jobs_for(&next.name)
+            .into_iter()
+            .chain(next.claim())
+            .collect();
+        for key in keys {
+            self.check_claim(key);
+        }
+    }
+
+    /// I7: the counter is the number of live rows, and not above the maximum.
+    fn check_count(&mut self, pool: &PoolName) {
+        let counted = self.checker.live.get(pool).copied().unwrap_or(0);
+        let stored = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
+        let maximum = self.checker.maximum.get(pool).copied().unwrap_or(u32::MAX);
+        if counted != stored {
+            self.broken("I7", || format!("pool {pool}: counter {stored}, live rows {counted}"));
+        }
+        if stored > maximum {
+            self.broken("I7", || format!("pool {pool}: {stored} live of {maximum}"));
+        }
+    }
+}
+
+fn has_audit(writes: &[Write], kind: AuditKind) -> bool {
+    writes.iter().any(|write| matches!(write, Write::Audit(line) if line.kind == kind))
+}

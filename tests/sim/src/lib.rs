@@ -1,0 +1,23 @@
+//! The simulated cloud's in-process door: the ports of `control`, deterministic, in virtual time.
+//!
+//! The very passes that Lambda runs are run here, as futures that are polled step by step on one
+//! thread. Every call is a moment in which anything else may happen, in which the invocation may
+//! crash, and in which the cloud may answer late, wrongly or not at all. A seed decides all of it,
+//! so a failing seed is a complete description of a bug.
+
+pub mod agenda;
+pub mod door;
+pub mod ec2;
+pub mod executor;
+pub mod fault;
+pub mod functions;
+pub mod github;
+pub mod invariants;
+mod liveness;
+pub mod machine;
+pub mod queue;
+pub mod rng;
+pub mod run;
+pub mod schedule;
+pub mod table;
+pub mod world;

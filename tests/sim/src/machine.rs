@@ -1,0 +1,272 @@
+//! A machine's life: boot script, agent, hooks, shutdown. It ends wherever it is when the power goes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use control::register::Report;
+use domain::instance::StartReport;
+
+use crate::agenda::{Event, MINUTE, Millis, SECOND};
+use crate::executor::{Pause, Sim};
+use crate::fault::Fault;
+use crate::functions::{ApiCall, Ask, Call, Reply};
+use crate::world::{Task, World};
+
+/// How long the boot script waits for an answer.
+const PATIENCE: Millis = 30 * SECOND;
+/// How long the boot script goes on asking for a configuration.
+const REGISTER_LIMIT: Millis = 10 * MINUTE;
+/// How often a report is sent.
+const TRIES: u32 = 6;
+
+impl World {
+    /// Lets a machine look whether what it waits for is there.
+    pub fn wake_machine(&mut self, machine: u32) {
+        if let Some(task) = self.ec2.at(machine).task {
+            self.agenda.at(self.now, Event::Wake(task));
+        }
+    }
+}
+
+/// From power on to power off.
+pub async fn life(sim: Rc<Sim>, machine: u32) {
+    let script = Script { sim, machine };
+    if script.boots().await {
+        script.serve().await;
+        script.shut_down().await;
+    }
+}
+
+struct Script {
+    sim: Rc<Sim>,
+    machine: u32,
+}
+
+/// What an agent waits for.
+enum Work {
+    Job(u32),
+    Deregistered,
+}
+
+impl Script {
+    /// False when nothing ever runs.
+    async fn boots(&self) -> bool {
+        let (behaviour, usual, by_hand) = {
+            let mut world = self.sim.world.borrow_mut();
+            let usual = world.rng.between(15 * SECOND, 70 * SECOND);
+            (world.ec2.at(self.machine).behaviour, usual, world.manner.by_hand)
+        };
+        if behaviour.never_boots {
+            return false;
+        }
+        if by_hand {
+            self.told(1).await;
+        } else {
+            self.pause(usual + behaviour.slower_by).await;
+        }
+        true
+    }
+
+    async fn serve(&self) {
+        if self.behaviour().boot_fails {
+            self.report(Report::BootFailed { log: "simulated".to_owned() }).await;
+            return;
+        }
+        let Some((name, runner)) = self.register().await else { return };
+        let hooks = !self.behaviour().no_hooks;
+        let started = Report::RunnerStarted { runner: name.clone(), hooks };
+        if let Reply::Refused(_) = self.report(started).await {
+            return;
+        }
+        self.pause(2 * SECOND).await;
+        let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
+        let code = if connected { self.work(&name, runner).await } else { 1 };
+        self.report(Report::Exited { code }).await;
+    }
+
+    /// Asks for a configuration until there is one.
+    async fn register(&self) -> Option<(String, u64)> {
+        let until = self.now() + REGISTER_LIMIT;
+        while self.now() < until {
+            let wait = match self.ask(Ask::Configuration).await {
+                Some(Reply::Configuration(name, runner)) => return Some((name, runner)),
+                Some(Reply::Refused(_)) => return None,
+                Some(Reply::Later(after)) => i64::from(after.0) * SECOND,
+                Some(Reply::Broken | Reply::Noted) | None => 5 * SECOND,
+            };
+            self.pause(wait).await;
+        }
+        self.report(Report::BootFailed { log: "no configuration".to_owned() }).await;
+        None
+    }
+
+    /// The agent's one job, hooks and all. Its exit code.
+    async fn work(&self, name: &str, runner: u64) -> i32 {
+        let Work::Job(job) = self.job(runner).await else { return 0 };
+        self.pause(SECOND).await;
+        if !self.behaviour().no_hooks && !self.may_start(name, job).await {
+            self.done(runner, job, "failure", true);
+            return 1;
+        }
+        let length = {
+            let mut world = self.sim.world.borrow_mut();
+            world.job_begins(self.machine, job);
+            world.github.job(job).length
+        };
+        let conclusion = self.steps(job, length).await;
+        if !self.behaviour().no_hooks {
+            self.report(Report::JobCompleted { runner: name.to_owned() }).await;
+        }
+        self.done(runner, job, conclusion, false);
+        self.pause(SECOND).await;
+        0
+    }
+
+    /// The job-started hook. Without a clear yes the job fails in its set-up: a job that runs unseen
+    /// could be cut off.
+    async fn may_start(&self, name: &str, job: u32) -> bool {
+        let report = {
+            let world = self.sim.world.borrow();
+            let job = world.github.job(job);
+            StartReport {
+                repository: job.repository.clone(),
+                run: 5000,
+                name: job.name.clone(),
+            }
+        };
+        let report = Report::JobStarted { runner: name.to_owned(), job: report };
+        self.report(report).await == Reply::Noted
+    }
+
+    fn done(&self, runner: u64, job: u32, conclusion: &'static str, refused: bool) {
+        let mut world = self.sim.world.borrow_mut();
+        match (refused, conclusion) {
+            (true, _) => world.tally.refused += 1,
+            (false, "success") => world.tally.served += 1,
+            _ => {}
+        }
+        world.agent_done(runner, job, conclusion);
+    }
+
+    async fn shut_down(&self) {
+        self.pause(2 * SECOND).await;
+        let mut world = self.sim.world.borrow_mut();
+        if !world.ec2.at(self.machine).behaviour.never_shuts_down {
+            world.end_machine(self.machine, "shut itself down");
+        }
+    }
+
+    /// Sends a report until somebody hears it.
+    async fn report(&self, report: Report) -> Reply {
+        for attempt in 0..TRIES {
+            match self.ask(Ask::Report(report.clone())).await {
+                Some(reply @ (Reply::Noted | Reply::Refused(_))) => return reply,
+                Some(Reply::Later(after)) => self.pause(i64::from(after.0) * SECOND).await,
+                _ => self.pause(SECOND << attempt).await,
+            }
+        }
+        Reply::Broken
+    }
+
+    /// One call to runner-api; none when no answer comes.
+    async fn ask(&self, ask: Ask) -> Option<Reply> {
+        let number = {
+            let mut world = self.sim.world.borrow_mut();
+            let machine = self.machine;
+            world.say(|| format!("machine {machine} asks: {ask:?}"));
+            let number = u32::try_from(world.api_calls.len()).unwrap_or(u32::MAX);
+            world.api_calls.push(ApiCall { machine, ask: Rc::new(ask), reply: None });
+            if !world.strikes(Fault::ReportLost) {
+                let after = world.latency();
+                world.start(Task::Function(Call::Api(number)), after);
+            }
+            number
+        };
+        let reply = |world: &mut World| world.api_calls[number as usize].reply.take();
+        self.until(PATIENCE, reply).await
+    }
+
+    /// Waits for a job, or for the end of the registration.
+    async fn job(&self, runner: u64) -> Work {
+        let machine = self.machine;
+        let work = |world: &mut World| match world.ec2.at(machine).job {
+            // Also when its registration is gone by now: a job in hand is carried out.
+            Some(job) => Some(Work::Job(job)),
+            None if world.github.runners.contains_key(&runner) => None,
+            None => Some(Work::Deregistered),
+        };
+        self.until(Millis::MAX, work).await.unwrap_or(Work::Deregistered)
+    }
+
+    /// The job's steps, until they are over or the workflow is cancelled.
+    async fn steps(&self, job: u32, length: Option<Millis>) -> &'static str {
+        let over = |world: &mut World| {
+            let job = world.github.job(job);
+            match (job.cancelled, job.finished) {
+                (true, _) => Some("cancelled"),
+                (false, true) => Some("success"),
+                (false, false) => None,
+            }
+        };
+        self.until(length.unwrap_or(Millis::MAX), over).await.unwrap_or("success")
+    }
+
+    async fn told(&self, word: u32) {
+        let machine = self.machine;
+        self.until(Millis::MAX, |world| (world.ec2.at(machine).told >= word).then_some(())).await;
+    }
+
+    async fn pause(&self, length: Millis) {
+        Pause::new(&self.sim, length).await;
+    }
+
+    fn until<R, F: FnMut(&mut World) -> Option<R> + Unpin>(
+        &self,
+        patience: Millis,
+        look: F,
+    ) -> Until<'_, F> {
+        Until { sim: &self.sim, patience, look, ends: None }
+    }
+
+    fn now(&self) -> Millis {
+        self.sim.world.borrow().now
+    }
+
+    fn behaviour(&self) -> crate::ec2::Behaviour {
+        self.sim.world.borrow().ec2.at(self.machine).behaviour
+    }
+}
+
+/// Waits until a look finds something, or patience is over.
+struct Until<'a, F> {
+    sim: &'a Sim,
+    patience: Millis,
+    look: F,
+    ends: Option<Millis>,
+}
+
+impl<R, F: FnMut(&mut World) -> Option<R> + Unpin> Future for Until<'_, F> {
+    type Output = Option<R>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<R>> {
+        let sim = self.sim;
+        let mut world = sim.world.borrow_mut();
+        if let Some(found) = (self.look)(&mut world) {
+            return Poll::Ready(Some(found));
+        }
+        let ends = match self.ends {
+            Some(ends) => ends,
+            None => {
+                let ends = world.now.saturating_add(self.patience);
+                if let (Some(task), true) = (world.current, ends < Millis::MAX) {
+                    world.agenda.at(ends, Event::Wake(task));
+                }
+                self.ends = Some(ends);
+                ends
+            }
+        };
+        if world.now >= ends { Poll::Ready(None) } else { Poll::Pending }
+    }
+}

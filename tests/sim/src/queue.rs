@@ -1,0 +1,334 @@
+//! SQS: at least once, in no order, with visibility, receive counts and dead-letter queues; and Lambda's pollers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use control::ports::{Queue, QueueError};
+use domain::message::{JobsMessage, ReapMessage};
+use domain::time::Seconds;
+
+use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
+use crate::door::Door;
+use crate::fault::Fault;
+use crate::functions::Call;
+use crate::world::{Task, World};
+
+/// Visibility of both queues: six times the functions' time-out, as AWS advises.
+const VISIBILITY: Millis = 6 * MINUTE;
+/// Longest visibility, counted from the receive.
+const LONGEST_HIDE: Millis = 12 * 60 * MINUTE;
+
+/// What a message says.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// For scale-up.
+    Jobs(JobsMessage),
+    /// For the reaper.
+    Reap(ReapMessage),
+}
+
+/// A message as a poller got it.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its number.
+    pub id: u64,
+    /// Which of its receives this is.
+    pub receives: u32,
+    /// What it says.
+    pub body: Rc<Body>,
+}
+
+impl Received {
+    /// SQS's receipt handle.
+    #[must_use]
+    pub fn receipt(&self) -> String {
+        format!("{}/{}", self.id, self.receives)
+    }
+}
+
+#[derive(Debug)]
+struct Message {
+    body: Rc<Body>,
+    receives: u32,
+    received_at: Millis,
+    visible_at: Millis,
+}
+
+/// One queue and its poller.
+#[derive(Debug)]
+pub struct One {
+    messages: BTreeMap<u64, Message>,
+    order: BTreeSet<(Millis, u64)>,
+    /// Messages that were received too often.
+    pub dead: Vec<Rc<Body>>,
+    most_receives: u32,
+    batch: u64,
+    concurrency: u32,
+    running: u32,
+    poll_at: Option<Millis>,
+}
+
+/// Both queues.
+#[derive(Debug)]
+pub struct Queues {
+    jobs: One,
+    reap: One,
+    sent: u64,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 10, 4), sent: 0 }
+    }
+}
+
+impl One {
+    const fn new(most_receives: u32, batch: u64, concurrency: u32) -> Self {
+        Self {
+            messages: BTreeMap::new(),
+            order: BTreeSet::new(),
+            dead: Vec::new(),
+            most_receives,
+            batch,
+            concurrency,
+            running: 0,
+            poll_at: None,
+        }
+    }
+
+    /// How many messages there are, hidden ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether there is no message.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn enter(&mut self, id: u64, body: Rc<Body>, visible_at: Millis) {
+        self.messages.insert(id, Message { body, receives: 0, received_at: 0, visible_at });
+        self.order.insert((visible_at, id));
+    }
+
+    fn move_to(&mut self, id: u64, visible_at: Millis) {
+        if let Some(message) = self.messages.get_mut(&id) {
+            self.order.remove(&(message.visible_at, id));
+            message.visible_at = visible_at;
+            self.order.insert((visible_at, id));
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Message> {
+        let message = self.messages.remove(&id)?;
+        self.order.remove(&(message.visible_at, id));
+        Some(message)
+    }
+
+    /// Takes up to a batch of visible messages.
+    fn receive(&mut self, most: u64, now: Millis) -> Vec<Received> {
+        let mut batch = Vec::new();
+        while (batch.len() as u64) < most {
+            let Some((visible_at, id)) = self.order.first().copied() else { break };
+            if visible_at > now {
+                break;
+            }
+            if self.messages.get(&id).is_some_and(|one| one.receives >= self.most_receives) {
+                let dead = self.remove(id).map(|message| message.body);
+                self.dead.extend(dead);
+                continue;
+            }
+            self.move_to(id, now + VISIBILITY);
+            if let Some(message) = self.messages.get_mut(&id) {
+                message.receives += 1;
+                message.received_at = now;
+                let body = Rc::clone(&message.body);
+                batch.push(Received { id, receives: message.receives, body });
+            }
+        }
+        batch
+    }
+}
+
+impl Queues {
+    /// One of the two.
+    pub const fn of(&mut self, which: Which) -> &mut One {
+        match which {
+            Which::Jobs => &mut self.jobs,
+            Which::Reap => &mut self.reap,
+        }
+    }
+
+    /// How many messages there are in both.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.jobs.len() + self.reap.len()
+    }
+
+    /// Whether both are empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.reap.is_empty()
+    }
+}
+
+impl World {
+    /// A message arrives in a queue, with all that SQS does to it.
+    pub fn enqueue(&mut self, which: Which, body: Body) {
+        // Job events are durable in SQS; whatever else is on the queues may be lost by design.
+        let durable = matches!(&body, Body::Jobs(JobsMessage::JobEvent { .. }));
+        if !durable && self.strikes(Fault::MessageLost) {
+            return;
+        }
+        let body = Rc::new(body);
+        let copies = if self.strikes(Fault::MessageDoubled) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if self.strikes(Fault::MessageLate) {
+                self.rng.between(SECOND, 3 * MINUTE)
+            } else {
+                self.rng.between(5, 60)
+            };
+            let visible_at = self.now + late;
+            self.queues.sent += 1;
+            let id = self.queues.sent;
+            self.queues.of(which).enter(id, Rc::clone(&body), visible_at);
+            self.poll_by(which, visible_at);
+        }
+    }
+
+    /// Lambda looks into the queue at that time at the latest.
+    fn poll_by(&mut self, which: Which, at: Millis) {
+        let queue = self.queues.of(which);
+        if queue.poll_at.is_none_or(|planned| at < planned) {
+            queue.poll_at = Some(at);
+            self.agenda.at(at, Event::Poll(which));
+        }
+    }
+
+    /// Lambda takes what is visible, as far as its concurrency goes.
+    pub fn poll_queue(&mut self, which: Which) {
+        let now = self.now;
+        let queue = self.queues.of(which);
+        if queue.poll_at.is_some_and(|planned| planned > now) {
+            return;
+        }
+        queue.poll_at = None;
+        loop {
+            let most = 1 + self.rng.below(self.queues.of(which).batch);
+            let queue = self.queues.of(which);
+            if queue.running >= queue.concurrency {
+                return;
+            }
+            let dead_before = queue.dead.len();
+            let batch = queue.receive(most, now);
+            let dead = queue.dead.len() - dead_before;
+            if batch.is_empty() {
+                if let Some((next, _)) = queue.order.first().copied() {
+                    self.poll_by(which, next.max(now + 1));
+                }
+                self.tally.dead_letters += dead as u64;
+                return;
+            }
+            queue.running += 1;
+            let batch = Rc::new(batch);
+            let call = match which {
+                Which::Jobs => Call::ScaleUp(batch),
+                Which::Reap => Call::Reap(batch),
+            };
+            self.tally.dead_letters += dead as u64;
+            let after = self.rng.between(2, 50);
+            self.start(Task::Function(call), after);
+        }
+    }
+
+    /// An invocation of the queue's function ended.
+    pub fn queue_is_free(&mut self, which: Which) {
+        let queue = self.queues.of(which);
+        queue.running -= 1;
+        let at = self.now;
+        self.poll_by(which, at);
+    }
+
+    /// A function is done with a message.
+    pub fn acknowledge(&mut self, which: Which, received: &Received) {
+        if self.strikes(Fault::MessageResurrected) {
+            let again = self.now + self.rng.between(SECOND, 5 * MINUTE);
+            self.queues.of(which).move_to(received.id, again);
+            self.poll_by(which, again);
+            return;
+        }
+        self.queues.of(which).remove(received.id);
+    }
+
+    /// An operator sends the dead letters back, once whatever broke is mended.
+    pub fn redrive(&mut self) {
+        for which in [Which::Jobs, Which::Reap] {
+            for body in std::mem::take(&mut self.queues.of(which).dead) {
+                self.enqueue(which, Body::clone(&body));
+            }
+        }
+    }
+
+    fn hide(&mut self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        if self.strikes(Fault::HideFailed) {
+            return Err(QueueError("not hidden".to_owned()));
+        }
+        let parsed = receipt.split_once('/').and_then(|(id, receives)| {
+            Some((id.parse::<u64>().ok()?, receives.parse::<u32>().ok()?))
+        });
+        let Some((id, receives)) = parsed else {
+            self.broken("form", || format!("not a receipt: {receipt}"));
+            return Ok(());
+        };
+        let now = self.now;
+        let visible_at = now + i64::from(wait.0) * SECOND;
+        let queue = self.queues.of(Which::Reap);
+        let Some(message) = queue.messages.get(&id).filter(|one| one.receives == receives) else {
+            return Err(QueueError("the receipt is too old".to_owned()));
+        };
+        if visible_at > message.received_at + LONGEST_HIDE {
+            self.broken("form", || format!("hidden for {wait}: more than 12 hours from the receive"));
+            return Ok(());
+        }
+        queue.move_to(id, visible_at);
+        self.poll_by(Which::Reap, visible_at);
+        Ok(())
+    }
+}
+
+impl Door {
+    async fn send(&self, which: Which, bodies: Vec<Body>) -> Result<(), QueueError> {
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        self.call(|world| {
+            if world.strikes(Fault::SendFailed) {
+                return Err(QueueError("not sent".to_owned()));
+            }
+            for body in bodies {
+                world.enqueue(which, body);
+            }
+            if world.strikes(Fault::SendAnswerLost) {
+                return Err(QueueError("the answer was lost".to_owned()));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Queue for Door {
+    async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
+        self.send(Which::Jobs, messages.iter().cloned().map(Body::Jobs).collect()).await
+    }
+
+    async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError> {
+        self.send(Which::Reap, messages.iter().cloned().map(Body::Reap).collect()).await
+    }
+
+    async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.call(|world| world.hide(receipt, wait)).await
+    }
+}

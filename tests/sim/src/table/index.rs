@@ -1,0 +1,210 @@
+//! What listings see: the records as they were a moment ago.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use domain::entity::EntityHealth;
+use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::instance::{Instance, State};
+use domain::job::Job;
+use domain::launch::{Launch, LaunchState};
+use domain::orphan::Orphan;
+use domain::pool::Pool;
+use domain::time::Time;
+
+use crate::agenda::Millis;
+
+/// What somebody looks for among the live instances of a pool; the order is that of the real index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// On its way out.
+    Ending,
+    /// Could take a job.
+    Free,
+    /// Could take a job, and waits for its next launch attempt.
+    FreeRetry,
+    /// Waits for its next launch attempt.
+    Retry,
+    /// All others.
+    Taken,
+}
+
+impl Group {
+    fn of(instance: &Instance) -> Self {
+        match (instance.state(), instance.is_free_supply()) {
+            (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => Self::Ending,
+            (State::PendingCreate, true) => Self::FreeRetry,
+            (State::PendingCreate, false) => Self::Retry,
+            (_, true) => Self::Free,
+            (_, false) => Self::Taken,
+        }
+    }
+}
+
+/// A write on its way into the indexes.
+#[derive(Debug)]
+pub enum Change {
+    /// An instance.
+    Instance(Rc<Instance>),
+    /// A job.
+    Job(Rc<Job>),
+    /// A launch.
+    Launch(Rc<Launch>),
+    /// An entry of the orphan ledger, or its end.
+    Orphan(MachineId, Option<Orphan>),
+    /// An entity's health, or that all is well.
+    Entity(Entity, Option<EntityHealth>),
+}
+
+type LiveKey = (Group, Time, InstanceName);
+type WaitingKey = (bool, Time, JobKey);
+
+/// The part of the indexes that belongs to one pool.
+#[derive(Debug, Default)]
+pub struct OfPool {
+    /// Live instances.
+    pub live: BTreeMap<LiveKey, Rc<Instance>>,
+    /// Waiting jobs, those without a claim first.
+    pub waiting: BTreeMap<WaitingKey, Rc<Job>>,
+    /// Open launches.
+    pub open: BTreeMap<(Time, LaunchId), Rc<Launch>>,
+}
+
+/// All indexes.
+#[derive(Debug)]
+pub struct Index {
+    pools: Vec<(PoolName, OfPool)>,
+    /// Live instances by their due time.
+    pub due: BTreeMap<(Time, InstanceName), Rc<Instance>>,
+    /// The orphan ledger.
+    pub orphans: BTreeMap<MachineId, Orphan>,
+    /// Entities that GitHub refuses us.
+    pub entities: BTreeMap<Entity, EntityHealth>,
+    instances: BTreeMap<InstanceName, Rc<Instance>>,
+    jobs: BTreeMap<JobKey, Rc<Job>>,
+    late: VecDeque<(Millis, Change)>,
+}
+
+impl Index {
+    pub(super) fn new(pools: &[Pool]) -> Self {
+        Self {
+            pools: pools.iter().map(|pool| (pool.name.clone(), OfPool::default())).collect(),
+            due: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            entities: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            late: VecDeque::new(),
+        }
+    }
+
+    /// Whether every listing is empty, and stays so.
+    pub(super) fn is_empty(&self) -> bool {
+        self.late.is_empty()
+            && self.due.is_empty()
+            && self.orphans.is_empty()
+            && self.pools.iter().all(|(_, of)| {
+                of.live.is_empty() && of.waiting.is_empty() && of.open.is_empty()
+            })
+    }
+
+    /// The part of a pool.
+    #[must_use]
+    pub fn pool(&self, name: &PoolName) -> Option<&OfPool> {
+        self.pools.iter().find(|(own, _)| own == name).map(|(_, of)| of)
+    }
+
+    /// Enters a write that listings see from `visible` on, and never before an earlier one.
+    pub fn enter(&mut self, visible: Millis, change: Change) {
+        let visible = self.late.back().map_or(visible, |(last, _)| visible.max(*last));
+        self.late.push_back((visible, change));
+    }
+
+    /// Shows what has become visible.
+    pub fn catch_up(&mut self, now: Millis) {
+        while self.late.front().is_some_and(|(visible, _)| *visible <= now) {
+            match self.late.pop_front() {
+                Some((_, Change::Instance(next))) => self.show_instance(next),
+                Some((_, Change::Job(next))) => self.show_job(next),
+                Some((_, Change::Launch(next))) => self.show_launch(next),
+                Some((_, Change::Orphan(machine, next))) => {
+                    match next {
+                        Some(next) => self.orphans.insert(machine, next),
+                        None => self.orphans.remove(&machine),
+                    };
+                }
+                Some((_, Change::Entity(entity, next))) => {
+                    match next {
+                        Some(next) => self.entities.insert(entity, next),
+                        None => self.entities.remove(&entity),
+                    };
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn of(&mut self, name: &PoolName) -> Option<&mut OfPool> {
+        self.pools.iter_mut().find(|(own, _)| own == name).map(|(_, of)| of)
+    }
+
+    fn show_instance(&mut self, next: Rc<Instance>) {
+        if let Some(old) = self.instances.remove(&next.name) {
+            if let Some(due) = old.due_at() {
+                self.due.remove(&(due, old.name.clone()));
+            }
+            if let Some(of) = self.of(&old.pool) {
+                of.live.remove(&live_key(&old));
+            }
+        }
+        if !next.state().is_live() {
+            return;
+        }
+        if let Some(due) = next.due_at() {
+            self.due.insert((due, next.name.clone()), Rc::clone(&next));
+        }
+        if let Some(of) = self.of(&next.pool) {
+            of.live.insert(live_key(&next), Rc::clone(&next));
+        }
+        self.instances.insert(next.name.clone(), next);
+    }
+
+    fn show_job(&mut self, next: Rc<Job>) {
+        if let Some(old) = self.jobs.remove(&next.key())
+            && let Some(of) = old.pool.as_ref().and_then(|pool| self.of(pool))
+        {
+            of.waiting.remove(&waiting_key(&old));
+        }
+        if !next.is_waiting() {
+            return;
+        }
+        if let Some(of) = next.pool.as_ref().and_then(|pool| self.of(pool)) {
+            of.waiting.insert(waiting_key(&next), Rc::clone(&next));
+            self.jobs.insert(next.key(), next);
+        }
+    }
+
+    fn show_launch(&mut self, next: Rc<Launch>) {
+        let key = (next.created_at, next.id.clone());
+        if let Some(of) = self.of(&next.pool) {
+            match next.state {
+                LaunchState::Open => of.open.insert(key, next),
+                LaunchState::Settled => of.open.remove(&key),
+            };
+        }
+    }
+}
+
+fn live_key(instance: &Instance) -> LiveKey {
+    let group = Group::of(instance);
+    let since = match (group, instance.drain()) {
+        (Group::Ending, Some(drain)) => drain.at,
+        (Group::Ending, None) => instance.since(),
+        _ => instance.created_at,
+    };
+    (group, since, instance.name.clone())
+}
+
+fn waiting_key(job: &Job) -> WaitingKey {
+    (job.claim.is_some(), job.queued_at(), job.key())
+}

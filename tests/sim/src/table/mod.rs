@@ -1,0 +1,274 @@
+//! The three tables: records by key, and indexes that may be late.
+
+mod index;
+mod port;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use control::ports::{CommitError, Write};
+use domain::audit::Audit;
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::instance::Instance;
+use domain::job::Job;
+use domain::launch::Launch;
+use domain::orphan::Orphan;
+use domain::pool::Pool;
+use domain::time::Time;
+
+use crate::agenda::Millis;
+use crate::fault::Fault;
+use crate::world::World;
+
+pub use self::index::Index;
+use self::index::Change;
+
+/// How many actions DynamoDB takes in one transaction.
+const MOST_ACTIONS: usize = 100;
+
+/// All records.
+#[derive(Debug)]
+pub struct Tables {
+    /// Instances, tombstones included.
+    pub instances: BTreeMap<InstanceName, Rc<Instance>>,
+    /// `machine#i-…`: who owns a machine.
+    pub owners: BTreeMap<MachineId, InstanceName>,
+    /// Jobs.
+    pub jobs: BTreeMap<JobKey, Rc<Job>>,
+    /// Launches.
+    pub launches: BTreeMap<LaunchId, Rc<Launch>>,
+    /// Pools' counters.
+    pub capacities: BTreeMap<PoolName, Capacity>,
+    /// The orphan ledger.
+    pub orphans: BTreeMap<MachineId, Orphan>,
+    /// The audit trail.
+    pub audits: Vec<Audit>,
+    /// Entities that GitHub refuses us.
+    pub entities: BTreeMap<Entity, EntityHealth>,
+    /// Named points in time.
+    pub cursors: BTreeMap<String, Time>,
+    /// What listings see.
+    pub index: Index,
+    /// Names of live instances: for the checks, so that they never walk the tombstones.
+    pub live: BTreeSet<InstanceName>,
+    /// Waiting jobs by the instance that they claim: for the checks.
+    claims: BTreeSet<(InstanceName, JobKey)>,
+}
+
+/// The item that a write concerns: a transaction takes one action per item.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Item<'a> {
+    Instance(&'a InstanceName),
+    Machine(&'a MachineId),
+    Job(JobKey),
+    Launch(&'a LaunchId),
+    Pool(&'a PoolName),
+    Orphan(&'a MachineId),
+    Audit(usize),
+}
+
+fn item_of(write: &Write, number: usize) -> Item<'_> {
+    match write {
+        Write::Instance { next, .. } => Item::Instance(&next.name),
+        Write::Job { next, .. } => Item::Job(next.key()),
+        Write::Launch { next, .. } => Item::Launch(&next.id),
+        Write::Capacity { next, .. } => Item::Pool(&next.pool),
+        Write::CapacityUp { pool, .. } | Write::CapacityDown(pool) => Item::Pool(pool),
+        Write::BindMachine { machine, .. } => Item::Machine(machine),
+        Write::Orphan { next, .. } => Item::Orphan(&next.machine),
+        Write::OrphanGone(machine) => Item::Orphan(machine),
+        Write::Audit(_) => Item::Audit(number),
+    }
+}
+
+impl Tables {
+    /// Empty tables.
+    #[must_use]
+    pub fn new(pools: &[Pool]) -> Self {
+        Self {
+            instances: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            launches: BTreeMap::new(),
+            capacities: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            audits: Vec::new(),
+            entities: BTreeMap::new(),
+            cursors: BTreeMap::new(),
+            index: Index::new(pools),
+            live: BTreeSet::new(),
+            claims: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a sweep would find nothing at all.
+    #[must_use]
+    pub fn is_quiet(&self, _now: Time) -> bool {
+        self.live.is_empty() && self.orphans.is_empty() && self.index.is_empty()
+    }
+
+    /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes any.
+    fn conditions_hold(&self, writes: &[Write]) -> bool {
+        writes.iter().all(|write| match write {
+            Write::Instance { next, replaces } => {
+                self.instances.get(&next.name).map(|stored| stored.generation()) == *replaces
+            }
+            Write::Job { next, replaces } => {
+                self.jobs.get(&next.key()).map(|stored| stored.generation) == *replaces
+            }
+            Write::Launch { next, replaces } => {
+                self.launches.get(&next.id).map(|stored| stored.generation) == *replaces
+            }
+            Write::Capacity { next, replaces } => {
+                self.capacities.get(&next.pool).map(|stored| stored.generation) == *replaces
+            }
+            Write::CapacityUp { pool, count, max, holder } => {
+                self.capacities.get(pool).is_some_and(|stored| {
+                    stored.is_held_by(holder) && stored.live.saturating_add(*count) <= *max
+                })
+            }
+            Write::CapacityDown(pool) => {
+                self.capacities.get(pool).is_some_and(|stored| stored.live > 0)
+            }
+            Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
+            Write::Orphan { next, replaces } => {
+                self.orphans.get(&next.machine).map(|stored| stored.generation) == *replaces
+            }
+            Write::OrphanGone(_) | Write::Audit(_) => true,
+        })
+    }
+
+    fn apply(&mut self, writes: &[Write], visible: Millis) {
+        for write in writes {
+            match write {
+                Write::Instance { next, .. } => {
+                    let next = Rc::new(Instance::clone(next));
+                    if next.state().is_live() {
+                        self.live.insert(next.name.clone());
+                    } else {
+                        self.live.remove(&next.name);
+                    }
+                    self.instances.insert(next.name.clone(), Rc::clone(&next));
+                    self.index.enter(visible, Change::Instance(next));
+                }
+                Write::Job { next, .. } => {
+                    let next = Rc::new(Job::clone(next));
+                    self.note_claim(&next);
+                    self.jobs.insert(next.key(), Rc::clone(&next));
+                    self.index.enter(visible, Change::Job(next));
+                }
+                Write::Launch { next, .. } => {
+                    let next = Rc::new(Launch::clone(next));
+                    self.launches.insert(next.id.clone(), Rc::clone(&next));
+                    self.index.enter(visible, Change::Launch(next));
+                }
+                Write::Capacity { next, .. } => {
+                    self.capacities.insert(next.pool.clone(), next.clone());
+                }
+                Write::CapacityUp { pool, count, .. } => self.count(pool, i64::from(*count)),
+                Write::CapacityDown(pool) => self.count(pool, -1),
+                Write::BindMachine { machine, instance } => {
+                    self.owners.insert(machine.clone(), instance.clone());
+                }
+                Write::Orphan { next, .. } => {
+                    self.orphans.insert(next.machine.clone(), next.clone());
+                    self.index.enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
+                }
+                Write::OrphanGone(machine) => {
+                    self.orphans.remove(machine);
+                    self.index.enter(visible, Change::Orphan(machine.clone(), None));
+                }
+                Write::Audit(line) => self.audits.push(line.clone()),
+            }
+        }
+    }
+
+    fn note_claim(&mut self, next: &Job) {
+        let old = self.jobs.get(&next.key()).and_then(|job| job.claim.clone());
+        if let Some(claim) = old {
+            self.claims.remove(&(claim, next.key()));
+        }
+        if let Some(claim) = next.claim.clone().filter(|_| next.is_waiting()) {
+            self.claims.insert((claim, next.key()));
+        }
+    }
+
+    /// The waiting jobs that claim an instance.
+    #[must_use]
+    pub fn jobs_for(&self, name: &InstanceName) -> Vec<JobKey> {
+        let first = (name.clone(), JobKey { repository: 0, job: 0 });
+        let own = self.claims.range(first..).take_while(|(claim, _)| claim == name);
+        own.map(|(_, key)| *key).collect()
+    }
+
+    fn count(&mut self, pool: &PoolName, change: i64) {
+        if let Some(stored) = self.capacities.get_mut(pool) {
+            stored.live = u32::try_from(i64::from(stored.live) + change).unwrap_or(u32::MAX);
+            stored.generation += 1;
+        }
+    }
+}
+
+impl World {
+    /// A commit, with everything that can go wrong.
+    fn commit(&mut self, writes: &[Write]) -> Result<(), CommitError> {
+        self.check_form(writes);
+        if self.is_away(Fault::OutageTable) || self.strikes(Fault::CommitRefused) {
+            return Err(CommitError::Unavailable("throttled".to_owned()));
+        }
+        if self.strikes(Fault::CommitCollided) || !self.tables.conditions_hold(writes) {
+            self.say(|| "  commit: conflict".to_owned());
+            return Err(CommitError::Conflict);
+        }
+        self.before_commit(writes);
+        let visible = self.visible_from();
+        self.tables.apply(writes, visible);
+        self.after_commit(writes);
+        if self.strikes(Fault::CommitAnswerLost) {
+            return Err(CommitError::Unavailable("the answer was lost".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// When the indexes show what is written now. Late at most five seconds, a minute in rare cases.
+    fn visible_from(&mut self) -> Millis {
+        if !self.strikes(Fault::IndexLate) {
+            return self.now;
+        }
+        let longest = if self.rng.chance(20_000) { 60_000 } else { 5_000 };
+        self.now + self.rng.between(50, longest)
+    }
+
+    /// What DynamoDB refuses as invalid, whatever stands in the tables.
+    fn check_form(&mut self, writes: &[Write]) {
+        // A row that ends also writes the end of its `machine#` item.
+        let ends = writes.iter().filter(|write| {
+            matches!(write, Write::Instance { next, .. }
+                if !next.state().is_live() && next.machine().is_some())
+        });
+        let actions = writes.len() + ends.count();
+        if actions > MOST_ACTIONS {
+            self.broken("form", || format!("a commit of {actions} actions"));
+        }
+        let mut items: Vec<Item<'_>> =
+            writes.iter().enumerate().map(|(number, write)| item_of(write, number)).collect();
+        // The real table makes one action of several of these.
+        let downs = writes.iter().filter_map(|write| match write {
+            Write::CapacityDown(pool) => Some(pool),
+            _ => None,
+        });
+        for pool in downs.collect::<BTreeSet<_>>() {
+            items.retain(|item| *item != Item::Pool(pool));
+            items.push(Item::Pool(pool));
+        }
+        items.sort_unstable();
+        if items.windows(2).any(|pair| pair[0] == pair[1]) {
+            self.broken("form", || format!("two actions on one item: {writes:?}"));
+        }
+        if writes.is_empty() {
+            self.broken("form", || "an empty commit".to_owned());
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The tables' door: every call takes a moment, and may fail.
+
+use control::ports::{CommitError, Page, ReadError, Table, Write};
+use domain::audit::Audit;
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::instance::Instance;
+use domain::job::Job;
+use domain::launch::Launch;
+use domain::orphan::Orphan;
+use domain::time::Time;
+
+use super::index::{Change, Group, OfPool};
+use super::Tables;
+use crate::door::Door;
+use crate::fault::Fault;
+use crate::world::World;
+
+/// How many records one page of a listing holds. Small, so that paging happens.
+const PAGE: usize = 40;
+
+fn unavailable() -> ReadError {
+    ReadError::Unavailable("no answer".to_owned())
+}
+
+impl Door {
+    async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        self.call(|world| {
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
+                return Err(unavailable());
+            }
+            Ok(read(&world.tables))
+        })
+        .await
+    }
+
+    async fn list<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        self.call(|world| {
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
+                return Err(unavailable());
+            }
+            world.tables.index.catch_up(world.now);
+            Ok(read(&world.tables))
+        })
+        .await
+    }
+
+    async fn of_pool<R: Default>(
+        &self,
+        pool: &PoolName,
+        read: impl FnOnce(&OfPool) -> R,
+    ) -> Result<R, ReadError> {
+        self.list(|tables| tables.index.pool(pool).map(read).unwrap_or_default()).await
+    }
+
+    async fn write(
+        &self,
+        write: impl FnOnce(&mut World) -> Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
+        self.call(|world| {
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::CommitRefused) {
+                return Err(CommitError::Unavailable("throttled".to_owned()));
+            }
+            write(world)
+        })
+        .await
+    }
+}
+
+fn groups(of: &OfPool, wanted: impl Fn(Group) -> bool, limit: usize) -> Vec<Instance> {
+    let live = of.live.iter().filter(|((group, ..), _)| wanted(*group));
+    live.take(limit).map(|(_, instance)| Instance::clone(instance)).collect()
+}
+
+fn jobs(of: &OfPool, has_claim: bool, limit: u32) -> impl Iterator<Item = Job> {
+    of.waiting
+        .iter()
+        .filter(move |((claimed, ..), _)| *claimed == has_claim)
+        .take(limit as usize)
+        .map(|(_, job)| Job::clone(job))
+}
+
+impl Table for Door {
+    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
+        self.call(|world| world.commit(writes)).await
+    }
+
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
+        self.read(|tables| tables.instances.get(name).map(|one| Instance::clone(one))).await
+    }
+
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError> {
+        self.read(|tables| {
+            let found = names.iter().filter_map(|name| tables.instances.get(name));
+            found.map(|one| Instance::clone(one)).collect()
+        })
+        .await
+    }
+
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
+        self.read(|tables| tables.owners.get(machine).cloned()).await
+    }
+
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError> {
+        let start = page.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let limit = (limit as usize).min(PAGE);
+        self.list(|tables| {
+            let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
+            page_of(due.map(|(_, instance)| instance), start, limit)
+        })
+        .await
+    }
+
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        let free = |group| matches!(group, Group::Free | Group::FreeRetry);
+        self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
+    }
+
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Instance>, ReadError> {
+        let start = page.and_then(|text| text.parse().ok()).unwrap_or(0);
+        self.list(|tables| match tables.index.pool(pool) {
+            Some(of) => page_of(of.live.values(), start, PAGE),
+            None => page_of(std::iter::empty(), 0, PAGE),
+        })
+        .await
+    }
+
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        let retry = |group| matches!(group, Group::Retry | Group::FreeRetry);
+        self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
+    }
+
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Instance>, ReadError> {
+        self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
+    }
+
+    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError> {
+        self.read(|tables| tables.jobs.get(&key).map(|one| Job::clone(one))).await
+    }
+
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError> {
+        self.read(|tables| {
+            let found = keys.iter().filter_map(|key| tables.jobs.get(key));
+            found.map(|one| Job::clone(one)).collect()
+        })
+        .await
+    }
+
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+        self.of_pool(pool, |of| jobs(of, false, limit).collect()).await
+    }
+
+    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+        self.of_pool(pool, |of| jobs(of, false, limit).chain(jobs(of, true, limit)).collect()).await
+    }
+
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError> {
+        self.read(|tables| tables.launches.get(id).map(|one| Launch::clone(one))).await
+    }
+
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError> {
+        self.of_pool(pool, |of| of.open.values().map(|one| Launch::clone(one)).collect()).await
+    }
+
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
+        self.read(|tables| tables.capacities.get(pool).cloned()).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {
+        self.list(|tables| tables.index.orphans.values().cloned().collect()).await
+    }
+
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
+        self.read(|tables| tables.orphans.get(machine).cloned()).await
+    }
+
+    async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
+        self.list(|tables| {
+            let lines = tables.audits.iter().rev().filter(|line| line.subject == subject);
+            lines.take(limit as usize).cloned().collect()
+        })
+        .await
+    }
+
+    async fn entity_health(&self, entity: &Entity) -> Result<Option<EntityHealth>, ReadError> {
+        self.read(|tables| tables.entities.get(entity).cloned()).await
+    }
+
+    async fn unhealthy_entities(&self) -> Result<Vec<EntityHealth>, ReadError> {
+        self.list(|tables| tables.index.entities.values().cloned().collect()).await
+    }
+
+    async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError> {
+        self.write(|world| {
+            let entity = health.entity.clone();
+            let next = health.unauthorized_since.map(|_| health.clone());
+            match next.clone() {
+                Some(next) => world.tables.entities.insert(entity.clone(), next),
+                None => world.tables.entities.remove(&entity),
+            };
+            let visible = world.visible_from();
+            world.tables.index.enter(visible, Change::Entity(entity, next));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
+        self.read(|tables| tables.cursors.get(name).copied()).await
+    }
+
+    async fn move_cursor(
+        &self,
+        name: &str,
+        from: Option<Time>,
+        to: Time,
+    ) -> Result<(), CommitError> {
+        self.write(|world| {
+            if world.tables.cursors.get(name).copied() != from {
+                return Err(CommitError::Conflict);
+            }
+            world.tables.cursors.insert(name.to_owned(), to);
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn page_of<'a>(
+    all: impl Iterator<Item = &'a std::rc::Rc<Instance>>,
+    start: usize,
+    limit: usize,
+) -> Page<Instance> {
+    let mut rest = all.skip(start);
+    let items: Vec<Instance> =
+        rest.by_ref().take(limit).map(|instance| Instance::clone(instance)).collect();
+    let next = rest.next().map(|_| (start + items.len()).to_string());
+    Page { items, unreadable: Vec::new(), next }
+}

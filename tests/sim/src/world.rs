@@ -1,0 +1,322 @@
+//! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
+
+use domain::time::Time;
+
+use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
+use crate::ec2::Ec2;
+use crate::fault::{Counts, Fault, Odds};
+use crate::functions::{ApiCall, Call};
+use crate::github::Github;
+use crate::invariants::{Checker, Violation};
+use crate::queue::Queues;
+use crate::rng::Rng;
+use crate::table::Tables;
+
+/// A thing that the executor runs.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// An invocation of a function.
+    Function(Call),
+    /// A machine's boot script and agent.
+    Machine(u32),
+}
+
+/// What the simulated cloud is like under a seed, besides its faults.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// A replayed fleet is answered with its machines. AWS does not document it; both must hold.
+    pub replay_shows_machines: bool,
+    /// Longest time a call takes.
+    pub slowest_call: Millis,
+    /// Machines wait for the scenario's word at each step.
+    pub by_hand: bool,
+}
+
+macro_rules! tally {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// How often something happened, for the report.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Tally {
+            $($(#[$doc])* pub $name: u64,)+
+        }
+
+        impl Tally {
+            /// All of another run.
+            pub const fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+            }
+        }
+    };
+}
+
+tally! {
+    /// Jobs queued at GitHub.
+    jobs,
+    /// Jobs that ran to their end.
+    served,
+    /// Jobs that ended in their set-up because the runner was being deleted.
+    refused,
+    /// Jobs whose work was cut off by something that is not ours (spot, a lost machine).
+    lost_to_cloud,
+    /// Jobs killed by an order or by the lifetime of the machine.
+    killed_by_order,
+    /// Jobs without hooks that were killed on GitHub's word alone: cannot be excluded, so it is measured.
+    killed_without_hooks,
+    /// Jobs whose events all got lost.
+    never_heard_of,
+    /// Machines launched.
+    machines,
+    /// Invocations.
+    invocations,
+    /// Orders of operators.
+    orders,
+    /// Rows given up by force.
+    given_up,
+    /// Messages that ended in a dead-letter queue.
+    dead_letters,
+}
+
+/// Everything that changes.
+#[derive(Debug)]
+pub struct World {
+    /// The time.
+    pub now: Millis,
+    /// Chance.
+    pub rng: Rng,
+    /// What comes.
+    pub agenda: Agenda,
+    /// How likely each fault is.
+    pub odds: Odds,
+    /// How often each struck.
+    pub counts: Counts,
+    /// No faults from here on.
+    pub faults_end: Millis,
+    /// What the cloud is like.
+    pub manner: Manner,
+    /// The tables.
+    pub tables: Tables,
+    /// The queues.
+    pub queues: Queues,
+    /// EC2 and the machines.
+    pub ec2: Ec2,
+    /// GitHub.
+    pub github: Github,
+    /// What was learned about the invariants.
+    pub checker: Checker,
+    /// The first that broke.
+    pub violation: Option<Violation>,
+    /// Running calls of machines to runner-api.
+    pub api_calls: Vec<ApiCall>,
+    /// Orders that operators give.
+    pub orders: Vec<crate::schedule::Order>,
+    /// Outages.
+    pub windows: Vec<Window>,
+    /// Numbers for the report.
+    pub tally: Tally,
+    /// The task that runs right now.
+    pub current: Option<TaskId>,
+    /// Events so far.
+    pub steps: u64,
+    /// No tick after this.
+    pub ticks_end: Millis,
+    pending: Vec<Option<Task>>,
+    trace: Option<String>,
+}
+
+/// A time in which one service is away.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Which outage.
+    pub fault: Fault,
+    /// From then.
+    pub from: Millis,
+    /// Until then.
+    pub until: Millis,
+}
+
+impl World {
+    /// A world at its first moment.
+    #[must_use]
+    pub fn new(seed: u64, pools: &[domain::pool::Pool], odds: Odds, manner: Manner) -> Self {
+        let mut rng = Rng::new(seed);
+        let tables = Tables::new(pools);
+        let github = Github::new(rng.next());
+        Self {
+            now: START,
+            rng,
+            agenda: Agenda::default(),
+            odds,
+            counts: Counts::default(),
+            faults_end: Millis::MAX,
+            manner,
+            tables,
+            queues: Queues::default(),
+            ec2: Ec2::default(),
+            github,
+            checker: Checker::default(),
+            violation: None,
+            api_calls: Vec::new(),
+            orders: Vec::new(),
+            windows: Vec::new(),
+            tally: Tally::default(),
+            current: None,
+            steps: 0,
+            ticks_end: Millis::MAX,
+            pending: Vec::new(),
+            trace: None,
+        }
+    }
+
+    /// The time in the domain's words.
+    #[must_use]
+    pub const fn time(&self) -> Time {
+        Time::from_millis(self.now)
+    }
+
+    /// Keeps a trace from here on.
+    pub fn keep_trace(&mut self) {
+        self.trace = Some(String::new());
+    }
+
+    /// The trace, if one was kept.
+    #[must_use]
+    pub fn trace(&self) -> &str {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// Adds a line to the trace. Costs nothing when none is kept.
+    pub fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            let since = self.now - START;
+            let (hours, minutes) = (since / HOUR, since / MINUTE % 60);
+            let (seconds, millis) = (since / SECOND % 60, since % SECOND);
+            let task = self.current.map(|task| format!("[{}.{}]", task.place, task.age));
+            let task = task.unwrap_or_default();
+            trace.push_str(&format!(
+                "{hours:02}:{minutes:02}:{seconds:02}.{millis:03} {task:>8} {}\n",
+                line()
+            ));
+        }
+    }
+
+    /// Whether a fault strikes at this opportunity.
+    pub fn strikes(&mut self, fault: Fault) -> bool {
+        let odds = self.odds.of(fault);
+        if odds == 0 || self.now >= self.faults_end || !self.rng.chance(odds) {
+            return false;
+        }
+        self.counts.add(fault);
+        self.say(|| format!("  ! {}", fault.word()));
+        true
+    }
+
+    /// Whether an outage is on.
+    pub fn is_away(&mut self, fault: Fault) -> bool {
+        let now = self.now;
+        let away = self
+            .windows
+            .iter()
+            .any(|window| window.fault == fault && (window.from..window.until).contains(&now));
+        if away {
+            self.counts.add(fault);
+        }
+        away
+    }
+
+    /// How long a call takes.
+    pub fn latency(&mut self) -> Millis {
+        self.rng.between(1, self.manner.slowest_call)
+    }
+
+    /// How far the clock of an invocation is off.
+    pub fn skew(&mut self) -> Millis {
+        if self.strikes(Fault::ClockSkewed) { self.rng.between(-4_000, 4_000) } else { 0 }
+    }
+
+    /// Has a task started after a moment.
+    pub fn start(&mut self, task: Task, after: Millis) {
+        let number = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
+        self.pending.push(Some(task));
+        self.agenda.at(self.now + after, Event::Start(number));
+    }
+
+    /// The task that waits under this number.
+    pub fn take_pending(&mut self, number: u32) -> Option<Task> {
+        let task = self.pending.get_mut(number as usize)?.take()?;
+        if let Task::Function(call) = &task {
+            self.tally.invocations += 1;
+            let name = call.name();
+            self.say(|| format!("{name} starts"));
+        }
+        Some(task)
+    }
+
+    /// A task came to its end, or was stopped.
+    pub fn ended(&mut self, task: &Task, killed: bool) {
+        match task {
+            Task::Machine(machine) => self.ec2.at_mut(*machine).task = None,
+            Task::Function(call) => match call {
+                Call::ScaleUp(_) => self.queue_is_free(Which::Jobs),
+                Call::Reap(_) => self.queue_is_free(Which::Reap),
+                Call::Api(number) if killed => self.reply(*number, crate::functions::Reply::Broken),
+                _ => {}
+            },
+        }
+    }
+
+    /// Something on the agenda that is no task.
+    pub fn happen(&mut self, event: Event) {
+        match event {
+            Event::Poll(which) => self.poll_queue(which),
+            Event::Tick => self.tick(),
+            Event::Queue(job) => self.queue_job(job),
+            Event::Cancel(job) => self.cancel_job(job),
+            Event::Dispatch => self.dispatch(),
+            Event::LostRunner(job) => self.lost_runner(job),
+            Event::Webhook(delivery) => {
+                self.start(Task::Function(Call::Webhook(delivery)), 0);
+            }
+            Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
+            Event::LateLaunch(number) => self.late_launch(number),
+            Event::StateEvent(machine, what) => self.state_event(machine, what),
+            Event::Operator(number) => self.start(Task::Function(Call::Operator(number)), 0),
+            Event::Window(number) => self.window(number),
+            Event::Wake(_) | Event::Kill(_) | Event::Start(_) => {}
+        }
+    }
+
+    fn window(&mut self, number: u32) {
+        let window = self.windows[number as usize];
+        let open = self.now < window.until;
+        self.say(|| format!("{} {}", window.fault.word(), if open { "begins" } else { "ends" }));
+    }
+
+    /// The schedule's minute.
+    fn tick(&mut self) {
+        if self.now < self.ticks_end {
+            self.agenda.at(self.now + MINUTE, Event::Tick);
+        }
+        // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
+        if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 {
+            return;
+        }
+        if self.strikes(Fault::TickMissed) {
+            return;
+        }
+        let jitter = self.rng.between(0, 2 * SECOND);
+        self.start(Task::Function(Call::Sweep), jitter);
+        if self.strikes(Fault::TickDoubled) {
+            let later = self.rng.between(0, 5 * SECOND);
+            self.start(Task::Function(Call::Sweep), later);
+        }
+    }
+
+    /// The first broken invariant ends the run.
+    pub fn broken(&mut self, rule: &'static str, what: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            let violation = Violation { rule, what: what(), at: self.now };
+            self.say(|| format!("VIOLATION {}: {}", violation.rule, violation.what));
+            self.violation = Some(violation);
+        }
+    }
+}
