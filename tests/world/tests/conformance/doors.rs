@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{Router, body::Bytes, http::HeaderMap, routing::post};
 use crate::common::cloud::{Cloud, claims, fleet, jwt, serve, signed};
+use axum::{Router, body::Bytes, http::HeaderMap, routing::post};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -214,7 +214,7 @@ async fn github_sends_signed_webhooks_in_the_order_of_each_job() {
     let id = cloud.queue_job(json!({})).await;
     cloud.control(&format!("jobs/{id}/cancel"), json!({})).await;
     cloud.until("two deliveries", async |_| seen.lock().unwrap().len() == 2).await;
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock().unwrap().clone();
     for ((headers, body), action) in seen.iter().zip(["queued", "completed"]) {
         let read: Value = serde_json::from_slice(body).unwrap();
         assert_eq!(read["action"], action);

@@ -445,7 +445,8 @@ fn ec2_create_tags_adds_and_replaces_and_keeps_off_reserved_keys() {
 fn model_is_deterministic_and_does_not_care_how_time_is_cut() {
     let story = |steps: u64| {
         let mut world = World::new(42, Timings::default());
-        let template = crate::common::world().ec2.template(&fleet("", 1).configs[0].template).cloned();
+        let template =
+            crate::common::world().ec2.template(&fleet("", 1).configs[0].template).cloned();
         world.ec2.put_template(template.unwrap());
         let ids = launch(&mut world, "t", 5, T0);
         world.terminate_instances(&ids[..2], T0).unwrap();
@@ -473,7 +474,8 @@ fn model_says_when_the_next_thing_is_due() {
 fn worlds_with_other_seeds_share_no_identifiers() {
     let ids = |seed| {
         let mut world = World::new(seed, Timings::default());
-        let template = crate::common::world().ec2.template(&fleet("", 1).configs[0].template).cloned();
+        let template =
+            crate::common::world().ec2.template(&fleet("", 1).configs[0].template).cloned();
         world.ec2.put_template(template.unwrap());
         launch(&mut world, "t", 100, T0)
     };

@@ -33,18 +33,14 @@ async fn until_terminated(cloud: &Cloud, id: &str) {
         .await;
 }
 
-/// Processes that have the machine's directory in their command line or environment.
-fn processes_of(id: &str) -> usize {
-    let mentions = |path: std::path::PathBuf| {
-        std::fs::read(path)
-            .is_ok_and(|bytes| bytes.windows(id.len()).any(|window| window == id.as_bytes()))
-    };
+/// Processes of this world's machines: their directory is in the environment of each.
+fn processes_of(cloud: &Cloud) -> usize {
+    let directory = cloud.state_dir.display().to_string().into_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes
         .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-        .filter(|entry| {
-            mentions(entry.path().join("cmdline")) || mentions(entry.path().join("environ"))
-        })
+        .filter_map(|entry| std::fs::read(entry.path().join("environ")).ok())
+        .filter(|bytes| bytes.windows(directory.len()).any(|window| window == directory))
         .count()
 }
 
@@ -71,7 +67,7 @@ async fn machine_boots_registers_runs_its_job_and_powers_off() {
     assert_eq!(job["runner"]["machine"], id.as_str());
     assert_eq!(instance(&cloud, &id).await["reason"]["code"], "Client.InstanceInitiatedShutdown");
     assert_eq!(cloud.ask("kills").await, json!([]));
-    cloud.until("nothing runs on it", async |_| processes_of(&id) == 0).await;
+    cloud.until("nothing runs on it", async |c| processes_of(c) == 0).await;
 }
 
 #[tokio::test]
@@ -223,9 +219,9 @@ async fn machine_that_is_terminated_leaves_no_process_behind_and_its_job_is_kill
     let job = cloud.queue_job(json!({})).await;
     let id = cloud.launch("t", 1).await.remove(0);
     cloud.until("the job runs", async |c| !c.job(job).await["began_at"].is_null()).await;
-    assert!(processes_of(&id) > 0);
+    assert!(processes_of(&cloud) > 0);
     cloud.ec2(&[("Action", "TerminateInstances"), ("InstanceId.1", &id)]).await;
-    cloud.until("nothing runs on it", async |_| processes_of(&id) == 0).await;
+    cloud.until("nothing runs on it", async |c| processes_of(c) == 0).await;
     let kills = cloud.ask("kills").await;
     assert_eq!((&kills[0]["job"], &kills[0]["cause"]), (&json!(job), &json!("terminated")));
     assert!(!api.events().contains(&"exited".to_owned()));

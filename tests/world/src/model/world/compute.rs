@@ -1,6 +1,17 @@
 //! EC2 and the machines behind it.
 
-use super::*;
+use std::collections::BTreeMap;
+
+use super::World;
+use crate::model::{
+    Happening, Millis,
+    agenda::Due,
+    ec2::{
+        DescribeRequest, Ec2Error, FleetAnswer, FleetRequest, Instance, InstancePage,
+        InstanceState, Market, PlaceSpec, Reason, ShutdownBehavior, StateChange,
+    },
+    machines::{Death, Power},
+};
 
 impl World {
     /// `CreateFleet`.
@@ -108,7 +119,7 @@ impl World {
         Ok(())
     }
 
-    fn arrive_at(&mut self, id: &str, state: InstanceState, at: Millis) {
+    pub(super) fn arrive_at(&mut self, id: &str, state: InstanceState, at: Millis) {
         let Some(instance) = self.ec2.instance(id) else { return };
         let on_the_way = matches!(
             (instance.state, state),
@@ -135,7 +146,7 @@ impl World {
     }
 
     /// The one way out of life: shutting down now, terminated later, the power gone at once.
-    fn end(&mut self, id: &str, reason: Reason, cause: &str, now: Millis) {
+    pub(super) fn end(&mut self, id: &str, reason: Reason, cause: &str, now: Millis) {
         let Some(instance) = self.ec2.instance(id) else { return };
         if instance.state.is_ending() {
             return;
@@ -199,14 +210,14 @@ impl World {
         }
     }
 
-    fn die(&mut self, id: &str, at: Millis) {
+    pub(super) fn die(&mut self, id: &str, at: Millis) {
         let alive = self.machines.get(id).filter(|machine| machine.power != Power::Off);
         if let Some(death) = alive.map(|machine| machine.behaviour.death) {
             self.kill_machine(id, death, at);
         }
     }
 
-    fn power_on(&mut self, id: &str, at: Millis) {
+    pub(super) fn power_on(&mut self, id: &str, at: Millis) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         if machine.power == Power::Waiting {
             machine.power = Power::On;

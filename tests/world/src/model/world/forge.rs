@@ -1,6 +1,15 @@
 //! GitHub's two sides: the REST API, and what runner processes talk to.
 
-use super::*;
+use serde_json::Value;
+
+use super::World;
+use crate::model::{
+    Millis,
+    github::{
+        Claims, GitHubError, InstallationToken, JitConfig, JitRequest, JobSpec, Lies, Message,
+        OwnerSpec, RateView, Scope,
+    },
+};
 
 impl World {
     /// An account installs the App.

@@ -1,24 +1,20 @@
 //! The whole: what concerns EC2, GitHub and the machines at once.
 
+mod compute;
+mod forge;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Happening, Millis, Timings,
     agenda::{Clockwork, Due},
     calls::CallLog,
-    ec2::{
-        DescribeRequest, Ec2, Ec2Error, FleetAnswer, FleetRequest, Instance, InstancePage,
-        InstanceState, Market, PlaceSpec, Reason, ShutdownBehavior, StateChange,
-    },
+    ec2::{Ec2, InstanceState, Reason},
     faults::Faults,
-    github::{
-        Claims, GitHub, GitHubError, InstallationToken, JitConfig, JitRequest, JobSpec, Lies,
-        Message, OwnerSpec, RateView, Scope,
-    },
-    machines::{Death, Machines, Power},
+    github::GitHub,
+    machines::Machines,
 };
 
 /// A Muster stack that lives in this world.

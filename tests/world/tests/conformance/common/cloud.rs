@@ -56,7 +56,7 @@ impl Cloud {
                 session_token: None,
             },
             timings: Timings { pending_ms: 20, shutting_down_ms: 20, ..Timings::default() },
-            seed: 7,
+            seed: number.into(),
         })
         .await
         .expect("the world starts");
