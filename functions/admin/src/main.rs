@@ -1,5 +1,8 @@
 //! The admin Lambda: invoked directly, with IAM as its door.
 
+// The passes are deep async functions, and the compiler computes their layout in one go.
+#![recursion_limit = "256"]
+
 use control::administer::Administer;
 use domain::metrics::Metric;
 use lambda_runtime::{Error, LambdaEvent, service_fn};

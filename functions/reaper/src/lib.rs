@@ -1,5 +1,7 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
+use std::cell::Cell;
+
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ports::{Compute, Github, Queue, Table};
@@ -74,9 +76,10 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
 ) -> anyhow::Result<Outcome> {
     let mut response = SqsBatchResponse::default();
     let mut metrics = Vec::new();
+    let outlived = Cell::new(0);
     for record in &event.records {
         let stays = match read(record) {
-            Ok(message) => !one(deps, record, &message, now()).await,
+            Ok(message) => !one(deps, record, &message, &outlived, now()).await,
             Err(why) => {
                 let id = record.message_id.as_deref().unwrap_or_default();
                 tracing::error!(sqs.message_id = id, why, "message cannot be read");
@@ -88,6 +91,9 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
             response.add_failure(record.message_id.clone().unwrap_or_default());
         }
     }
+    if outlived.get() > 0 {
+        metrics.push((Metric::MaxLifetimeKills, f64::from(outlived.get())));
+    }
     Ok(Outcome { response: serde_json::to_value(response)?, metrics })
 }
 
@@ -96,6 +102,7 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     record: &SqsMessage,
     message: &ReapMessage,
+    outlived: &Cell<u32>,
     now: Time,
 ) -> bool {
     let reap = Reap {
@@ -104,6 +111,7 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
         compute: &deps.compute,
         github: &deps.github,
         settings: &deps.settings,
+        outlived,
     };
     let receives = record.attributes.get("ApproximateReceiveCount");
     let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);

@@ -1,5 +1,8 @@
 //! Wires the reaper Lambda.
 
+// The passes are deep async functions, and the compiler computes their layout in one go.
+#![recursion_limit = "256"]
+
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use reaper::{Deps, handle};
 use serde_json::Value;

@@ -1,5 +1,8 @@
 //! Wires the runner-api Lambda.
 
+// The passes are deep async functions, and the compiler computes their layout in one go.
+#![recursion_limit = "256"]
+
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use runner_api::{Deps, handle};

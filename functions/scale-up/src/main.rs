@@ -1,5 +1,8 @@
 //! Wires the scale-up Lambda.
 
+// The passes are deep async functions, and the compiler computes their layout in one go.
+#![recursion_limit = "256"]
+
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use scale_up::{Deps, handle};

@@ -5,8 +5,10 @@ mod support;
 use domain::message::{JobsMessage, to_ascii_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, STRANGE, Secrets, handle, sign, webhook};
+use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, Secrets, handle, sign, webhook};
 use webhook::{Answer, Event, MAX_BODY};
+
+const STRANGE: &str = "a-secret-that-the-app-never-had-at-any-time";
 
 /// The queued sample, in one line, with a change.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
@@ -31,6 +33,12 @@ fn event_named(name: &str) -> Knock {
 fn sized(size: usize) -> Knock {
     let start = changed(|_| {});
     Knock::of(&format!("{start}{}", " ".repeat(size - start.len())))
+}
+
+/// A header beside one of the same name.
+fn also(mut knock: Knock, name: &str, value: &str) -> Knock {
+    knock.headers.push((name.to_owned(), value.to_owned()));
+    knock
 }
 
 type Case = (&'static str, Knock, u16, &'static str, usize);
@@ -128,11 +136,11 @@ fn unsigned() -> Vec<Case> {
         case("one digit more", sample().signature(&format!("{good}0"))),
         case("spaces around it", sample().signature(&format!(" {good} "))),
         case("two joined by the gateway", sample().signature(&format!("{good},{good}"))),
-        case("two of the same name", sample().also("x-hub-signature-256", &good)),
-        case("two in different case", sample().also("X-HUB-SIGNATURE-256", &good)),
+        case("two of the same name", also(sample(), "x-hub-signature-256", &good)),
+        case("two in different case", also(sample(), "X-HUB-SIGNATURE-256", &good)),
         case(
             "a good one after a bad one",
-            sample().signature("bad").also("X-Hub-Signature-256", &good),
+            also(sample().signature("bad"), "X-Hub-Signature-256", &good),
         ),
         case("base64 that is none", not_base64),
         case("base64 without the flag", flag_missing),
@@ -157,7 +165,7 @@ fn refused() -> Vec<Case> {
         ("a list", Knock::of("[]"), 400, "malformed", 0),
         ("a job without a number", job(|job| job["id"] = Value::Null), 400, "malformed", 0),
         ("no event header", sample().without("x-github-event"), 400, "malformed", 0),
-        ("two event headers", sample().also("X-GitHub-Event", "ping"), 400, "malformed", 0),
+        ("two event headers", also(sample(), "X-GitHub-Event", "ping"), 400, "malformed", 0),
         ("a form", sample().header("content-type", form), 415, "not_json", 0),
         ("no content type", sample().without("content-type"), 415, "not_json", 0),
         ("nearly JSON", sample().header("content-type", "application/jsonx"), 415, "not_json", 0),

@@ -16,7 +16,6 @@ use webhook::{Answer, Event, Signatures, Webhook};
 pub(crate) const NOW: Time = Time::from_millis(1_795_000_000_000);
 pub(crate) const CURRENT: &str = "sample-secret-of-the-muster-events-folder";
 pub(crate) const PREVIOUS: &str = "the-secret-before-the-current-one-of-the-app";
-pub(crate) const STRANGE: &str = "a-secret-that-the-app-never-had-at-any-time";
 pub(crate) const QUEUED: &str =
     include_str!("../../../../events/payloads/workflow_job.queued.json");
 /// The App in the samples.
@@ -57,12 +56,6 @@ impl Knock {
     /// Replaces a header, whatever its case.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self = self.without(name);
-        self.headers.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Adds a header of the same name.
-    pub(crate) fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
