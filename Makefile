@@ -24,7 +24,7 @@ test: test-fast test-template test-e2e ## Set up and run every test
 
 .PHONY: test-fast
 test-fast: ## Tests of the pure parts and the simulated world: no SDK, no emulator
-	cargo test -p domain -p control -p world
+	cargo test -p domain -p control -p explore -p sim -p world
 
 .PHONY: test-template
 test-template: install ## sam validate, cfn-lint, and the checks in tests/template

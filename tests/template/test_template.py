@@ -57,7 +57,7 @@ class Functions(unittest.TestCase):
             pool,
             {
                 "name": "default",
-                "entity": "",
+                "entity": None,
                 "labels": ["self-hosted", "linux", "x64"],
                 "runner_group_id": 1,
                 "launch_template_id": "lt-0ours",
@@ -70,6 +70,10 @@ class Functions(unittest.TestCase):
                 "max_lifetime_seconds": 43200,
             },
         )
+
+    def test_a_pool_may_have_an_entity(self):
+        variables = Rendered(PoolEntity="octo/app").properties("ScaleUpFunction")["Environment"]["Variables"]
+        self.assertEqual(json.loads(variables["MUSTER_POOLS"])[0]["entity"], "octo/app")
 
     def test_timings_are_all_parameters_with_the_production_defaults(self):
         self.assertGreaterEqual(len(TIMINGS), 25)

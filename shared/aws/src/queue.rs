@@ -83,6 +83,11 @@ fn all_sent(count: usize, failed: &[BatchResultErrorEntry]) -> Result<(), QueueE
     )))
 }
 
+/// The longest time that SQS takes instead of a longer one.
+fn visibility(wait: Seconds) -> i32 {
+    i32::try_from(wait.0.min(LONGEST_WAIT)).unwrap_or(i32::MAX)
+}
+
 impl Queue for SqsQueue {
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
         self.send(&self.jobs_url, messages).await
@@ -93,12 +98,11 @@ impl Queue for SqsQueue {
     }
 
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
-        let seconds = i32::try_from(wait.0.min(LONGEST_WAIT)).unwrap_or(i32::MAX);
         self.client
             .change_message_visibility()
             .queue_url(&self.reap_url)
             .receipt_handle(receipt)
-            .visibility_timeout(seconds)
+            .visibility_timeout(visibility(wait))
             .send()
             .await
             .map_err(|error| {
@@ -111,6 +115,14 @@ impl Queue for SqsQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_cut_to_what_sqs_takes() {
+        assert_eq!(visibility(Seconds(0)), 0);
+        assert_eq!(visibility(Seconds(300)), 300);
+        assert_eq!(visibility(Seconds(43_200)), 42_900);
+        assert_eq!(visibility(Seconds(u32::MAX)), 42_900);
+    }
 
     #[test]
     fn a_batch_with_failed_entries_is_an_error() {

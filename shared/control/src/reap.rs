@@ -1,8 +1,10 @@
 //! The reap pass: observe, decide, commit, perform, settle, over one instance.
 
+use std::cell::Cell;
+
 use domain::entity::EntityHealth;
 use domain::ids::{InstanceName, MachineId};
-use domain::instance::{Fault, Instance, State};
+use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use domain::message::JobsMessage;
@@ -55,6 +57,8 @@ pub struct Reap<'a, T, Q, C, G> {
     pub github: &'a G,
     /// The stack.
     pub settings: &'a Settings,
+    /// Counts the machines whose end began because they were older than their pool allows.
+    pub outlived: &'a Cell<u32>,
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
@@ -232,6 +236,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
                 reason = next.events.last().map(|event| event.what.as_str()), "instance moved");
+            let outlived =
+                next.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime);
+            if before.state() == State::Running && outlived {
+                self.outlived.set(self.outlived.get() + 1);
+            }
         }
         Ok(())
     }

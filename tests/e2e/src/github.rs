@@ -36,11 +36,15 @@ pub fn workflow_job(action: &str, job: &Value, installation: u64) -> Result<Valu
     let mut payload = sample(&format!("workflow_job.{action}"))?;
     let repository = &job["repository"];
     let (owner, name) = (&repository["owner"], &repository["name"]);
+    // Whole seconds, as GitHub writes them.
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let completed = (action == "completed").then_some(&now);
     let full_name = format!("{}/{}", text(owner), text(name));
     patch(
         &mut payload["workflow_job"],
         &json!({ "id": job["id"], "run_id": job["run_id"], "run_attempt": job["run_attempt"],
-            "labels": job["spec"]["labels"], "name": job["spec"]["name"] }),
+            "labels": job["spec"]["labels"], "name": job["spec"]["name"],
+            "created_at": now, "started_at": now, "completed_at": completed }),
     );
     patch(
         &mut payload["repository"],

@@ -5,8 +5,8 @@
 //! Two states with one fingerprint therefore have the same future, only shifted in time.
 
 use domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
-use domain::job::Job;
-use domain::launch::Launch;
+use domain::job::{Job, JobStatus};
+use domain::launch::{Launch, LaunchState};
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 
@@ -19,7 +19,7 @@ pub struct Key<'a> {
     /// Ages are measured from here.
     pub now: Time,
     timings: &'a Timings,
-    /// None: no machine of this world gets too old.
+    /// None: no machine of this world gets too old, and EC2 never denies knowing one.
     lifetime: Option<Seconds>,
 }
 
@@ -107,9 +107,17 @@ impl<'a> Key<'a> {
         if instance.state() == State::PendingCreate {
             self.age(instance.since(), self.timings.retry_cap_seconds);
         }
-        let born = self.timings.boot_deadline_seconds;
-        self.age(instance.created_at, self.lifetime.map_or(born, |lifetime| lifetime.max(born)));
-        self.maybe_age(instance.bound_at, self.timings.absence_limit_seconds);
+        match self.lifetime {
+            Some(lifetime) => {
+                self.age(instance.created_at, lifetime);
+                self.maybe_age(instance.bound_at, self.timings.absence_limit_seconds);
+            }
+            // Nothing asks for the age of a machine whose agent has ended, but its lifetime.
+            None if instance.runner.exit.is_none() => {
+                self.age(instance.created_at, self.timings.boot_deadline_seconds);
+            }
+            None => {}
+        }
         self.bit(instance.passed_over);
         self.num(u64::from(instance.attempts.min(7)));
         self.maybe_age(instance.absent_since, self.timings.absence_confirm_seconds);
@@ -127,6 +135,11 @@ impl<'a> Key<'a> {
     fn runner(&mut self, runner: &Runner, claimed_at: Option<Time>) {
         let timings = self.timings;
         self.num(runner.state as u64);
+        self.num(u64::from(runner.n));
+        if let Some(exit) = &runner.exit {
+            self.bit(runner.has_taken_job());
+            return self.age(exit.at, timings.shutdown_grace_seconds);
+        }
         match runner.state {
             RunnerState::Idle => {
                 // The two waits of an idle runner: beside its job since the later of both, and alone.
@@ -137,7 +150,6 @@ impl<'a> Key<'a> {
             RunnerState::Active => self.age(runner.since, timings.completed_grace_seconds),
             _ => {}
         }
-        self.num(u64::from(runner.n));
         self.maybe_age(runner.asking_since, timings.register_lease_seconds);
         self.num(runner.id.map_or(0, |id| id.0 + 1));
         self.bit(runner.hooks);
@@ -146,7 +158,6 @@ impl<'a> Key<'a> {
         self.maybe_age(ended, timings.completed_grace_seconds);
         self.num(runner.github_job.map_or(0, |job| job.job + 1));
         self.maybe_age(runner.github_completed_at, timings.completed_grace_seconds);
-        self.maybe_age(runner.exit.as_ref().map(|exit| exit.at), timings.shutdown_grace_seconds);
     }
 
     fn drain(&mut self, drain: &Drain) {
@@ -175,6 +186,9 @@ impl<'a> Key<'a> {
     pub fn job(&mut self, job: &Job) {
         self.num(job.key().job);
         self.num(job.status() as u64);
+        if job.status() == JobStatus::Completed {
+            return self.maybe_text(job.said.runner.as_deref());
+        }
         self.maybe_text(job.claim.as_ref().map(domain::ids::InstanceName::as_str));
         self.maybe_text(job.said.runner.as_deref());
         self.maybe_until(job.hold.as_ref().map(|hold| hold.until));
@@ -187,6 +201,9 @@ impl<'a> Key<'a> {
     pub fn launch(&mut self, launch: &Launch) {
         self.text(launch.id.as_str());
         self.num(launch.state as u64);
+        if launch.state == LaunchState::Settled {
+            return;
+        }
         self.age(launch.created_at, self.timings.launch_lookup_seconds);
         self.until(launch.lease_until);
         // The rules ask only whether it is the first call.

@@ -30,6 +30,8 @@ pub trait World: Sync {
     fn marks(&self, _state: &Self::State) -> u8 {
         0
     }
+    /// Debug.
+    fn parts(&self, _state: &Self::State) -> Vec<(&'static str, u64)> { Vec::new() }
     /// A state in one line, for a trace.
     fn describe(&self, state: &Self::State) -> String;
 }
@@ -86,7 +88,9 @@ pub struct Counterexample {
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} (after {} steps, {} states)", self.what, self.trace.len(), self.states)?;
-        for (number, (act, state)) in self.trace.iter().enumerate() {
+        // A world that does not close has long ways; its last steps say why.
+        let skipped = self.trace.len().saturating_sub(60);
+        for (number, (act, state)) in self.trace.iter().enumerate().skip(skipped) {
             writeln!(f, "{:>3}. {act}\n       {state}", number + 1)?;
         }
         Ok(())
@@ -165,15 +169,22 @@ pub fn explore<W: World>(world: &W, limit: usize) -> Result<Report, Box<Countere
     };
     let mut level = search.roots()?;
     let mut depth = 0;
+    let mut dbg: std::collections::BTreeMap<&'static str, std::collections::HashSet<u64>> = Default::default();
     while !level.is_empty() {
+        if std::env::var("PARTS").is_ok() { for (_, st) in &level { for (n, v) in world.parts(st) { dbg.entry(n).or_default().insert(v); } } }
         let expanded = search.expand(&level);
         level = search.merge(expanded)?;
         depth += usize::from(!level.is_empty());
+        if std::env::var("TRACE").is_ok() {
+            eprintln!("depth {depth}: {} new, {} states, {} edges {:.1}s", level.len(), search.origins.len(), search.edges, start.elapsed().as_secs_f64());
+        }
         if search.origins.len() > limit {
+            for (n, v) in &dbg { eprintln!("PART {n}: {}", v.len()); }
             let what = format!("does not close within {limit} states");
             return Err(search.counterexample(what, search.origins.len() - 1));
         }
     }
+    for (n, v) in &dbg { eprintln!("PART {n}: {}", v.len()); }
     search.goal_stays_reachable()?;
     Ok(Report {
         states: search.origins.len(),

@@ -1,5 +1,6 @@
 //! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the message.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -191,7 +192,8 @@ async fn scale_up(door: &Door, batch: &[Received]) {
 
 async fn reap(door: &Door, batch: &[Received]) {
     let settings = &door.sim.settings;
-    let pass = Reap { table: door, queue: door, compute: door, github: door, settings };
+    let outlived = &Cell::new(0);
+    let pass = Reap { table: door, queue: door, compute: door, github: door, settings, outlived };
     let mut done = Vec::new();
     for received in batch {
         let Body::Reap(message) = &*received.body else { continue };

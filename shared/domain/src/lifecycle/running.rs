@@ -33,7 +33,7 @@ pub(super) fn running(
         RunnerState::Pending | RunnerState::Installing => booting(instance, policy, now),
         RunnerState::Idle => idle(instance, seen, policy, now),
         RunnerState::Active | RunnerState::Failed | RunnerState::Terminated => {
-            active(instance, policy, now)
+            active(instance, seen, policy, now)
         }
     }
 }
@@ -163,7 +163,8 @@ fn give_claim_back(
         Look::Unknown => return Step::Look(Need::ClaimedJob),
         Look::Failed(_) => return rest_until(next, now + policy.timings.busy_poll_seconds),
         Look::Seen(true) => {
-            next.passed_over = true;
+            // A runner that took another job was not passed over.
+            next.passed_over = !instance.runner.has_taken_job();
             next.clear_claim(now, why);
         }
         Look::Seen(false) => next.clear_claim(now, "the job needs no runner any more"),
@@ -173,10 +174,10 @@ fn give_claim_back(
 }
 
 /// A job runs, or has run.
-fn active(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = instance.created_at + policy.max_lifetime;
     if instance.runner.is_busy() {
-        return rest_until(instance.clone(), lifetime);
+        return busy(instance, seen, policy, now);
     }
     // The job is over and the machine has not reported its end. GitHub's `completed` alone proves
     // nothing, so the kill gate is asked.
@@ -190,6 +191,20 @@ fn active(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     next.mark(DeleteReason::JobCompleted, now);
     next.set_due(now);
     act(next)
+}
+
+/// A job runs. The hook does not say which, so without GitHub's event the claimed job may be another one that
+/// waits for a runner that is taken.
+fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    let lifetime = instance.created_at + policy.max_lifetime;
+    if instance.claim().is_none() || instance.runner.github_job.is_some() {
+        return rest_until(instance.clone(), lifetime);
+    }
+    let limit = instance.runner.since + policy.timings.claim_idle_seconds;
+    if now < limit {
+        return rest_until(instance.clone(), limit.min(lifetime));
+    }
+    give_claim_back(instance, seen, policy, now, "its runner is busy with another job")
 }
 
 /// Marked: job-started loses from here on, and evidence is gathered. Any contrary sign clears the mark.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use domain::instance::{Instance, State as Life};
+use domain::launch::LaunchState;
 use domain::time::Seconds;
 
 use super::state::{Agent, Fleet, State, Worker, machine_id};
@@ -19,61 +20,110 @@ impl Triangle {
     }
 
     pub(super) fn fingerprint_of(&self, state: &State) -> u64 {
-        let new = || Key::new(state.now, &self.timings, None);
-        let mut key = new();
-        key.num(u64::from(state.faults));
-        key.bit(state.wake);
-        for job in &state.jobs {
-            match &job.row {
-                Some(row) => key.job(row),
-                None => key.num(0),
-            }
-            key.num(job.truth as u64);
-            key.maybe_text(job.runner.as_deref());
-            key.num(u64::from(job.sent));
-            key.num(u64::from(job.queue));
+        let mut key = Key::new(state.now, &self.timings, None);
+        for part in self.parts_of(state) {
+            key.num(part.1);
         }
-        for (index, row) in state.rows.iter().enumerate() {
-            key.instance(row);
-            // Who was made first decides who gets a job first.
-            for other in &state.rows[..index] {
-                key.bit(other.created_at <= row.created_at);
-            }
-        }
-        for launch in &state.launches {
-            match &launch.record {
-                Some(record) => key.launch(record),
-                None => key.text(launch.id.as_str()),
-            }
-            key.bit(launch.given_up);
-            match &launch.fleet {
-                Fleet::Unseen => key.num(1),
-                Fleet::UnderWay => key.num(2),
-                Fleet::Launched { machines, short } => {
-                    key.num(3 + u64::from(*short));
-                    machines.iter().for_each(|machine| key.num(u64::from(*machine)));
-                }
-            }
-        }
-        key.maybe_until(state.capacity.lease_until);
-        key.bit(state.capacity.holder.is_some());
-        for machine in &state.machines {
-            self.machine_fingerprint(state, machine, &mut key);
-        }
-        // The two Lambdas are alike.
-        let mut workers = [0, 1].map(|index: usize| {
-            let mut key = new();
-            match &state.workers[index] {
-                Worker::Idle => {}
-                Worker::Ingest(pass) => pass.fingerprint(state, &mut key),
-                Worker::ScaleUp(pass) => pass.fingerprint(state, HOLDERS[index], &mut key),
-                Worker::Reap(pass) => pass.fingerprint(state, &mut key),
-            }
-            key.finish()
-        });
-        workers.sort_unstable();
-        workers.iter().for_each(|worker| key.num(*worker));
         key.finish()
+    }
+
+    pub(super) fn parts_of(&self, state: &State) -> [(&'static str, u64); 6] {
+        let new = || Key::new(state.now, &self.timings, None);
+        [
+            ("misc", {
+                let mut key = new();
+                key.num(u64::from(state.faults));
+                key.bit(state.wake);
+                key.maybe_until(state.capacity.lease_until);
+                key.bit(state.capacity.holder.is_some());
+                key.finish()
+            }),
+            ("jobs", {
+                let mut key = new();
+                for job in &state.jobs {
+                    match &job.row {
+                        Some(row) => key.job(row),
+                        None => key.num(0),
+                    }
+                    key.num(job.truth as u64);
+                    key.num(u64::from(job.queue));
+                    let twice = self.config.kinds.contains(&super::Fault::Duplicate);
+                    if job.queue != 0 || (twice && state.faults > 0) {
+                        key.maybe_text(job.runner.as_deref());
+                        key.num(u64::from(job.sent));
+                    }
+                }
+                key.finish()
+            }),
+            ("rows", {
+                let mut key = new();
+                for (index, row) in state.rows.iter().enumerate() {
+                    key.instance(row);
+                    // Who was made first decides who gets a job first.
+                    for other in &state.rows[..index] {
+                        key.bit(other.created_at <= row.created_at);
+                    }
+                }
+                key.finish()
+            }),
+            ("launches", {
+                let mut key = new();
+                for launch in &state.launches {
+                    match &launch.record {
+                        Some(record) => key.launch(record),
+                        None => key.text(launch.id.as_str()),
+                    }
+                    key.bit(launch.given_up);
+                    let settled = launch
+                        .record
+                        .as_ref()
+                        .is_some_and(|own| own.state == LaunchState::Settled);
+                    let called = state.workers.iter().any(|worker| match worker {
+                        Worker::ScaleUp(pass) => {
+                            pass.call.as_ref().is_some_and(|call| call.launch.id == launch.id)
+                        }
+                        _ => false,
+                    });
+                    if settled && !called && launch.fleet != Fleet::UnderWay {
+                        // Nobody asks for it again.
+                        continue;
+                    }
+                    match &launch.fleet {
+                        Fleet::Unseen => key.num(1),
+                        Fleet::UnderWay => key.num(2),
+                        Fleet::Launched { machines, short } => {
+                            key.num(3 + u64::from(*short));
+                            machines.iter().for_each(|machine| key.num(u64::from(*machine)));
+                        }
+                    }
+                }
+                key.finish()
+            }),
+            ("machines", {
+                let mut key = new();
+                for machine in &state.machines {
+                    self.machine_fingerprint(state, machine, &mut key);
+                }
+                key.finish()
+            }),
+            ("workers", {
+                // The two Lambdas are alike.
+                let mut workers = [0, 1].map(|index: usize| {
+                    let mut key = new();
+                    match &state.workers[index] {
+                        Worker::Idle => {}
+                        Worker::Ingest(pass) => pass.fingerprint(state, &mut key),
+                        Worker::ScaleUp(pass) => pass.fingerprint(state, HOLDERS[index], &mut key),
+                        Worker::Reap(pass) => pass.fingerprint(state, &mut key),
+                    }
+                    key.finish()
+                });
+                workers.sort_unstable();
+                let mut key = new();
+                workers.iter().for_each(|worker| key.num(*worker));
+                key.finish()
+            }),
+        ]
     }
 
     fn machine_fingerprint(
@@ -83,8 +133,11 @@ impl Triangle {
         key: &mut Key<'_>,
     ) {
         key.num(u64::from(machine.number));
-        key.text(machine.launch.as_str());
         key.bit(machine.alive);
+        if !machine.alive {
+            return;
+        }
+        key.text(machine.launch.as_str());
         key.bit(machine.hangs);
         key.maybe_text(machine.owner.as_ref().map(domain::ids::InstanceName::as_str));
         key.bit(machine.registered);

@@ -9,7 +9,7 @@ use domain::labels::Labels;
 use domain::time::Time;
 
 use super::state::{
-    Agent, COMPLETED, MachineSide, QUEUED, STARTED, State, Truth, key, machine_id,
+    Agent, COMPLETED, MachineSide, QUEUED, STARTED, State, Truth, Worker, key, machine_id,
 };
 use super::table::{Refusal, Write};
 use super::{Fault, Triangle};
@@ -90,8 +90,14 @@ impl Triangle {
                 steps.push(reply(number, words, result));
             }
             Agent::Asked(name) => {
-                let result = self.start(state, machine, name);
-                steps.push(reply(number, "machine {} is registered and starts its agent", result));
+                // A boot takes longer than the call that launched the machine.
+                let Some((before, fair)) = self.unless(state, Fault::Slow, is_called(state, machine))
+                else {
+                    return;
+                };
+                let result = self.start(&before, machine, name);
+                let words = "machine {} is registered and starts its agent";
+                steps.push(Step { fair, ..reply(number, words, result) });
             }
             Agent::Listening(name) if !machine.registered => {
                 let mut next = state.clone();
@@ -103,13 +109,16 @@ impl Triangle {
                 for (job, side) in state.jobs.iter().enumerate() {
                     if side.truth == Truth::Queued {
                         let job = u8::try_from(job).expect("few jobs");
-                        let mut next = state.clone();
+                        let late = side.queue & QUEUED != 0;
+                        let Some((mut next, fair)) = self.unless(state, Fault::Late, late) else {
+                            continue;
+                        };
                         next.machine_mut(number).agent = Agent::Given(name.clone(), job);
                         next.jobs[usize::from(job)].truth = Truth::Taken;
                         next.jobs[usize::from(job)].runner = Some(name.clone());
                         Self::send(&mut next, job, STARTED);
                         let act = Act::with("GitHub gives job {} to machine {}", job + 1, number);
-                        steps.push(Step { act, fair: true, next: Ok(next) });
+                        steps.push(Step { act, fair, next: Ok(next) });
                     }
                 }
             }
@@ -118,14 +127,15 @@ impl Triangle {
                 steps.push(Step { act: Act::of(words, number), fair: true, next });
             }
             Agent::Working(_, job) => {
-                let mut next = state.clone();
+                let late = state.jobs[usize::from(*job)].queue & STARTED != 0;
+                let Some((mut next, fair)) = self.unless(state, Fault::Late, late) else { return };
                 Self::end_job(&mut next, number, *job);
-                if self.may(state, Fault::Forget) {
+                if self.may(&next, Fault::Forget) {
                     let silent = fault(&next);
                     push(steps, "the job of machine {} ends; no report arrives", number, false, silent);
                 }
                 self.report_exit(&mut next, number);
-                push(steps, "the job of machine {} ends, its agent reports and exits", number, true, next);
+                push(steps, "the job of machine {} ends, its agent reports and exits", number, fair, next);
             }
             Agent::Exited => {
                 let mut next = state.clone();
@@ -133,6 +143,15 @@ impl Triangle {
                 push(steps, "machine {} shuts itself down", number, true, next);
             }
         }
+    }
+
+    /// The state to go on from: at once, or, where something is out of its usual order, at the price
+    /// of a fault.
+    fn unless(&self, state: &State, kind: Fault, unusual: bool) -> Option<(State, bool)> {
+        if !unusual {
+            return Some((state.clone(), true));
+        }
+        self.may(state, kind).then(|| (fault(state), false))
     }
 
     /// As in `control::register::bind`.
@@ -288,6 +307,16 @@ pub(super) fn kill(state: &mut State, number: u8) {
     machine.alive = false;
     machine.registered = false;
     machine.agent = Agent::Exited;
+}
+
+/// The CreateFleet call that launched the machine is not on record yet.
+fn is_called(state: &State, machine: &MachineSide) -> bool {
+    state.workers.iter().any(|worker| match worker {
+        Worker::ScaleUp(pass) => {
+            pass.call.as_ref().is_some_and(|call| call.launch.id == machine.launch)
+        }
+        _ => false,
+    })
 }
 
 fn fault(state: &State) -> State {

@@ -24,7 +24,7 @@ use domain::timings::Timings;
 
 use self::machines::kill;
 use self::scale_up::number_of;
-use self::state::{JOBS, JobSide, QUEUED, State, Truth, Worker};
+use self::state::{Agent, JOBS, JobSide, QUEUED, State, Truth, Worker};
 use crate::act::Act;
 use crate::key::{FAR, Key};
 use crate::rules::Rules;
@@ -45,6 +45,8 @@ pub enum Fault {
     Duplicate,
     /// An event never comes.
     Lose,
+    /// An event comes only after what it tells of has changed again.
+    Late,
     /// A CreateFleet call is not answered, whether it was carried out or not.
     Ambiguous,
     /// A CreateFleet call is carried out after its caller has given up on it.
@@ -63,7 +65,7 @@ pub enum Fault {
     Spot,
     /// The reports of a machine are lost.
     Forget,
-    /// Time passes while a pass is at work or due.
+    /// Something that takes seconds takes longer than what should outlast it.
     Slow,
 }
 
@@ -72,6 +74,7 @@ pub const FAULTS: &[Fault] = &[
     Fault::Crash,
     Fault::Duplicate,
     Fault::Lose,
+    Fault::Late,
     Fault::Ambiguous,
     Fault::UnderWay,
     Fault::NoCapacity,
@@ -108,6 +111,19 @@ pub struct Config {
     pub replay: Replay,
     /// Both jobs arrive, or one.
     pub jobs: usize,
+    /// How finely time is cut.
+    pub grain: Grain,
+}
+
+/// How finely time is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// Anything may come between any two verbs.
+    Verb,
+    /// Anything may come before and after every effect on the outside, and a crash between any two
+    /// verbs. Reads and the commit that checks them are one step: a commit is refused when
+    /// somebody came between, and then the pass reads again.
+    Effect,
 }
 
 /// The world.
@@ -130,31 +146,67 @@ impl Triangle {
     }
 
     fn worker_steps(&self, state: &State, steps: &mut Vec<Step<State>>) {
-        for (index, worker) in state.workers.iter().enumerate() {
-            match worker {
-                Worker::Idle => continue,
-                Worker::Ingest(pass) => self.step_ingest(state, index, pass, steps),
-                Worker::ScaleUp(pass) => self.step_scale_up(state, index, pass, steps),
-                Worker::Reap(pass) => self.step_reap(state, index, pass, steps),
-            }
-            if self.may(state, Fault::Crash) {
-                let mut next = state.clone();
-                next.faults -= 1;
-                next.workers[index] = Worker::Idle;
-                if state.capacity.is_held_by(HOLDERS[index]) {
-                    // Nobody of this name will ever come back.
-                    Arc::make_mut(&mut next.capacity).holder = Some("stopped".to_owned());
-                }
-                let act = Act::of("worker {} is stopped", u8::try_from(index + 1).expect("few"));
-                steps.push(Step { act, fair: false, next: Ok(next) });
+        for index in 0..state.workers.len() {
+            if !state.workers[index].is_idle() {
+                self.step_worker(state, index, steps);
+                steps.extend(self.crash(state, index));
             }
         }
         // Idle Lambdas are alike: only the first takes something up.
         if let Some(idle) = state.workers.iter().position(Worker::is_idle) {
-            self.start_ingest(state, idle, steps);
-            self.start_scale_up(state, idle, steps);
-            self.start_reap(state, idle, steps);
+            let mut starts = Vec::new();
+            self.start_ingest(state, idle, &mut starts);
+            self.start_scale_up(state, idle, &mut starts);
+            self.start_reap(state, idle, &mut starts);
+            starts.into_iter().for_each(|start| self.run_on(start, idle, steps));
         }
+    }
+
+    fn step_worker(&self, state: &State, index: usize, steps: &mut Vec<Step<State>>) {
+        let mut verbs = Vec::new();
+        match &state.workers[index] {
+            Worker::Idle => {}
+            Worker::Ingest(pass) => self.step_ingest(state, index, pass, &mut verbs),
+            Worker::ScaleUp(pass) => self.step_scale_up(state, index, pass, &mut verbs),
+            Worker::Reap(pass) => self.step_reap(state, index, pass, &mut verbs),
+        }
+        verbs.into_iter().for_each(|verb| self.run_on(verb, index, steps));
+    }
+
+    /// In the coarse grain a pass runs on until its next effect.
+    fn run_on(&self, step: Step<State>, index: usize, steps: &mut Vec<Step<State>>) {
+        let runs_on = |state: &State| {
+            self.config.grain == Grain::Effect && !state.workers[index].is_at_effect()
+        };
+        match &step.next {
+            Ok(next) if runs_on(next) => {
+                let mut verbs = Vec::new();
+                self.step_worker(next, index, &mut verbs);
+                verbs.extend(self.crash(next, index));
+                let first = step.act;
+                steps.extend(verbs.into_iter().map(|verb| Step {
+                    act: first.then(verb.act),
+                    fair: step.fair && verb.fair,
+                    next: verb.next,
+                }));
+            }
+            _ => steps.push(step),
+        }
+    }
+
+    fn crash(&self, state: &State, index: usize) -> Option<Step<State>> {
+        if !self.may(state, Fault::Crash) {
+            return None;
+        }
+        let mut next = state.clone();
+        next.faults -= 1;
+        next.workers[index] = Worker::Idle;
+        if state.capacity.is_held_by(HOLDERS[index]) {
+            // Nobody of this name will ever come back.
+            Arc::make_mut(&mut next.capacity).holder = Some("stopped".to_owned());
+        }
+        let act = Act::of("worker {} is stopped", u8::try_from(index + 1).expect("few"));
+        Some(Step { act, fair: false, next: Ok(next) })
     }
 
     /// What happens by itself, outside of machines: time, the sweep, and losses.
@@ -203,8 +255,26 @@ impl Triangle {
         }
     }
 
-    /// Time jumps to the next moment that some rule waits for. Passes take seconds and waits are
-    /// longer, so while a pass runs or is due this is a fault.
+    /// Something is under way that takes seconds, while every wait of the rules is longer.
+    fn is_urgent(&self, state: &State) -> bool {
+        let working = state.wake || state.workers.iter().any(|worker| !worker.is_idle());
+        let due = || state.rows.iter().any(|row| row.due_at().is_some_and(|due| due <= state.now));
+        let coming = || state.jobs.iter().any(|job| job.queue != 0);
+        let queued = || state.jobs.iter().any(|job| job.truth == Truth::Queued);
+        let moving = || {
+            state.machines.iter().filter(|machine| machine.alive && !machine.hangs).any(|machine| {
+                match &machine.agent {
+                    Agent::Listening(_) => !machine.registered || queued(),
+                    Agent::Working(..) => false,
+                    _ => true,
+                }
+            })
+        };
+        working || due() || coming() || moving()
+    }
+
+    /// Time jumps to the next moment that some rule waits for. While something quick is under way,
+    /// that is a fault.
     fn pass_time(&self, state: &State, steps: &mut Vec<Step<State>>) {
         let soon = |at: &Time| {
             *at > state.now && at.as_millis() - state.now.as_millis() < FAR * 1000
@@ -224,9 +294,7 @@ impl Triangle {
         let times = rows.chain(leases).chain(state.capacity.lease_until).chain(holds).chain(strays);
         let Some(now) = times.filter(soon).min() else { return };
 
-        let busy = state.wake || state.workers.iter().any(|worker| !worker.is_idle());
-        let due = state.rows.iter().any(|row| row.due_at().is_some_and(|due| due <= state.now));
-        let slow = busy || due;
+        let slow = self.is_urgent(state);
         if slow && !self.may(state, Fault::Slow) {
             return;
         }
@@ -305,6 +373,10 @@ impl World for Triangle {
             machine.alive && !state.is_owned(machine) && !state.is_wanted(&machine.launch)
         });
         u8::from(stray)
+    }
+
+    fn parts(&self, state: &State) -> Vec<(&'static str, u64)> {
+        self.parts_of(state).to_vec()
     }
 
     fn describe(&self, state: &State) -> String {

@@ -29,6 +29,8 @@ pub struct Reap {
     hint: bool,
     seen: Observation,
     effect: Option<Effect>,
+    /// An effect was performed, and its outcome is not on record.
+    outcome: bool,
 }
 
 /// Machines of this world do not get old.
@@ -39,6 +41,10 @@ impl Reap {
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
         self.instance.name.as_str() == name
+    }
+
+    pub(super) fn is_at_effect(&self) -> bool {
+        self.outcome || matches!(self.effect, Some(Effect::Deregister(_) | Effect::Terminate(_)))
     }
 
     /// Adds what matters of it.
@@ -57,6 +63,7 @@ impl Reap {
         self.seen.launch.seen().is_some().hash(&mut hasher);
         self.seen.termination.is_some().hash(&mut hasher);
         self.effect.hash(&mut hasher);
+        self.outcome.hash(&mut hasher);
         key.num(hasher.finish());
     }
 }
@@ -82,6 +89,7 @@ impl Triangle {
                 hint: gone,
                 seen,
                 effect: None,
+                outcome: false,
             };
             // Its first look and commit follow at once: nobody could tell the difference, since
             // the commit is refused when somebody came between.
@@ -101,7 +109,8 @@ impl Triangle {
         if let Some(effect) = &pass.effect {
             let (words, next) = self.perform(state, pass, effect);
             let next = next.map(|(mut next, seen)| {
-                let pass = Reap { seen, effect: None, ..pass.clone() };
+                let outcome = *effect != Effect::WakePool;
+                let pass = Reap { seen, effect: None, outcome, ..pass.clone() };
                 next.workers[worker] = Worker::Reap(Arc::new(pass));
                 next
             });
@@ -123,8 +132,9 @@ impl Triangle {
                 let ended = pass.instance.state().is_live() && !record.state().is_live();
                 next.wake |= ended;
                 let stored = next.row(&record.name).cloned().unwrap_or_else(|| Arc::new(*record));
-                next.workers[worker] =
-                    Worker::Reap(Arc::new(Reap { instance: stored, seen, effect, ..pass.clone() }));
+                let pass = pass.clone();
+                let pass = Reap { instance: stored, seen, effect, outcome: false, ..pass };
+                next.workers[worker] = Worker::Reap(Arc::new(pass));
                 ("reap pass (worker {}) decides and commits", result)
             }
             Decision::Rest(record) => {

@@ -87,11 +87,19 @@ impl ScaleUp {
             Some(plan) => self.plan_fingerprint(plan, state, key),
         }
         let Some(call) = &self.call else { return key.num(2) };
-        key.launch(&call.launch);
-        let stored = state.record(&call.launch.id).map(|launch| launch.generation);
-        key.bit(stored == Some(call.launch.generation));
+        key.text(call.launch.id.as_str());
+        let stored = state.record(&call.launch.id);
+        match stored {
+            Some(stored) if stored.generation == call.launch.generation => key.num(1),
+            // A conflict is certain. What comes then depends on who holds the launch now.
+            Some(stored) => key.num(2 + u64::from(stored.calls == call.launch.calls)),
+            None => key.num(4),
+        }
         for slot in &call.slots {
-            super::snapshot(Some(slot), state, key);
+            let stored = state.row(&slot.name).map(|row| row.generation());
+            // A stale slot can only meet a conflict, or it had a machine already.
+            key.bit(stored == Some(slot.generation()));
+            key.bit(slot.is_free_slot_of(&call.launch.id));
         }
         if let Some(answered) = &call.answered {
             match &answered.answer {

@@ -158,6 +158,17 @@ impl Worker {
     pub const fn is_idle(&self) -> bool {
         matches!(self, Self::Idle)
     }
+
+    /// Idle, or just before or after an effect on the outside.
+    #[must_use]
+    pub fn is_at_effect(&self) -> bool {
+        match self {
+            Self::Idle => true,
+            Self::Ingest(_) => false,
+            Self::ScaleUp(pass) => pass.call.is_some(),
+            Self::Reap(pass) => pass.is_at_effect(),
+        }
+    }
 }
 
 impl Agent {

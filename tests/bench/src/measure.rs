@@ -1,0 +1,199 @@
+//! What is measured, and how.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+
+use crate::function::{self, Function};
+use crate::process::Process;
+use crate::report::{Report, Unit};
+use crate::runtime_api::RuntimeApi;
+use crate::stubs::{Calls, Stubs};
+use crate::tls::{self, Tls};
+
+/// Events before counting starts: caches fill, allocators settle.
+const WARM_UP: usize = 50;
+
+/// The stubs, and where the binaries are.
+pub(crate) struct Bench {
+    binaries: PathBuf,
+    rounds: usize,
+    events: usize,
+    folder: PathBuf,
+    tls: Tls,
+    stubs: Stubs,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A leftover in the system's temporary folder is no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Bench {
+    pub(crate) fn start(binaries: &Path, rounds: usize, events: usize) -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("muster-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let tls = tls::prepare(&folder).context("certificates")?;
+        let stubs = Stubs::start(Arc::clone(&tls.server))?;
+        Ok(Self { binaries: binaries.to_owned(), rounds, events, folder, tls, stubs })
+    }
+
+    /// All numbers of one function.
+    pub(crate) fn measure(&self, function: &Function, report: &mut Report) -> anyhow::Result<()> {
+        let (name, goals) = (function.name, function.goals);
+        self.cold(function, report)?;
+        let (process, api) = self.launch(function)?;
+        if let Some(event) = &function.event {
+            self.warm(function, &process, &api, event, report)?;
+        }
+        if let Some(event) = &function.unwanted {
+            let (cpu, calls) = self.repeat(&process, &api, event, |_, answer| {
+                ensure!(answer.contains("401"), "not refused: {answer}");
+                Ok(())
+            })?;
+            report.add(name, "bad signature: CPU", cpu, Unit::Millis, goals.unwanted_cpu_ms);
+            let calls = calls.values().sum::<usize>();
+            report.add(name, "bad signature: calls to AWS", count(calls), Unit::Count, Some(0.0));
+        }
+        let memory = count(usize::try_from(process.peak_memory()?)?) / 1024.0;
+        report.add(name, "peak memory", memory, Unit::Megabytes, goals.memory_mb);
+        let zip = self.zip_size(function)?;
+        report.add(name, "zip", count(zip) / 1e6, Unit::Megabytes, goals.zip_mb);
+        Ok(())
+    }
+
+    /// Starts the function anew, round by round.
+    fn cold(&self, function: &Function, report: &mut Report) -> anyhow::Result<()> {
+        let (mut inits, mut firsts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+        let mut start_cpu = Vec::new();
+        for _ in 0..self.rounds {
+            let (process, api) = self.launch(function)?;
+            let init = api.ready()? - process.born;
+            start_cpu.push(millis(process.cpu()?));
+            inits.push(millis(init));
+            if let Some(event) = &function.event {
+                let (first, _) = self.invoke(&process, &api, event)?;
+                firsts.push(millis(first));
+                sums.push(millis(init + first));
+            }
+        }
+        let (name, goals) = (function.name, function.goals);
+        report.add(name, "init", median(&mut inits), Unit::Millis, goals.init_ms);
+        report.add(name, "init: CPU", median(&mut start_cpu), Unit::Millis, None);
+        if function.event.is_some() {
+            report.add(name, "first invocation", median(&mut firsts), Unit::Millis, None);
+            let sum = median(&mut sums);
+            report.add(name, "init + first", sum, Unit::Millis, goals.init_and_first_ms);
+        }
+        Ok(())
+    }
+
+    fn warm(
+        &self,
+        function: &Function,
+        process: &Process,
+        api: &RuntimeApi,
+        event: &Arc<[u8]>,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        let (name, goals) = (function.name, function.goals);
+        self.invoke(process, api, event)?;
+        if !function.is_repeated {
+            return Ok(());
+        }
+        let mut times = Vec::new();
+        let (cpu, calls) = self.repeat(process, api, event, |time, _| {
+            times.push(millis(time));
+            Ok(())
+        })?;
+        report.add(name, "warm p50", quantile(&mut times, 0.5), Unit::Millis, None);
+        report.add(name, "warm p99", quantile(&mut times, 0.99), Unit::Millis, None);
+        report.add(name, "warm: CPU per event", cpu, Unit::Millis, goals.cpu_ms);
+        let per_event = |calls: usize| count(calls) / count(self.events);
+        let calls: serde_json::Map<_, _> =
+            calls.into_iter().map(|(call, times)| (call, json!(per_event(times)))).collect();
+        report.note(name, "calls per event", calls.into());
+        Ok(())
+    }
+
+    /// Sends an event many times. Answers with the CPU time of one, ms, and all calls to the stubs.
+    fn repeat(
+        &self,
+        process: &Process,
+        api: &RuntimeApi,
+        event: &Arc<[u8]>,
+        mut each: impl FnMut(Duration, String) -> anyhow::Result<()>,
+    ) -> anyhow::Result<(f64, Calls)> {
+        for _ in 0..WARM_UP {
+            self.invoke(process, api, event)?;
+        }
+        self.stubs.take_calls();
+        let before = process.cpu()?;
+        for _ in 0..self.events {
+            let (time, answer) = self.invoke(process, api, event)?;
+            each(time, answer)?;
+        }
+        let spent = process.cpu()? - before;
+        Ok((millis(spent) / count(self.events), self.stubs.take_calls()))
+    }
+
+    fn launch(&self, function: &Function) -> anyhow::Result<(Process, RuntimeApi)> {
+        let api = RuntimeApi::start()?;
+        let environment = function::environment(
+            function.name,
+            &api.address.to_string(),
+            &format!("https://{}", self.stubs.address),
+            &self.tls.roots.display().to_string(),
+        );
+        let process = Process::start(&self.binaries.join(function.name), &environment)?;
+        api.ready().with_context(|| process.last_lines())?;
+        Ok((process, api))
+    }
+
+    fn invoke(
+        &self,
+        process: &Process,
+        api: &RuntimeApi,
+        event: &Arc<[u8]>,
+    ) -> anyhow::Result<(Duration, String)> {
+        let (time, answer) = api.invoke(event).with_context(|| process.last_lines())?;
+        Ok((time, String::from_utf8(answer)?))
+    }
+
+    /// The size of a zip with the binary as `bootstrap`, bytes.
+    fn zip_size(&self, function: &Function) -> anyhow::Result<usize> {
+        let binary = std::fs::read(self.binaries.join(function.name))?;
+        let packed = miniz_oxide::deflate::compress_to_vec(&binary, 9).len();
+        // One local header, one entry of the directory, its end.
+        Ok(packed + 30 + 46 + 22 + 2 * "bootstrap".len())
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+const fn count(number: usize) -> f64 {
+    number as f64
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an index below the length"
+)]
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let index = (count(values.len() - 1) * share).round() as usize;
+    values[index]
+}
