@@ -20,10 +20,11 @@ demo: up ## Show a job from webhook to deleted machine, on the local stack
 	target/release/muster-demo
 
 .PHONY: test
-test: test-fast test-template test-e2e ## Set up and run every test
+test: test-template up ## Set up and run every test
+	cargo test --release --workspace
 
 .PHONY: test-fast
-test-fast: ## Tests of the pure parts and the simulated world: no SDK, no emulator
+test-fast: ## The daily loop: rules, passes, exploration and simulator; no SDK, no emulator
 	cargo test -p domain -p control -p explore -p sim -p world
 
 .PHONY: test-template
@@ -32,8 +33,8 @@ test-template: install ## sam validate, cfn-lint, and the checks in tests/templa
 	$(PYTHON) -m unittest discover --start-directory tests/template
 
 .PHONY: test-e2e
-test-e2e: up ## Tests against the local stack: the real template and the real functions
-	cargo test --release --workspace
+test-e2e: up ## The real template and the real functions on the local stack
+	cargo test --release --workspace --test stack
 
 .PHONY: install
 install: python ## Make the virtual environments of the local stack (.local/)

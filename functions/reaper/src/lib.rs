@@ -181,3 +181,67 @@ fn nonce_of(record: &SqsMessage) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(event: &str) -> Vec<Result<ReapMessage, String>> {
+        let event: SqsEvent = serde_json::from_str(event).expect("an SQS batch");
+        event.records.iter().map(read).collect()
+    }
+
+    #[test]
+    fn our_own_message_is_read() {
+        let read = messages(include_str!("../../../events/reaper-reap.json"));
+        let [Ok(ReapMessage::Reap { name, nonce })] = &read[..] else { panic!("{read:?}") };
+        assert_eq!((name.as_str(), *nonce), ("default-4kq7v2", 1_795_252_804_003));
+    }
+
+    #[test]
+    fn ec2s_events_name_their_machine() {
+        let cases = [
+            (include_str!("../../../events/reaper-ec2-state-change.json"), "shutting-down"),
+            (
+                include_str!("../../../events/reaper-spot-warning.json"),
+                "EC2 Spot Instance Interruption Warning",
+            ),
+        ];
+        for (event, expected) in cases {
+            let read = messages(event);
+            let [Ok(ReapMessage::MachineChanged { machine, what })] = &read[..] else {
+                panic!("{read:?}")
+            };
+            assert_eq!((machine.as_str(), what.as_str()), ("i-0a1b2c3d4e5f60718", expected));
+        }
+    }
+
+    #[test]
+    fn other_events_and_garbage_are_refused() {
+        let other = r#"{"source":"aws.s3","detail-type":"x","detail":{"instance-id":"i-0a1b2c3d4e5f60718"}}"#;
+        for body in ["", "{}", "not json", other, r#"{"type":"reap","name":"a b","nonce":1}"#] {
+            let mut record = SqsMessage::default();
+            record.body = Some(body.to_owned());
+            assert!(read(&record).is_err(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn the_schedules_event_is_no_batch() {
+        let tick: Value =
+            serde_json::from_str(include_str!("../../../events/reaper-tick.json")).expect("JSON");
+        assert_eq!(tick["detail-type"], "Scheduled Event");
+        assert!(tick.get("Records").is_none());
+    }
+
+    #[test]
+    fn a_messages_nonce_is_the_same_at_every_receive_and_differs_from_others() {
+        let record = |id: &str| {
+            let mut record = SqsMessage::default();
+            record.message_id = Some(id.to_owned());
+            record
+        };
+        assert_eq!(nonce_of(&record("a-1")), nonce_of(&record("a-1")));
+        assert_ne!(nonce_of(&record("a-1")), nonce_of(&record("a-2")));
+    }
+}

@@ -207,3 +207,109 @@ fn answer(status: i64, body: &Value) -> ApiGatewayV2httpResponse {
     response.body = Some(body.to_string().into());
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLE: &str = "AROAEXAMPLEROLEID0001";
+
+    fn request(event: &str) -> ApiGatewayV2httpRequest {
+        serde_json::from_str(event).expect("an HTTP API event")
+    }
+
+    fn register() -> ApiGatewayV2httpRequest {
+        request(include_str!("../../../events/runner-api-register.json"))
+    }
+
+    fn signed_by(user_id: &str) -> ApiGatewayV2httpRequest {
+        let mut request = register();
+        let authorizer = request.request_context.authorizer.as_mut().expect("an authorizer");
+        authorizer.iam.as_mut().expect("of IAM").user_id = Some(user_id.to_owned());
+        request
+    }
+
+    #[test]
+    fn the_caller_is_the_machine_that_the_session_is_named_after() {
+        let machine = caller(&register(), ROLE).map(|machine| machine.to_string());
+        assert_eq!(machine.as_deref(), Some("i-0a1b2c3d4e5f60718"));
+    }
+
+    #[test]
+    fn only_a_session_of_our_role_named_after_a_machine_is_let_in() {
+        for user_id in [
+            "AROAOTHERROLEID000002:i-0a1b2c3d4e5f60718",
+            "AROAEXAMPLEROLEID0001:somebody",
+            "AROAEXAMPLEROLEID0001",
+            "AROAEXAMPLEROLEID0001:i-0a1b2c3d4e5f60718:x",
+            "AIDAUSERUSERUSERUSER1",
+            "",
+        ] {
+            assert_eq!(caller(&signed_by(user_id), ROLE), None, "{user_id:?}");
+        }
+        assert_eq!(caller(&register(), ""), None);
+        let mut unsigned = register();
+        unsigned.request_context.authorizer = None;
+        assert_eq!(caller(&unsigned, ROLE), None);
+    }
+
+    #[test]
+    fn every_sample_report_is_read() {
+        let runner = || "default-4kq7v2-1".to_owned();
+        let read = |event: &str| read(&request(event)).expect("a report");
+        assert_eq!(
+            read(include_str!("../../../events/runner-api-runner-started.json")),
+            Report::RunnerStarted { runner: runner(), hooks: true }
+        );
+        let job = StartReport {
+            repository: "harbor-example/tide-tables".to_owned(),
+            run: 19_876_543_210,
+            name: "test".to_owned(),
+        };
+        assert_eq!(
+            read(include_str!("../../../events/runner-api-job-started.json")),
+            Report::JobStarted { runner: runner(), job }
+        );
+        assert_eq!(
+            read(include_str!("../../../events/runner-api-job-completed.json")),
+            Report::JobCompleted { runner: runner() }
+        );
+        assert_eq!(
+            read(include_str!("../../../events/runner-api-exited.json")),
+            Report::Exited { code: 0 }
+        );
+        let boot_failed = read(include_str!("../../../events/runner-api-boot-failed.json"));
+        let Report::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };
+        assert!(log.contains("giving up"));
+    }
+
+    #[test]
+    fn a_long_log_keeps_its_end_in_whole_characters() {
+        let log = "é".repeat(LOG_KEPT);
+        let kept = last(&log, LOG_KEPT - 1);
+        assert!(kept.len() < LOG_KEPT && kept.chars().all(|character| character == 'é'));
+        assert_eq!(last("short", LOG_KEPT), "short");
+    }
+
+    #[test]
+    fn a_refusal_tells_the_machine_what_to_do() {
+        let machine: MachineId = "i-0a1b2c3d4e5f60718".parse().expect("an id");
+        let later = Denied::Later {
+            after: domain::time::Seconds(7),
+            why: "GitHub's rate limit is reached".to_owned(),
+        };
+        for (denied, status, action) in [
+            (Denied::UnknownMachine, 403, "shutdown"),
+            (Denied::Refused(Refused::Draining), 409, "shutdown"),
+            (later, 503, "retry"),
+        ] {
+            let response = refusal(&machine, "POST /runner/register", &denied);
+            assert_eq!(response.status_code, status);
+            let Some(aws_lambda_events::encodings::Body::Text(body)) = response.body else {
+                panic!("a body")
+            };
+            let body: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!(body["action"], action, "{denied:?}");
+        }
+    }
+}

@@ -142,3 +142,30 @@ fn seed(invocation: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(event: &str) -> Vec<JobsMessage> {
+        let event: SqsEvent = serde_json::from_str(event).expect("an SQS batch");
+        let bodies = event.records.iter().map(|record| record.body.as_deref().unwrap_or_default());
+        bodies.map(|body| serde_json::from_str(body).expect("a message of ours")).collect()
+    }
+
+    #[test]
+    fn the_sample_batches_are_read() {
+        let read = messages(include_str!("../../../events/scale-up-jobs.json"));
+        let [JobsMessage::JobEvent { event, .. }] = &read[..] else { panic!("{read:?}") };
+        assert_eq!(event.key.to_string(), "700800900/56789012345");
+        let read = messages(include_str!("../../../events/scale-up-wake-pool.json"));
+        let [JobsMessage::WakePool { pool }] = &read[..] else { panic!("{read:?}") };
+        assert_eq!(pool.as_str(), "default");
+    }
+
+    #[test]
+    fn invocations_have_seeds_of_their_own() {
+        assert_eq!(seed("8f5e-1"), seed("8f5e-1"));
+        assert_ne!(seed("8f5e-1"), seed("8f5e-2"));
+    }
+}

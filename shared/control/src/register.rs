@@ -2,12 +2,14 @@
 
 use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use domain::instance::{Instance, Refused, RunnerState, StartReport};
-use domain::observation::{Machine, Trouble};
 use domain::message::ReapMessage;
+use domain::observation::{Machine, Trouble};
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ports::{CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write};
+use crate::ports::{
+    CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
+};
 use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
