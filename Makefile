@@ -24,8 +24,8 @@ test: test-template up ## Set up and run every test
 	cargo test --release --workspace
 
 .PHONY: test-fast
-test-fast: ## The daily loop: rules, passes, exploration and simulator; no SDK, no emulator
-	cargo test -p domain -p control -p explore -p sim -p world
+test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
+	cargo test -p domain -p control -p world
 
 .PHONY: test-template
 test-template: install ## sam validate, cfn-lint, and the checks in tests/template
@@ -75,8 +75,3 @@ lint: ## Formatting, clippy, shellcheck if there is one
 .PHONY: fmt
 fmt: ## Format the code
 	cargo fmt --all
-
-.PHONY: bench
-bench: ## Measure what performance goals are stated for
-	$(CARGO_BUILD)
-	target/release/muster-bench

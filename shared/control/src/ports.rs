@@ -165,7 +165,8 @@ pub trait Table {
     async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError>;
     /// Many jobs by key, in no order; missing ones are left out.
     async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError>;
-    /// Jobs of a pool that wait without a claim, oldest first, at most `limit`.
+    /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first before the
+    /// others, so that jobs on hold never hide those that are due.
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Jobs of a pool that wait, with and without a claim; each group oldest first.
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;

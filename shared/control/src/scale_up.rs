@@ -254,7 +254,18 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Err(error) => return Err(error.into()),
             }
             let slots = self.table.instances(&leased.slots).await?;
-            self.call(&leased, slots, now, report).await?;
+            if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
+                self.call(&leased, slots, now, report).await?;
+                continue;
+            }
+            // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets tokens after a
+            // while, so a late replay would launch again.
+            let replaces = Some(leased.generation);
+            let write = Write::Launch { next: Box::new(leased.settled()), replaces };
+            match self.table.commit(&[write]).await {
+                Ok(()) | Err(CommitError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
@@ -347,7 +358,7 @@ fn outcome_writes(launch: &Launch, slots: &[Instance], outcome: &Outcome) -> Vec
         writes.push(Write::BindMachine { machine: machine.clone(), instance: next.name.clone() });
         writes.extend(before(next).and_then(|before| crate::writes::instance(before, next)));
     }
-    for next in &outcome.failed {
+    for next in outcome.failed.iter().chain(&outcome.waiting) {
         writes.extend(before(next).and_then(|before| crate::writes::instance(before, next)));
     }
     writes

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::claim;
 use crate::ids::{InstanceName, LaunchId, MachineId};
-use crate::instance::{Instance, RunnerState, Slot};
+use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::Job;
 use crate::launch::{
     ErrorClass, Launch, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
@@ -33,7 +33,7 @@ pub struct View<'a> {
     pub pool: &'a Pool,
     /// Live instances of the pool.
     pub live: u32,
-    /// Jobs without a claim whose time has come, oldest first.
+    /// Jobs without a claim whose time has come, in any order.
     pub demand: Vec<Job>,
     /// Instances without a claim that could still take a job.
     pub supply: Vec<Instance>,
@@ -73,7 +73,9 @@ pub struct Plan {
 #[must_use]
 pub fn plan(view: View<'_>) -> Plan {
     let mut plan = Plan::default();
-    let mut demand = VecDeque::from(view.demand.clone());
+    let mut demand = view.demand.clone();
+    demand.sort_by_key(|job| (job.queued_at(), job.key()));
+    let mut demand = VecDeque::from(demand);
     let mut supply = view.supply.clone();
     // Those nearest to taking a job first.
     supply.sort_by_key(|instance| (nearness(instance), instance.created_at, instance.name.clone()));
@@ -226,6 +228,8 @@ pub struct Outcome {
     pub bound: Vec<(MachineId, Instance)>,
     /// Slots that certainly got none.
     pub failed: Vec<Instance>,
+    /// Slots of a launch that stays open: due when it is to be looked for again.
+    pub waiting: Vec<Instance>,
 }
 
 /// What is known after a call: EC2's answer, and for a replay what carries the launch's tag.
@@ -281,7 +285,15 @@ pub fn apply(
         || launch.is_given_up(now, timings);
     if !settled {
         let again_at = now + timings.launch_retry_seconds;
-        return Outcome { launch: launch.released(again_at), bound, failed: Vec::new() };
+        let waiting = free
+            .into_iter()
+            .filter(|slot| slot.state() == State::Creating)
+            .map(|mut slot| {
+                slot.set_due(again_at);
+                slot
+            })
+            .collect();
+        return Outcome { launch: launch.released(again_at), bound, failed: Vec::new(), waiting };
     }
     let error = worst(errors);
     let failed = free
@@ -291,7 +303,7 @@ pub fn apply(
             slot
         })
         .collect();
-    Outcome { launch: launch.settled(), bound, failed }
+    Outcome { launch: launch.settled(), bound, failed, waiting: Vec::new() }
 }
 
 /// Whether the answer says for certain how many machines there are.

@@ -10,7 +10,7 @@ use domain::job::JobStatus;
 use domain::observation::{Deregistration, RunnerSeen, Trouble};
 use domain::time::{Seconds, Time};
 use serde_json::json;
-use support::{CANARY, Fake, Reply, now, registrar, reply};
+use support::{CANARY, Fake, Reply, granted, now, registrar, reply};
 
 const ID: RunnerId = RunnerId(5);
 const RUNNER: &str = "/actions/runners/5";
@@ -299,6 +299,19 @@ async fn nothing_secret_is_in_any_error() {
             assert!(!shown.contains(CANARY), "{status} {body}: {shown}");
         }
     }
+}
+
+/// Tokens need not look like tokens.
+#[tokio::test]
+async fn a_token_that_is_quoted_back_is_blanked_whatever_it_looks_like() {
+    let fake = Fake::start().await;
+    let token = format!("{CANARY}/of/another:form");
+    fake.on(Method::POST, "/access_tokens", [granted(&token, Seconds(3600))]);
+    let message = json!({"message": format!("no access with {token}!")});
+    fake.on(Method::GET, RUNNER, [reply(403, message)]);
+    let seen = fake.app().runner(&registrar("acme"), ID).await;
+    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    assert_eq!(fault.message, "no access with [redacted]!");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use axum::http::Method;
 use control::ports::Github;
 use domain::ids::RunnerId;
 use domain::observation::{RunnerSeen, Trouble};
-use github::App;
+use github::{App, Settings};
 use serde_json::json;
 use support::{CANARY, Fake, app_at, key, registrar, reply, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -81,7 +81,12 @@ async fn a_handshake_that_never_ends_is_given_up() {
     tokio::task::LocalSet::new()
         .run_until(async {
             let address = listener(async |_| std::future::pending().await).await;
-            let app = app_at(&format!("https://{address}"));
+            let settings = Settings {
+                connect_timeout: Duration::from_millis(100),
+                read_timeout: Duration::from_secs(30),
+                ..settings(&format!("https://{address}"))
+            };
+            let app = App::new(&settings, key::pkcs1()).expect("valid");
             let begun = Instant::now();
             assert_eq!(code(app.runner(&registrar("acme"), ID).await), "timeout");
             assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());

@@ -105,7 +105,7 @@ pub(crate) fn environment(
     roots: &str,
 ) -> Vec<(String, String)> {
     let pools = json!([{
-        "name": "default", "entity": "", "labels": ["self-hosted", "linux", "x64"],
+        "name": "default", "entity": null, "labels": ["self-hosted", "linux", "x64"],
         "runner_group_id": 1, "launch_template_id": "lt-0a1b2c3d4e5f60718",
         "launch_template_version": "3", "instance_types": ["m7i.large", "m6i.large"],
         "subnets": ["subnet-0a1b2c3d", "subnet-4e5f6071"], "market": "spot-then-on-demand",

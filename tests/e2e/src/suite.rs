@@ -18,13 +18,13 @@ use crate::Stack;
 
 /// Scenarios at a time. Two processors carry this many: each sleeps most of the time.
 const AT_ONCE: usize = 8;
-/// A scenario that takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(240);
+/// A scenario that takes longer hangs, whatever else the machine does.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Held by scenarios that measure times, and by those that use all processors: never two of them.
 static QUIET: Mutex<()> = Mutex::const_new(());
 
-type Run = Box<dyn FnOnce(Test) -> Pin<Box<dyn Future<Output = Result<()>>>>>;
+type Run = Box<dyn Fn(Test) -> Pin<Box<dyn Future<Output = Result<()>>>>>;
 
 /// A test.
 pub struct Scenario {
@@ -199,15 +199,26 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
     let tasks: Vec<_> = scenarios
         .into_iter()
         .map(|scenario| {
-            let name = scenario.name;
-            (name, tokio::task::spawn_local(one(scenario, Rc::clone(&turns))))
+            let scenario = Rc::new(scenario);
+            let run = one(Rc::clone(&scenario), Rc::clone(&turns));
+            (scenario, tokio::task::spawn_local(run))
         })
         .collect();
-    let mut failed = Vec::new();
-    for (name, task) in tasks {
+    let mut again = Vec::new();
+    for (scenario, task) in tasks {
         // A panic has been reported by then; it is a failure like any other.
         if !task.await.unwrap_or(false) {
-            failed.push(name);
+            again.push(scenario);
+        }
+    }
+    // Many scenarios measure times, and a shared machine can stand still for seconds: what failed beside
+    // others gets one more try alone, and the report shows both.
+    let mut failed = Vec::new();
+    for scenario in again {
+        say(&format!("once more, alone: {}", scenario.name));
+        let run = one(Rc::clone(&scenario), Rc::clone(&turns));
+        if !tokio::task::spawn_local(run).await.unwrap_or(false) {
+            failed.push(scenario.name);
         }
     }
     let result = if failed.is_empty() { "ok" } else { "FAILED" };
@@ -221,7 +232,7 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
     !failed.is_empty()
 }
 
-async fn one(scenario: Scenario, turns: Rc<Semaphore>) -> bool {
+async fn one(scenario: Rc<Scenario>, turns: Rc<Semaphore>) -> bool {
     let Ok(_turn) = turns.acquire().await else { return false };
     let begun = Instant::now();
     let test = Test::new(scenario.name);

@@ -4,6 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+/// Waits are given as a quiet machine needs them; a busy one gets this many times more. It costs nothing
+/// while things go well.
+const PATIENCE: u64 = 3;
+
 /// What a look brought.
 pub enum Seen<T> {
     /// What was waited for.
@@ -27,21 +31,22 @@ pub fn when(done: bool, state: impl FnOnce() -> String) -> Seen<()> {
 /// Looks again and again. A look that fails counts as "not yet": the stack may be busy.
 ///
 /// # Errors
-/// After `seconds`, with the last state that was seen.
+/// Some time after `seconds`, with the last state that was seen.
 pub async fn wait_for<T>(
     what: &str,
     seconds: u64,
     mut look: impl AsyncFnMut() -> Result<Seen<T>>,
 ) -> Result<T> {
     let begun = Instant::now();
+    let limit = Duration::from_secs(seconds * PATIENCE);
     loop {
         let last = match look().await {
             Ok(Seen::Done(value)) => return Ok(value),
             Ok(Seen::Not(state)) => state,
             Err(error) => format!("the look itself failed: {error:#}"),
         };
-        if begun.elapsed() > Duration::from_secs(seconds) {
-            bail!("waited {seconds} s for {what}; last seen: {last}");
+        if begun.elapsed() > limit {
+            bail!("waited {} s for {what}; last seen: {last}", limit.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }

@@ -6,7 +6,8 @@ use control::ports::Write;
 use domain::audit::AuditKind;
 use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
-use domain::launch::{LaunchRequest, LaunchState};
+use domain::launch::{Launch, LaunchRequest, LaunchState};
+use domain::orphan::Orphan;
 use domain::time::Seconds;
 
 use crate::agenda::Millis;
@@ -32,6 +33,8 @@ pub struct Checker {
     pub maximum: BTreeMap<PoolName, u32>,
     /// Registrations that we removed, by name.
     removed: BTreeSet<String>,
+    /// Rows that an operator forces: the first DELETE goes out before the order is on record.
+    pub forced: BTreeSet<InstanceName>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -112,7 +115,8 @@ impl World {
     pub(crate) fn check_removal(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
-        let machine = runner.machine;
+        let (machine, reads) = (runner.machine, runner.not_busy);
+        self.check_gate(&name, reads);
         self.checker.removed.insert(name.clone());
         let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
         if machine.works_on.is_none() || machine.behaviour.no_hooks {
@@ -124,6 +128,46 @@ impl World {
         }
     }
 
+    /// The kill gate: an unforced DELETE rests on two "not busy" answers far enough apart.
+    fn check_gate(&mut self, name: &str, reads: Option<(Millis, Millis)>) {
+        let row = instance_of_runner(name).and_then(|row| self.tables.instances.get(&row));
+        let Some(row) = row.cloned() else { return };
+        // Force has no gate, a replaced registration has no agent, and an operator's own DELETE is forced.
+        let gated = !row.is_forced()
+            && !self.checker.forced.contains(&row.name)
+            && !row.may_kill_job()
+            && row.runner_name() == name
+            && row.state() != State::Running
+            && row.state().is_live();
+        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
+        // Two clocks, each up to four seconds off.
+        let enough = reads.is_some_and(|(first, last)| last - first >= apart - 8_000);
+        if gated && !enough {
+            self.broken("gate", || format!("DELETE of {name} after {reads:?}"));
+        }
+    }
+
+    /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
+    fn check_deregistered(&mut self, number: u32) {
+        let machine = self.ec2.at(number);
+        let registered = machine.runner.is_some_and(|id| self.github.runners.contains_key(&id));
+        if !registered || machine.task.is_none() {
+            return;
+        }
+        let excused = self.owner(&machine.id).is_none_or(|row| {
+            let stopped = row.drain().is_some_and(|drain| {
+                matches!(drain.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
+            });
+            let bypassed = row.order().is_some_and(|order| {
+                order.force || order.bypass_github_unauthorized || order.kill_running_job
+            });
+            stopped || bypassed || row.runner.exit.is_some()
+        });
+        if !excused {
+            self.broken("order", || format!("machine {number} is terminated while registered"));
+        }
+    }
+
     /// I1, I14: a machine is about to be terminated.
     pub(crate) fn check_kill(&mut self, number: u32) {
         let machine = self.ec2.at(number);
@@ -132,16 +176,23 @@ impl World {
             row.runner.exit.is_none()
                 && row.runner.started.as_ref().is_some_and(|job| job.completed_at.is_none())
         });
-        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
-            return;
-        }
-        if machine.behaviour.no_hooks {
-            self.tally.killed_without_hooks += 1;
-            return;
-        }
         let name = owner.map(|row| row.name.clone());
-        let allowed = owner.is_some_and(|row| row.may_kill_job());
+        let allowed = owner.is_some_and(Instance::may_kill_job);
         let works = machine.works_on.is_some();
+        let known = owner.is_some_and(|row| row.runner.is_busy());
+        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
+            self.check_deregistered(number);
+            return;
+        }
+        if machine.behaviour.no_hooks && !allowed {
+            self.tally.killed_without_hooks += 1;
+            // A lie told in every answer cannot be seen through; a true one must be heeded.
+            let said = machine.works_on.is_some_and(|job| self.github.job(job).seen_busy);
+            if said {
+                self.broken("I1", || format!("machine {number} is terminated: GitHub said busy"));
+            }
+            return;
+        }
         // The task lives on the machine: a promise to one that hangs protects nothing.
         if !allowed && (works || machine.task.is_some()) {
             self.broken("I1", || format!("machine {number} ({name:?}) is terminated with a job on it"));
@@ -151,7 +202,8 @@ impl World {
             return;
         }
         self.tally.killed_by_order += 1;
-        let audited = name.is_some_and(|name| {
+        // Of a job without hooks nobody may have heard.
+        let audited = !known || name.is_some_and(|name| {
             self.tables.audits.iter().any(|line| {
                 line.kind == AuditKind::JobKilled && line.subject == name.as_str()
             })
@@ -169,7 +221,7 @@ impl World {
         here.works_on = Some(job);
         let hooked = !here.behaviour.no_hooks;
         let (_, name) = runner.unwrap_or_default();
-        self.say(|| format!("job {job} begins on machine {machine} ({name})"));
+        self.narrate(|| format!("job {job} begins on machine {machine} ({name})"));
         if hooked && self.checker.removed.contains(&name) {
             self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
         }
@@ -201,9 +253,9 @@ impl World {
         let Some(before) = before else { return };
         if before.state() != next.state() {
             let (from, to) = (before.state(), next.state());
-            self.say(|| {
+            self.narrate(|| {
                 let why = next.events.last().map_or("", |event| event.what.as_str());
-                format!("  {name}: {from} → {to} ({why})")
+                format!("{name}: {from} → {to} ({why})")
             });
         }
         if !before.state().is_live() {
@@ -279,7 +331,8 @@ impl World {
                     let live = self.checker.live.entry(next.pool.clone()).or_default();
                     if replaces.is_none() {
                         *live += 1;
-                        self.say(|| format!("  {}: planned for {:?}", next.name, next.claim()));
+                        let claim = next.claim().map(|job| job.to_string()).unwrap_or_default();
+                        self.narrate(|| format!("{}: planned for job {claim}", next.name));
                     } else if !next.state().is_live() {
                         *live = live.saturating_sub(1);
                     }
@@ -288,6 +341,8 @@ impl World {
                     self.check_claims_of(next);
                 }
                 Write::Job { next, .. } => self.check_claim(next.key()),
+                Write::Launch { next, .. } => self.check_settled(next),
+                Write::Orphan { next, replaces: None } => self.check_stray(next),
                 Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {
                     pools.insert(pool.clone());
                 }
@@ -296,6 +351,36 @@ impl World {
         }
         for pool in pools {
             self.check_count(&pool);
+        }
+    }
+
+    /// I2: a launch is not called settled while a machine of it looks for its slot, unless it was looked for
+    /// in vain for long enough.
+    fn check_settled(&mut self, launch: &Launch) {
+        let looked_for = self.now - launch.created_at.as_millis();
+        if launch.state == LaunchState::Open || looked_for >= 295_000 {
+            return;
+        }
+        let lost = self.ec2.machines.iter().find(|machine| {
+            machine.launch.as_ref() == Some(&launch.id)
+                && !machine.power.is_gone()
+                && !self.tables.owners.contains_key(&machine.id)
+        });
+        let what = lost.map(|machine| format!("{} is settled without {}", launch.id, machine.id));
+        if let Some(what) = what {
+            self.broken("I2", || what);
+        }
+    }
+
+    /// A machine whose launch is still open is no stray.
+    fn check_stray(&mut self, orphan: &Orphan) {
+        let launch = self.ec2.number(&orphan.machine).and_then(|number| {
+            let id = self.ec2.at(number).launch.as_ref()?;
+            self.tables.launches.get(id)
+        });
+        let open = launch.is_some_and(|launch| launch.state == LaunchState::Open);
+        if open && orphan.instance.is_none() {
+            self.broken("I2", || format!("{} is taken for a stray, its launch is open", orphan.machine));
         }
     }
 
@@ -308,13 +393,18 @@ impl World {
         }
     }
 
-    /// I8: a job that waits with a claim is waited for by a live instance that knows it. Otherwise nobody
-    /// would ever make it demand again.
+    /// I8: a job that waits with a claim is waited for by an instance that knows it and may still serve it.
+    /// Otherwise nobody would make it demand again before EC2 and GitHub have let that instance end.
     fn check_claim(&mut self, key: domain::ids::JobKey) {
         let Some(job) = self.tables.jobs.get(&key) else { return };
         let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };
         let answered = self.tables.instances.get(name).is_some_and(|instance| {
-            instance.state().is_live() && instance.claim() == Some(key)
+            let given_up = instance
+                .drain()
+                .is_some_and(|drain| drain.reason == DeleteReason::BootTimeout);
+            // A failed launch keeps its claim for the one pass that it takes to be cleared away.
+            let serves = instance.state().is_serving() || instance.state() == State::Error;
+            serves && !given_up && instance.claim() == Some(key)
         });
         if !answered {
             let name = name.clone();

@@ -18,6 +18,7 @@ pub mod machine;
 pub mod queue;
 pub mod rng;
 pub mod run;
+pub mod scenario;
 pub mod schedule;
 pub mod table;
 pub mod world;

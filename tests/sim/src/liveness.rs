@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// 25 minutes without a fault, more than a boot deadline and a boot: every job that waits is explained.
+    /// Twelve minutes without a fault, more than a boot deadline: every job that waits is explained.
     /// `suspects` were not explained at the look before; for a moment any job may be between two passes.
     #[must_use]
     pub fn unexplained_jobs(&self, suspects: Option<&BTreeSet<JobKey>>) -> BTreeSet<JobKey> {
@@ -52,11 +52,11 @@ impl World {
                 live >= self.checker.maximum.get(pool).copied().unwrap_or(0)
             });
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
-            // Its runner was launched after the faults ended, so it will come up.
+            // Its runner may still come up.
             let boots = job.claim.as_ref().and_then(|name| self.tables.instances.get(name)).is_some_and(
                 |row| {
-                    let young = now.since(row.created_at).0 < 300;
-                    young && row.runner.state <= RunnerState::Idle
+                    let young = now.since(row.created_at).0 < 660;
+                    young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
                 },
             );
             !full && !held && !boots
@@ -101,6 +101,7 @@ impl World {
             .iter()
             .filter(|job| !self.tables.jobs.contains_key(&job.key) && job.status == Status::Queued)
             .count() as u64;
+        self.tally.registrations_left += self.github.runners.len() as u64;
         let row = self.tables.live.iter().next().and_then(|name| self.tables.instances.get(name));
         if let Some(row) = row.cloned() {
             self.broken("I11", || {

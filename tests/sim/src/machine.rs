@@ -14,12 +14,21 @@ use crate::fault::Fault;
 use crate::functions::{ApiCall, Ask, Call, Reply};
 use crate::world::{Task, World};
 
-/// How long the boot script waits for an answer.
+/// How long the boot script waits for its configuration.
 const PATIENCE: Millis = 30 * SECOND;
+/// How long a hook, or the boot script, waits until a report is taken.
+const REPORT_PATIENCE: Millis = 10 * SECOND;
 /// How long the boot script goes on asking for a configuration.
 const REGISTER_LIMIT: Millis = 10 * MINUTE;
-/// How often a report is sent.
-const TRIES: u32 = 6;
+/// How often `infra/boot.sh` sends each report.
+const fn tries(report: &Report) -> u32 {
+    match report {
+        Report::JobCompleted { .. } => 2,
+        Report::RunnerStarted { .. } => 3,
+        Report::JobStarted { .. } => 4,
+        Report::Exited { .. } | Report::BootFailed { .. } => 5,
+    }
+}
 
 impl World {
     /// Lets a machine look whether what it waits for is there.
@@ -55,7 +64,7 @@ impl Script {
     async fn boots(&self) -> bool {
         let (behaviour, usual, by_hand) = {
             let mut world = self.sim.world.borrow_mut();
-            let usual = world.rng.between(15 * SECOND, 70 * SECOND);
+            let usual = world.between(15 * SECOND, 70 * SECOND);
             (world.ec2.at(self.machine).behaviour, usual, world.manner.by_hand)
         };
         if behaviour.never_boots {
@@ -76,12 +85,10 @@ impl Script {
         }
         let Some((name, runner)) = self.register().await else { return };
         let hooks = !self.behaviour().no_hooks;
-        let started = Report::RunnerStarted { runner: name.clone(), hooks };
-        if let Reply::Refused(_) = self.report(started).await {
-            return;
-        }
-        self.pause(2 * SECOND).await;
+        // The agent runs before its start is reported, and whatever becomes of the report.
         let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
+        let started = Report::RunnerStarted { runner: name.clone(), hooks };
+        self.report(started).await;
         let code = if connected { self.work(&name, runner).await } else { 1 };
         self.report(Report::Exited { code }).await;
     }
@@ -89,13 +96,16 @@ impl Script {
     /// Asks for a configuration until there is one.
     async fn register(&self) -> Option<(String, u64)> {
         let until = self.now() + REGISTER_LIMIT;
+        let mut attempt = 0;
         while self.now() < until {
             let wait = match self.ask(Ask::Configuration).await {
                 Some(Reply::Configuration(name, runner)) => return Some((name, runner)),
+                // Unwanted: it goes without another word.
                 Some(Reply::Refused(_)) => return None,
                 Some(Reply::Later(after)) => i64::from(after.0) * SECOND,
-                Some(Reply::Broken | Reply::Noted) | None => 5 * SECOND,
+                Some(Reply::Broken | Reply::Noted) | None => SECOND << attempt.min(5),
             };
+            attempt += 1;
             self.pause(wait).await;
         }
         self.report(Report::BootFailed { log: "no configuration".to_owned() }).await;
@@ -160,11 +170,10 @@ impl Script {
 
     /// Sends a report until somebody hears it.
     async fn report(&self, report: Report) -> Reply {
-        for attempt in 0..TRIES {
+        for attempt in 1..=tries(&report) {
             match self.ask(Ask::Report(report.clone())).await {
                 Some(reply @ (Reply::Noted | Reply::Refused(_))) => return reply,
-                Some(Reply::Later(after)) => self.pause(i64::from(after.0) * SECOND).await,
-                _ => self.pause(SECOND << attempt).await,
+                _ => self.pause(i64::from(attempt) * SECOND).await,
             }
         }
         Reply::Broken
@@ -172,6 +181,10 @@ impl Script {
 
     /// One call to runner-api; none when no answer comes.
     async fn ask(&self, ask: Ask) -> Option<Reply> {
+        let patience = match &ask {
+            Ask::Configuration => PATIENCE,
+            Ask::Report(_) => REPORT_PATIENCE,
+        };
         let number = {
             let mut world = self.sim.world.borrow_mut();
             let machine = self.machine;
@@ -185,7 +198,7 @@ impl Script {
             number
         };
         let reply = |world: &mut World| world.api_calls[number as usize].reply.take();
-        self.until(PATIENCE, reply).await
+        self.until(patience, reply).await
     }
 
     /// Waits for a job, or for the end of the registration.

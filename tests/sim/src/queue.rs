@@ -186,9 +186,9 @@ impl World {
         let copies = if self.strikes(Fault::MessageDoubled) { 2 } else { 1 };
         for _ in 0..copies {
             let late = if self.strikes(Fault::MessageLate) {
-                self.rng.between(SECOND, 3 * MINUTE)
+                self.between(SECOND, 3 * MINUTE)
             } else {
-                self.rng.between(5, 60)
+                self.between(5, 60)
             };
             let visible_at = self.now + late;
             self.queues.sent += 1;
@@ -238,7 +238,7 @@ impl World {
                 Which::Reap => Call::Reap(batch),
             };
             self.tally.dead_letters += dead as u64;
-            let after = self.rng.between(2, 50);
+            let after = self.between(2, 50);
             self.start(Task::Function(call), after);
         }
     }
@@ -254,7 +254,7 @@ impl World {
     /// A function is done with a message.
     pub fn acknowledge(&mut self, which: Which, received: &Received) {
         if self.strikes(Fault::MessageResurrected) {
-            let again = self.now + self.rng.between(SECOND, 5 * MINUTE);
+            let again = self.now + self.between(SECOND, 5 * MINUTE);
             self.queues.of(which).move_to(received.id, again);
             self.poll_by(which, again);
             return;
@@ -293,6 +293,10 @@ impl World {
             return Ok(());
         }
         queue.move_to(id, visible_at);
+        // A wake-up may be lost at any time; the row and the sweep must not need it.
+        if self.strikes(Fault::MessageLost) {
+            self.queues.of(Which::Reap).remove(id);
+        }
         self.poll_by(Which::Reap, visible_at);
         Ok(())
     }

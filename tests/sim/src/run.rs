@@ -27,7 +27,7 @@ pub struct Outcome {
 /// After the last fault: a look at the delays.
 const FIRST_LOOK: Millis = 12 * MINUTE;
 /// … at the jobs.
-const SECOND_LOOK: Millis = 25 * MINUTE;
+const SECOND_LOOK: Millis = 13 * MINUTE;
 /// … and at what is left of anything. A pool of one machine may have a queue of hours to work through.
 const LAST_LOOK: Millis = 30 * HOUR;
 

@@ -46,7 +46,9 @@ pub enum Length {
 
 const ORG: &str = "acme";
 
-fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<&str>) -> Pool {
+/// A pool.
+#[must_use]
+pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<&str>) -> Pool {
     let value = json!({
         "name": name,
         "entity": entity,
@@ -153,15 +155,15 @@ fn plan_jobs(rng: &mut Rng, world: &mut World, busy: Millis) {
 }
 
 fn plan_orders(rng: &mut Rng, world: &mut World, busy: Millis) {
-    if !rng.chance(300_000) {
+    if !rng.chance(500_000) {
         return;
     }
-    for number in 0..rng.between(1, 6) {
+    for number in 0..rng.between(1, 12) {
         let (force, bypass) = (rng.chance(500_000), rng.chance(300_000));
         let order = Order { pick: rng.next(), force, bypass, kill: rng.chance(200_000) };
         world.orders.push(order);
         let at = START + rng.between(MINUTE, busy);
-        world.agenda.at(at, Event::Operator(u32::try_from(number - 1).unwrap_or_default()));
+        world.agenda.at(at, Event::Operator(u32::try_from(number).unwrap_or_default()));
     }
 }
 
@@ -183,6 +185,9 @@ fn plan_outages(rng: &mut Rng, world: &mut World, busy: Millis) {
 impl World {
     /// The request of an operator's order, about a row that lives right now.
     pub fn order(&mut self, number: u32) -> Option<Value> {
+        if let Some(request) = self.requests.get_mut(number as usize) {
+            return request.take();
+        }
         let order = self.orders[number as usize];
         let count = self.tables.live.len();
         if count == 0 {
@@ -190,6 +195,9 @@ impl World {
         }
         let name = self.tables.live.iter().nth((order.pick % count as u64) as usize)?.clone();
         self.tally.orders += 1;
+        if order.force {
+            self.checker.forced.insert(name.clone());
+        }
         Some(json!({
             "version": 1,
             "action": "delete",

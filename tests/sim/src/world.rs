@@ -64,6 +64,8 @@ tally! {
     killed_without_hooks,
     /// Jobs whose events all got lost.
     never_heard_of,
+    /// Registrations that GitHub is left with.
+    registrations_left,
     /// Machines launched.
     machines,
     /// Invocations.
@@ -109,6 +111,8 @@ pub struct World {
     pub api_calls: Vec<ApiCall>,
     /// Orders that operators give.
     pub orders: Vec<crate::schedule::Order>,
+    /// Requests of a scenario's operators.
+    pub requests: Vec<Option<serde_json::Value>>,
     /// Outages.
     pub windows: Vec<Window>,
     /// Numbers for the report.
@@ -121,6 +125,8 @@ pub struct World {
     pub ticks_end: Millis,
     pending: Vec<Option<Task>>,
     trace: Option<String>,
+    /// The timeline of a scenario.
+    pub story: Option<Vec<(Millis, String)>>,
 }
 
 /// A time in which one service is away.
@@ -157,6 +163,7 @@ impl World {
             violation: None,
             api_calls: Vec::new(),
             orders: Vec::new(),
+            requests: Vec::new(),
             windows: Vec::new(),
             tally: Tally::default(),
             current: None,
@@ -164,6 +171,7 @@ impl World {
             ticks_end: Millis::MAX,
             pending: Vec::new(),
             trace: None,
+            story: None,
         }
     }
 
@@ -199,6 +207,18 @@ impl World {
         }
     }
 
+    /// Adds a line to the trace and to a scenario's timeline.
+    pub fn narrate(&mut self, line: impl FnOnce() -> String) {
+        if self.trace.is_none() && self.story.is_none() {
+            return;
+        }
+        let line = line();
+        if let Some(story) = &mut self.story {
+            story.push((self.now, line.clone()));
+        }
+        self.say(|| format!("  {line}"));
+    }
+
     /// Whether a fault strikes at this opportunity.
     pub fn strikes(&mut self, fault: Fault) -> bool {
         let odds = self.odds.of(fault);
@@ -223,14 +243,20 @@ impl World {
         away
     }
 
+    /// How long something takes: by chance, or the shortest where a scenario is told by hand.
+    pub fn between(&mut self, shortest: Millis, longest: Millis) -> Millis {
+        if self.manner.by_hand { shortest } else { self.rng.between(shortest, longest) }
+    }
+
     /// How long a call takes.
     pub fn latency(&mut self) -> Millis {
-        self.rng.between(1, self.manner.slowest_call)
+        let slowest = self.manner.slowest_call;
+        self.between(1, slowest)
     }
 
     /// How far the clock of an invocation is off.
     pub fn skew(&mut self) -> Millis {
-        if self.strikes(Fault::ClockSkewed) { self.rng.between(-4_000, 4_000) } else { 0 }
+        if self.strikes(Fault::ClockSkewed) { self.between(-4_000, 4_000) } else { 0 }
     }
 
     /// Has a task started after a moment.
@@ -303,10 +329,10 @@ impl World {
         if self.strikes(Fault::TickMissed) {
             return;
         }
-        let jitter = self.rng.between(0, 2 * SECOND);
+        let jitter = self.between(0, 2 * SECOND);
         self.start(Task::Function(Call::Sweep), jitter);
         if self.strikes(Fault::TickDoubled) {
-            let later = self.rng.between(0, 5 * SECOND);
+            let later = self.between(0, 5 * SECOND);
             self.start(Task::Function(Call::Sweep), later);
         }
     }

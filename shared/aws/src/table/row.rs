@@ -202,7 +202,10 @@ impl Record for Job {
     fn marks(&self, timings: &Timings) -> Marks {
         if let (true, Some(pool)) = (self.is_waiting(), &self.pool) {
             let group = if self.claim.is_none() { keys::FREE } else { keys::HELD };
-            let order = keys::order(group, self.queued_at(), &keys::job(self.key()));
+            // A job on hold stands where its time comes: many of them must not hide the others from a
+            // listing that is cut.
+            let from = self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until);
+            let order = keys::order(group, from.max(self.queued_at()), &keys::job(self.key()));
             return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
         }
         let ended = if self.status() == JobStatus::Completed {

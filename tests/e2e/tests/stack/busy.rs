@@ -66,7 +66,7 @@ pub(super) async fn refused_and_killed(test: Test) -> Result<()> {
 pub(super) async fn liar(test: Test) -> Result<()> {
     let parameters = [
         ("IdleLimitSeconds", "4"),
-        ("BootDeadlineSeconds", "15"),
+        ("BootDeadlineSeconds", "30"),
         ("BusyReadsApartSeconds", "2"),
         ("CompletedGraceSeconds", "4"),
         ("ShutdownGraceSeconds", "4"),
@@ -89,7 +89,7 @@ pub(super) async fn liar(test: Test) -> Result<()> {
     ensure!(answer.status == 202, "{answer:?}");
 
     // Long enough for every limit above, one after the other.
-    tokio::time::sleep(Duration::from_secs(25)).await;
+    tokio::time::sleep(Duration::from_secs(35)).await;
     for flags in ORDERS {
         stack.refused(&delete(&name, flags), "busy").await?;
     }
@@ -100,7 +100,7 @@ pub(super) async fn liar(test: Test) -> Result<()> {
     stack.finish(&job).await?;
     let done = stack.job(&job).await?;
     test.shows(format!(
-        "after 25 s of lies the job is still {}, and its machine runs",
+        "after 35 s of lies the job is still {}, and its machine runs",
         done["status"]
     ));
     stack.until_all_deleted(60).await?;

@@ -8,6 +8,9 @@ use e2e::wait::when;
 use e2e::{Seen, Stack, Test, wait_for};
 use serde_json::{Value, json};
 
+/// Seconds before each attempt.
+const WAITS: [u64; 6] = [0, 1, 2, 4, 8, 16];
+
 /// EC2 fails every TerminateInstances, or the next few.
 async fn terminate_fails(stack: &Stack, times: Option<u32>) -> Result<u64> {
     let mut fault = json!({
@@ -48,14 +51,29 @@ fn delete(name: &str, more: Value) -> Value {
 }
 
 pub(super) async fn backoff(test: Test) -> Result<()> {
-    const WAITS: [u64; 6] = [0, 1, 2, 4, 8, 16];
     let stack = test.stack(&[("RetryCapSeconds", "300")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
-    let (name, _) = idle_instance(&stack).await?;
-    terminate_fails(&stack, Some(5)).await?;
     let _quiet = test.quiet().await;
-    stack.admin(&delete(&name, json!({}))).await?;
+    // Never early is a promise; at most two seconds late is one only while the machine has time. A
+    // busy one gets two more tries.
+    for last in [false, false, true] {
+        let waited = climb(&test, &stack).await?;
+        let late = |(waited, wait): (&u64, u64)| *waited > (wait + 2) * 1000;
+        let is_late = waited.iter().zip(WAITS).any(late);
+        test.shows(format!("waits before the attempts, seen at EC2's door, ms: {waited:?}"));
+        if !is_late {
+            break;
+        }
+        ensure!(!last, "more than 2 s late three times; the last time, ms: {waited:?}");
+    }
+    stack.no_dead_letters().await
+}
 
+/// One delete that fails five times. Answers with the waits before its attempts, in milliseconds.
+async fn climb(test: &Test, stack: &Stack) -> Result<Vec<u64>> {
+    let (name, machine) = idle_instance(stack).await?;
+    terminate_fails(stack, Some(5)).await?;
+    stack.admin(&delete(&name, json!({}))).await?;
     let shown = wait_for("three failed attempts", 30, async || {
         let shown = stack.show(&name).await?;
         let attempts = shown["instance"]["attempts"].as_u64().unwrap_or_default();
@@ -74,21 +92,17 @@ pub(super) async fn backoff(test: Test) -> Result<()> {
     ensure!(row["attempts"] == 5, "{} attempts on record", row["attempts"]);
 
     let ordered: jiff::Timestamp = id(&row["order"]["at"]).parse().context("order.at")?;
-    let calls = stack.calls("ec2", "TerminateInstances").await?;
+    let calls = stack.calls("ec2", &format!("TerminateInstances&target={machine}")).await?;
     let times: Vec<u64> = calls.iter().filter_map(|call| call["at_ms"].as_u64()).collect();
     ensure!(times.len() == WAITS.len(), "{} calls at the door", times.len());
     let mut before = u64::try_from(ordered.as_millisecond())?;
     let mut waited = Vec::new();
-    for at in times {
+    for (at, wait) in times.into_iter().zip(WAITS) {
         waited.push(at.saturating_sub(before));
+        ensure!(at >= before + wait * 1000, "earlier than after {wait} s: {waited:?} ms");
         before = at;
     }
-    test.shows(format!("waits before the attempts, seen at EC2's door, ms: {waited:?}"));
-    for (waited, wait) in waited.iter().zip(WAITS) {
-        let (least, most) = (wait * 1000, (wait + 2) * 1000);
-        ensure!((least..=most).contains(waited), "waited {waited} ms, not {wait} s (−0/+2 s)");
-    }
-    stack.no_dead_letters().await
+    Ok(waited)
 }
 
 pub(super) async fn forever(test: Test) -> Result<()> {

@@ -23,6 +23,12 @@ fn main() -> ExitCode {
     // The longest first: they decide when the last one ends.
     e2e::suite::main(vec![
         Scenario::new(
+            "crash",
+            "scale-up is killed while EC2 holds its CreateFleet: one machine in the end, performed or dropped, \
+             whatever EC2 answers to the replay",
+            crash::killed_in_create_fleet,
+        ),
+        Scenario::new(
             "many",
             "30 jobs at once, maximum 5: never more than 5 live machines, all served, nothing dead-lettered",
             jobs::many,
@@ -36,12 +42,6 @@ fn main() -> ExitCode {
             "theft-dead",
             "a job whose runner took another one gets a new machine when the spared machine serves nothing",
             theft::spared_machine_is_dead,
-        ),
-        Scenario::new(
-            "crash",
-            "scale-up is killed while EC2 holds its CreateFleet: one machine in the end, performed or dropped, \
-             whatever EC2 answers to the replay",
-            crash::killed_in_create_fleet,
         ),
         Scenario::new(
             "backoff",

@@ -48,7 +48,7 @@ impl World {
         if self.strikes(Fault::LaunchLate) {
             let number = u32::try_from(self.ec2.late.len()).unwrap_or(u32::MAX);
             self.ec2.late.push(super::LateLaunch { id: id.clone(), request: request.clone() });
-            let at = self.now + self.rng.between(SECOND, 60 * SECOND);
+            let at = self.now + self.between(SECOND, 60 * SECOND);
             self.agenda.at(at, Event::LateLaunch(number));
             return Err(ambiguous());
         }

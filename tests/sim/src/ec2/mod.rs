@@ -193,7 +193,7 @@ impl World {
         let visible_from = self.now
             + if self.strikes(Fault::MachineHidden) {
                 let longest = if self.rng.chance(50_000) { 5 * MINUTE } else { 20 * SECOND };
-                self.rng.between(SECOND, longest)
+                self.between(SECOND, longest)
             } else {
                 0
             };
@@ -218,7 +218,7 @@ impl World {
             works_on: None,
             runner: None,
         });
-        let runs = self.now + if self.manner.by_hand { 0 } else { self.rng.between(500, 8_000) };
+        let runs = self.now + self.between(500, 8_000);
         self.agenda.at(runs, Event::Machine(number, Arrival::Running));
         self.plan_mishaps(number);
         number
@@ -231,7 +231,7 @@ impl World {
         Behaviour {
             never_boots: self.strikes(Fault::NeverBoots),
             slower_by: if self.strikes(Fault::BootSlow) {
-                self.rng.between(MINUTE, 12 * MINUTE)
+                self.between(MINUTE, 12 * MINUTE)
             } else {
                 0
             },
@@ -240,7 +240,7 @@ impl World {
             never_shuts_down: self.strikes(Fault::NeverShutsDown),
             aborted: self.strikes(Fault::LaunchAborted),
             blocked_until: if self.strikes(Fault::TerminateBlocked) {
-                (self.now + self.rng.between(10 * MINUTE, HOUR)).min(self.faults_end)
+                (self.now + self.between(10 * MINUTE, HOUR)).min(self.faults_end)
             } else {
                 0
             },
@@ -251,7 +251,7 @@ impl World {
     fn plan_mishaps(&mut self, number: u32) {
         let spot = self.ec2.at(number).is_spot && self.strikes(Fault::SpotReclaim);
         if spot {
-            let after = self.rng.between(5 * SECOND, 30 * MINUTE);
+            let after = self.between(5 * SECOND, 30 * MINUTE);
             let at = self.now + after;
             // The warning comes two minutes ahead, or, in rare cases, never.
             if self.rng.chance(800_000) {
@@ -261,11 +261,11 @@ impl World {
             self.agenda.at(at, Event::Machine(number, Arrival::Reclaimed));
         }
         if self.strikes(Fault::MachineHangs) {
-            let at = self.now + self.rng.between(5 * SECOND, 30 * MINUTE);
+            let at = self.now + self.between(5 * SECOND, 30 * MINUTE);
             self.agenda.at(at, Event::Machine(number, Arrival::Hung));
         }
         if self.strikes(Fault::MachineStopped) {
-            let at = self.now + self.rng.between(5 * SECOND, 30 * MINUTE);
+            let at = self.now + self.between(5 * SECOND, 30 * MINUTE);
             self.agenda.at(at, Event::Machine(number, Arrival::Halted));
         }
     }
@@ -297,7 +297,7 @@ impl World {
             (Arrival::Halted, Power::Running) => {
                 self.power_off(number, "stopped");
                 self.set_power(number, Power::Stopping);
-                let stopped = self.now + self.rng.between(SECOND, 30 * SECOND);
+                let stopped = self.now + self.between(SECOND, 30 * SECOND);
                 self.agenda.at(stopped, Event::Machine(number, Arrival::Stopped));
             }
             _ => {}
@@ -314,13 +314,13 @@ impl World {
             self.ec2.live -= 1;
         }
         self.set_power(number, Power::ShuttingDown);
-        let gone = self.now + if self.manner.by_hand { SECOND } else { self.rng.between(SECOND, 40 * SECOND) };
+        let gone = self.now + self.between(SECOND, 40 * SECOND);
         self.agenda.at(gone, Event::Machine(number, Arrival::Terminated));
     }
 
     /// Whatever runs on the machine stops at once, in the middle of whatever it does.
     fn power_off(&mut self, number: u32, why: &str) {
-        self.say(|| format!("  machine {number} loses its power: {why}"));
+        self.narrate(|| format!("machine {number} loses its power: {why}"));
         if let Some(task) = self.ec2.at(number).task {
             self.agenda.at(self.now, Event::Kill(task));
         }
@@ -334,7 +334,7 @@ impl World {
         machine.power = power;
         machine.since = now;
         let ours = machine.launch.is_some();
-        self.say(|| format!("  machine {number} is {power:?}"));
+        self.narrate(|| format!("machine {number} is {power:?}"));
         let Some(event) = power.event().filter(|_| ours) else { return };
         if self.strikes(Fault::StateEventLost) {
             return;
@@ -342,9 +342,9 @@ impl World {
         let copies = if self.strikes(Fault::StateEventDoubled) { 2 } else { 1 };
         for _ in 0..copies {
             let after = if self.strikes(Fault::StateEventLate) {
-                self.rng.between(10 * SECOND, 20 * MINUTE)
+                self.between(10 * SECOND, 20 * MINUTE)
             } else {
-                self.rng.between(100, 3_000)
+                self.between(100, 3_000)
             };
             self.agenda.at(self.now + after, Event::StateEvent(number, event));
         }

@@ -90,7 +90,7 @@ impl Compute for Door {
     ) -> Result<LaunchAnswer, LaunchError> {
         self.call(|world| {
             let answer = world.launch(id, request);
-            world.say(|| format!("  CreateFleet {id} x{} → {answer:?}", request.capacity));
+            world.narrate(|| format!("CreateFleet {id} x{} → {answer:?}", request.capacity));
             answer
         })
         .await
@@ -154,7 +154,7 @@ impl Compute for Door {
     async fn terminate(&self, id: &MachineId) -> Termination {
         self.call(|world| {
             let answer = world.terminate(id);
-            world.say(|| format!("  TerminateInstances {id} → {answer:?}"));
+            world.narrate(|| format!("TerminateInstances {id} → {answer:?}"));
             answer
         })
         .await

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use domain::ids::{Entity, JobKey};
 use domain::job::JobEvent;
 use domain::labels::Labels;
-use domain::observation::RunnerSeen;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
@@ -59,6 +58,8 @@ pub struct Job {
     pub began: bool,
     /// Its workflow was cancelled.
     pub cancelled: bool,
+    /// GitHub said that its runner is busy.
+    pub seen_busy: bool,
     /// A scenario ended its steps.
     pub finished: bool,
     /// How it ended.
@@ -92,6 +93,7 @@ impl Job {
             machine: None,
             began: false,
             cancelled: false,
+            seen_busy: false,
             finished: false,
             conclusion: None,
             lies: [(0, 0); 2],
@@ -114,6 +116,10 @@ pub struct Runner {
     pub machine: Option<u32>,
     /// The job that it runs.
     pub job: Option<u32>,
+    /// When it was made.
+    pub created_at: Millis,
+    /// First and last of an unbroken row of answers that called it not busy.
+    pub not_busy: Option<(Millis, Millis)>,
 }
 
 /// All of GitHub.
@@ -130,10 +136,12 @@ pub struct Github {
     pub idle: Vec<u64>,
     /// Deliveries on their way.
     deliveries: Vec<Rc<JobEvent>>,
-    cache: BTreeMap<String, (Millis, RunnerSeen)>,
+    removed: BTreeMap<String, (Millis, u64)>,
     next_runner: u64,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
+    /// A scenario's lost webhooks: that many of the next are never delivered.
+    pub drop_next: u32,
 }
 
 impl Github {
@@ -147,9 +155,10 @@ impl Github {
             queued: Vec::new(),
             idle: Vec::new(),
             deliveries: Vec::new(),
-            cache: BTreeMap::new(),
+            removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
             always_lies: false,
+            drop_next: 0,
         }
     }
 
@@ -176,9 +185,10 @@ impl Github {
         runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
     }
 
-    fn remove_runner(&mut self, id: u64) -> Option<Runner> {
+    fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {
         let runner = self.runners.remove(&id)?;
         self.names.remove(&runner.name);
+        self.removed.insert(runner.name.clone(), (now, id));
         self.idle.retain(|other| *other != id);
         Some(runner)
     }
@@ -196,7 +206,7 @@ impl World {
         job.queued_at = now;
         self.tally.jobs += 1;
         self.github.queued.push(number);
-        self.say(|| format!("job {number} is queued"));
+        self.narrate(|| format!("job {number} is queued"));
         self.tell(number);
         self.dispatch_soon();
     }
@@ -205,13 +215,13 @@ impl World {
     pub fn cancel_job(&mut self, number: u32) {
         match self.github.job(number).status {
             Status::Queued => {
-                self.say(|| format!("job {number} is cancelled in the queue"));
+                self.narrate(|| format!("job {number} is cancelled in the queue"));
                 self.github.job_mut(number).cancelled = true;
                 self.github.queued.retain(|other| *other != number);
                 self.complete(number, "cancelled");
             }
             Status::InProgress => {
-                self.say(|| format!("job {number} is cancelled"));
+                self.narrate(|| format!("job {number} is cancelled"));
                 let job = self.github.job_mut(number);
                 job.cancelled = true;
                 if let Some(machine) = job.machine {
@@ -226,7 +236,7 @@ impl World {
         if self.manner.by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
             return;
         }
-        let after = self.rng.between(200, 3_000);
+        let after = self.between(200, 3_000);
         self.agenda.at(self.now + after, Event::Dispatch);
     }
 
@@ -259,15 +269,15 @@ impl World {
         let (name, machine) = (runner.name.clone(), runner.machine);
         self.github.idle.retain(|other| *other != id);
         self.github.queued.retain(|other| *other != number);
-        self.say(|| format!("GitHub gives job {number} to {name}"));
+        self.narrate(|| format!("GitHub gives job {number} to {name}"));
         let now = self.now;
         let early = if self.strikes(Fault::BusyLieEarly) {
-            (now, now + self.rng.between(25 * SECOND, MINUTE))
+            (now, now + self.between(25 * SECOND, MINUTE))
         } else {
             (0, 0)
         };
         let late = if self.strikes(Fault::BusyLieLate) {
-            (now + self.rng.between(MINUTE, 8 * MINUTE), now + self.rng.between(9 * MINUTE, 12 * MINUTE))
+            (now + self.between(MINUTE, 8 * MINUTE), now + self.between(9 * MINUTE, 12 * MINUTE))
         } else {
             (0, 0)
         };
@@ -299,7 +309,7 @@ impl World {
             machine.job = None;
             machine.works_on = None;
         }
-        self.say(|| format!("job {number} ends: {conclusion}"));
+        self.narrate(|| format!("job {number} ends: {conclusion}"));
         self.tell(number);
     }
 
@@ -315,7 +325,7 @@ impl World {
 
     /// An agent is done with its job; being ephemeral, its registration goes with it.
     pub fn agent_done(&mut self, id: u64, number: u32, conclusion: &'static str) {
-        self.github.remove_runner(id);
+        self.github.remove_runner(id, self.now);
         self.complete(number, conclusion);
     }
 
@@ -337,7 +347,7 @@ impl World {
     pub fn lost_runner(&mut self, number: u32) {
         if self.github.job(number).status == Status::InProgress {
             if let Some((id, _)) = self.github.job(number).runner.clone() {
-                self.github.remove_runner(id);
+                self.github.remove_runner(id, self.now);
             }
             self.complete(number, "failure");
         }
@@ -345,6 +355,19 @@ impl World {
 
     /// Whether GitHub shows the runner as busy.
     fn looks_busy(&mut self, id: u64) -> bool {
+        let now = self.now;
+        let busy = self.is_called_busy(id);
+        if let Some(runner) = self.github.runners.get_mut(&id) {
+            runner.not_busy = match runner.not_busy {
+                _ if busy => None,
+                Some((first, _)) => Some((first, now)),
+                None => Some((now, now)),
+            };
+        }
+        busy
+    }
+
+    fn is_called_busy(&mut self, id: u64) -> bool {
         let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) else {
             return false;
         };
@@ -352,9 +375,10 @@ impl World {
         let lies = self.github.job(number).lies;
         let lying = lies.iter().any(|(from, until)| (*from..*until).contains(&now));
         if lying || self.github.always_lies {
-            self.say(|| "  GitHub calls a busy runner idle".to_owned());
+            self.narrate(|| "GitHub calls a busy runner idle".to_owned());
             return false;
         }
+        self.github.job_mut(number).seen_busy = true;
         true
     }
 }

@@ -30,7 +30,7 @@ impl World {
             return Err(Trouble::Unavailable(self.github_told(operation, "502")));
         }
         if self.strikes(Fault::RateLimited) {
-            let until = self.now + self.rng.between(5 * SECOND, 10 * MINUTE);
+            let until = self.now + self.between(5 * SECOND, 10 * MINUTE);
             return Err(Trouble::RateLimited(Time::from_millis(until)));
         }
         if self.strikes(Fault::Unauthorized) {
@@ -67,6 +67,8 @@ impl World {
             labels: Labels::new(labels),
             machine: None,
             job: None,
+            created_at: self.now,
+            not_busy: None,
         };
         self.github.runners.insert(id, runner);
         self.github.names.insert(name.to_owned(), id);
@@ -86,21 +88,23 @@ impl World {
     }
 
     fn view_named(&mut self, name: &str) -> RunnerSeen {
-        // GitHub lets lists be cached for a minute.
-        if let Some((at, seen)) = self.github.cache.get(name).copied()
-            && self.now < at + MINUTE
-            && self.strikes(Fault::ListCached)
-        {
-            return seen;
+        // A list may be as old as a minute (`Cache-Control: max-age=60`).
+        let then = self.now - MINUTE;
+        match self.github.names.get(name).copied() {
+            Some(id) => {
+                let young = self.github.runners.get(&id).is_some_and(|one| one.created_at > then);
+                if young && self.strikes(Fault::ListCached) {
+                    return RunnerSeen::Absent;
+                }
+                self.view(id)
+            }
+            None => match self.github.removed.get(name).copied() {
+                Some((at, id)) if at > then && self.strikes(Fault::ListCached) => {
+                    RunnerSeen::NotBusy(RunnerId(id))
+                }
+                _ => RunnerSeen::Absent,
+            },
         }
-        let seen = match self.github.names.get(name).copied() {
-            Some(id) => self.view(id),
-            None => RunnerSeen::Absent,
-        };
-        if self.odds.of(Fault::ListCached) > 0 {
-            self.github.cache.insert(name.to_owned(), (self.now, seen));
-        }
-        seen
     }
 
     fn job_seen(&self, repository: &str, number: u64) -> Option<JobSeen> {
@@ -127,7 +131,7 @@ impl World {
             return Deregistration::Busy;
         }
         self.check_removal(id);
-        let removed = self.github.remove_runner(id);
+        let removed = self.github.remove_runner(id, self.now);
         // An idle agent sees at once that its registration is gone; one with a job carries on.
         if let Some(machine) = removed.and_then(|runner| runner.machine) {
             self.wake_machine(machine);
@@ -146,12 +150,12 @@ impl Github for Door {
     ) -> Result<JitConfig, JitError> {
         self.call(|world| {
             let answer = world.configure(registrar, name, labels);
-            world.say(|| {
+            world.narrate(|| {
                 let what = match &answer {
                     Ok(config) => format!("runner {}", config.runner),
                     Err(error) => format!("{error:?}"),
                 };
-                format!("  generate-jitconfig {name} → {what}")
+                format!("generate-jitconfig {name} → {what}")
             });
             answer
         })
@@ -162,7 +166,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("get-runner")?;
             let seen = world.view(id.0);
-            world.say(|| format!("  get-runner {id} → {seen:?}"));
+            world.narrate(|| format!("get-runner {id} → {seen:?}"));
             Ok(seen)
         })
         .await
@@ -172,7 +176,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("list-runners")?;
             let seen = world.view_named(name);
-            world.say(|| format!("  list-runners {name} → {seen:?}"));
+            world.narrate(|| format!("list-runners {name} → {seen:?}"));
             Ok(seen)
         })
         .await
@@ -187,7 +191,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("get-job")?;
             let seen = world.job_seen(repository, number);
-            world.say(|| format!("  get-job {number} → {seen:?}"));
+            world.narrate(|| format!("get-job {number} → {seen:?}"));
             Ok(seen)
         })
         .await
@@ -197,7 +201,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("delete-runner")?;
             let answer = world.delete_runner(id.0);
-            world.say(|| format!("  delete-runner {id} → {answer:?}"));
+            world.narrate(|| format!("delete-runner {id} → {answer:?}"));
             world.lose_answer("delete-runner")?;
             Ok(answer)
         })

@@ -14,8 +14,13 @@ use crate::world::World;
 
 impl World {
     /// Sends a `workflow_job` delivery about the job as it is now.
-    pub(super) fn tell(&mut self, number: u32) {
+    pub fn tell(&mut self, number: u32) {
         let event = Rc::new(self.event(number));
+        if self.github.drop_next > 0 {
+            self.github.drop_next -= 1;
+            self.narrate(|| format!("the webhook about job {number} is lost"));
+            return;
+        }
         if self.strikes(Fault::WebhookLost) {
             return;
         }
@@ -23,9 +28,9 @@ impl World {
         for _ in 0..copies {
             let after = if self.strikes(Fault::WebhookLate) {
                 let longest = if self.rng.chance(100_000) { HOUR } else { 5 * MINUTE };
-                self.rng.between(SECOND, longest)
+                self.between(SECOND, longest)
             } else {
-                self.rng.between(50, 1_500)
+                self.between(50, 1_500)
             };
             let delivery = u32::try_from(self.github.deliveries.len()).unwrap_or(u32::MAX);
             self.github.deliveries.push(Rc::clone(&event));

@@ -206,5 +206,7 @@ fn live_key(instance: &Instance) -> LiveKey {
 }
 
 fn waiting_key(job: &Job) -> WaitingKey {
-    (job.claim.is_some(), job.queued_at(), job.key())
+    // A job on hold stands where its time comes.
+    let from = job.hold.as_ref().map_or(job.queued_at(), |hold| hold.until);
+    (job.claim.is_some(), from.max(job.queued_at()), job.key())
 }

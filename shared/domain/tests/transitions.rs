@@ -1,0 +1,38 @@
+//! ARCHITECTURE.md shows the transition table of the code. `UPDATE=1 cargo test -p domain` rewrites it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::instance::TRANSITIONS;
+
+const START: &str = "<!-- transitions -->\n";
+const END: &str = "<!-- /transitions -->";
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md")
+}
+
+fn table() -> String {
+    let mut table = "| from | to | cause |\n|---|---|---|\n".to_owned();
+    for transition in TRANSITIONS {
+        let from = transition.from.map_or("∅", |state| state.word());
+        let (to, cause) = (transition.to.word(), transition.cause);
+        // Writing to a String cannot fail.
+        let _ = writeln!(table, "| {from} | {to} | {cause} |");
+    }
+    table
+}
+
+#[test]
+fn architecture_shows_the_transitions_of_the_code() {
+    let text = fs::read_to_string(page()).expect("ARCHITECTURE.md is readable");
+    let (before, rest) = text.split_once(START).expect("the start mark");
+    let (shown, after) = rest.split_once(END).expect("the end mark");
+    if std::env::var_os("UPDATE").is_some() {
+        let updated = format!("{before}{START}{}{END}{after}", table());
+        fs::write(page(), updated).expect("ARCHITECTURE.md is writable");
+        return;
+    }
+    assert_eq!(shown, table(), "run: UPDATE=1 cargo test -p domain --test transitions");
+}

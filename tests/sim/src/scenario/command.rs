@@ -1,0 +1,291 @@
+//! What a scenario can do.
+
+use domain::labels::Labels;
+use serde_json::json;
+
+use super::{BEAT, Scenario};
+use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
+use crate::ec2::{Behaviour, Scripted};
+use crate::fault::Fault;
+use crate::functions::Call;
+use crate::github::{Job, Status};
+use crate::schedule;
+use crate::world::{Task, Window};
+
+/// Where jobs come from unless a scenario says otherwise.
+const REPOSITORY: &str = "acme/web";
+
+impl Scenario {
+    /// Carries a command out.
+    pub(super) fn obey(&mut self, command: &str) -> Result<(), String> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if let ["expect", rest @ ..] = words.as_slice() {
+            return self.expect(rest);
+        }
+        if !matches!(words.first(), Some(&"pool" | &"replay")) {
+            self.note(command);
+        }
+        match words.as_slice() {
+            ["pool", name, options @ ..] => return self.pool(name, options),
+            ["replay", "hides", "machines"] => {
+                self.replay_shows_machines = false;
+                return Ok(());
+            }
+            ["advance", length] => return self.pass(duration(length)?),
+            ["sweep"] => return self.sweep(),
+            ["queue", "job", number, options @ ..] => self.queue(index(number)?, options)?,
+            ["cancel", "job", number] => {
+                let number = index(number)?;
+                self.change(|world| world.cancel_job(number));
+            }
+            ["boot", number, how @ ..] => self.boot(number, how)?,
+            ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
+            ["finish", "job", number] => self.finish(index(number)?)?,
+            ["fail", rest @ ..] => self.fail(rest)?,
+            ["mend", what] => self.mend(what)?,
+            ["lose", "webhooks", count] => {
+                let count = number(count)?;
+                self.change(|world| world.github.drop_next = count);
+            }
+            ["github", "lies"] => self.change(|world| world.github.always_lies = true),
+            ["github", "tells", "the", "truth"] => {
+                self.change(|world| world.github.always_lies = false);
+            }
+            ["reclaim", number] => self.reclaim(number)?,
+            ["hang", number] => self.arrive(number, Arrival::Hung)?,
+            ["stop", number] => self.arrive(number, Arrival::Halted)?,
+            ["delete", number, flags @ ..] => self.delete(number, flags)?,
+            _ => return Err("no such command".to_owned()),
+        }
+        self.pass(BEAT)
+    }
+
+    fn note(&mut self, command: &str) {
+        let now = self.change(|world| world.now);
+        self.timeline.push((now, format!("> {command}")));
+    }
+
+    fn pool(&mut self, name: &str, options: &[&str]) -> Result<(), String> {
+        if self.executor.is_some() {
+            return Err("pools come first".to_owned());
+        }
+        let (mut labels, mut max, mut market) = (vec!["linux", "x64"], 10, "on-demand");
+        for option in options {
+            match option.split_once('=') {
+                Some(("labels", value)) => labels = value.split(',').collect(),
+                Some(("max", value)) => max = number(value)?,
+                Some(("market", value)) => market = value,
+                _ => return Err(format!("{option}: not an option of a pool")),
+            }
+        }
+        self.pools.push(schedule::pool(name, &labels, max, market, None));
+        Ok(())
+    }
+
+    /// The first time the workflow queues it; later times GitHub delivers the same event again.
+    fn queue(&mut self, number: u32, options: &[&str]) -> Result<(), String> {
+        let mut labels = vec!["self-hosted", "linux"];
+        for option in options {
+            match option.split_once('=') {
+                Some(("labels", value)) => labels = value.split(',').collect(),
+                _ => return Err(format!("{option}: not an option of a job")),
+            }
+        }
+        let labels = Labels::new(labels);
+        self.change(|world| {
+            while world.github.jobs.len() <= number as usize {
+                let next = u32::try_from(world.github.jobs.len()).unwrap_or(u32::MAX);
+                let job = Job::planned(next, REPOSITORY, true, Labels::default(), None);
+                world.github.jobs.push(job);
+            }
+            if world.github.job(number).status == Status::Planned {
+                world.github.job_mut(number).labels = labels;
+                world.queue_job(number);
+            } else {
+                world.tell(number);
+            }
+        });
+        Ok(())
+    }
+
+    fn boot(&mut self, machine: &str, how: &[&str]) -> Result<(), String> {
+        let machine = self.machine(number(machine)?)?;
+        self.change(|world| {
+            let there = world.ec2.at_mut(machine);
+            match how {
+                [] => there.told = 1,
+                ["fails"] => {
+                    there.behaviour.boot_fails = true;
+                    there.told = 1;
+                }
+                ["without", "hooks"] => {
+                    there.behaviour.no_hooks = true;
+                    there.told = 1;
+                }
+                ["never"] => there.behaviour.never_boots = true,
+                _ => return Err("boots, fails, never, or without hooks".to_owned()),
+            }
+            world.wake_machine(machine);
+            Ok(())
+        })
+    }
+
+    /// GitHub gives a job to a runner: the one named, or the first that fits.
+    fn start(&mut self, job: u32, rest: &[&str]) -> Result<(), String> {
+        let wanted = match rest {
+            [] => None,
+            ["on", machine] => Some(self.machine(number(machine)?)?),
+            _ => return Err("start job N [on MACHINE]".to_owned()),
+        };
+        self.change(|world| {
+            let known = world.github.job(job);
+            let found = world.github.idle.iter().copied().find(|id| {
+                world.github.runners.get(id).is_some_and(|runner| {
+                    world.github.serves(runner, known)
+                        && (wanted.is_none() || runner.machine == wanted)
+                })
+            });
+            let runner = found.ok_or("no idle runner fits")?;
+            if known.status != Status::Queued {
+                return Err("the job is not queued".to_owned());
+            }
+            world.assign(job, runner);
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self, job: u32) -> Result<(), String> {
+        self.change(|world| {
+            let there = world.github.job_mut(job);
+            if !there.began {
+                return Err("its steps do not run".to_owned());
+            }
+            there.finished = true;
+            if let Some(machine) = there.machine {
+                world.wake_machine(machine);
+            }
+            Ok(())
+        })
+    }
+
+    fn fail(&mut self, rest: &[&str]) -> Result<(), String> {
+        let (scripted, count) = match rest {
+            ["ec2", "launch", "lost"] => (Scripted::LaunchAnswerLost, 1),
+            ["ec2", "launch", "undone"] => (Scripted::LaunchTimedOut, 1),
+            ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
+            ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
+            ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
+            ["ec2"] => return self.outage(Fault::OutageEc2),
+            ["github"] => return self.outage(Fault::OutageGithub),
+            ["machine", "events"] => {
+                self.change(|world| world.odds.set(Fault::StateEventLost, 1_000_000));
+                return Ok(());
+            }
+            _ => return Err("no such failure".to_owned()),
+        };
+        self.change(|world| {
+            world.ec2.script.extend(std::iter::repeat_n(scripted, count as usize));
+        });
+        Ok(())
+    }
+
+    fn outage(&mut self, fault: Fault) -> Result<(), String> {
+        self.change(|world| {
+            let from = world.now;
+            world.windows.push(Window { fault, from, until: Millis::MAX });
+        });
+        Ok(())
+    }
+
+    fn mend(&mut self, what: &str) -> Result<(), String> {
+        self.change(|world| {
+            match what {
+                "ec2" => {
+                    world.ec2.script.clear();
+                    world.windows.retain(|window| window.fault != Fault::OutageEc2);
+                }
+                "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
+                _ => return Err("ec2 or github".to_owned()),
+            }
+            Ok(())
+        })
+    }
+
+    fn reclaim(&mut self, machine: &str) -> Result<(), String> {
+        let machine = self.machine(number(machine)?)?;
+        self.change(|world| {
+            let now = world.now;
+            world.agenda.at(now, Event::StateEvent(machine, 4));
+            world.agenda.at(now + 2 * MINUTE, Event::Machine(machine, Arrival::Reclaimed));
+        });
+        Ok(())
+    }
+
+    fn arrive(&mut self, machine: &str, arrival: Arrival) -> Result<(), String> {
+        let machine = self.machine(number(machine)?)?;
+        self.change(|world| world.machine_arrives(machine, arrival));
+        Ok(())
+    }
+
+    /// The next minute of the schedule, and what comes of it.
+    fn sweep(&mut self) -> Result<(), String> {
+        self.change(|world| world.start(Task::Function(Call::Sweep), 0));
+        self.pass(BEAT)
+    }
+
+    fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
+        let name = self.instance(number(instance)?)?;
+        let has = |flag| flags.contains(&flag);
+        if let Some(odd) = flags.iter().find(|flag| !["force", "bypass", "kill"].contains(flag)) {
+            return Err(format!("{odd}: force, bypass or kill"));
+        }
+        let request = json!({
+            "version": 1,
+            "action": "delete",
+            "name": name.as_str(),
+            "reason": "by the scenario",
+            "by": "somebody",
+            "force": has("force"),
+            "bypass_github_unauthorized": has("bypass"),
+            "kill_running_job": has("kill"),
+        });
+        self.change(|world| {
+            if has("force") {
+                world.checker.forced.insert(name.clone());
+            }
+            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
+            world.requests.push(Some(request));
+            world.start(Task::Function(Call::Operator(number)), 0);
+        });
+        Ok(())
+    }
+}
+
+/// What the next machines are like.
+impl Scenario {
+    /// Scripts the behaviour of the machine that is launched next.
+    pub fn next_machine(&mut self, behaviour: Behaviour) {
+        self.change(|world| world.ec2.scripted.push(behaviour));
+    }
+}
+
+/// A number of a scenario.
+pub(super) fn number<N: std::str::FromStr>(word: &str) -> Result<N, String> {
+    word.parse().map_err(|_| format!("{word}: not a number"))
+}
+
+/// A job's number: scenarios count from one.
+pub(super) fn index(word: &str) -> Result<u32, String> {
+    number(word)
+}
+
+fn duration(word: &str) -> Result<Millis, String> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count: Millis = number(digits)?;
+    match &word[digits.len()..] {
+        "s" => Ok(count * SECOND),
+        "m" => Ok(count * MINUTE),
+        "h" => Ok(count * HOUR),
+        _ => Err(format!("{word}: a duration ends in s, m or h")),
+    }
+}

@@ -1,0 +1,86 @@
+//! What a scenario can ask.
+
+use domain::instance::State;
+
+use super::Scenario;
+use super::command::{index, number};
+use crate::github::Status;
+
+impl Scenario {
+    pub(super) fn expect(&mut self, words: &[&str]) -> Result<(), String> {
+        let (found, wanted) = match words {
+            ["instances", count] => (self.count(State::is_live), (*count).to_owned()),
+            ["deleted", count] => (self.count(|state| !state.is_live()), (*count).to_owned()),
+            ["instance", number_, state] => {
+                let name = self.instance(number(number_)?)?;
+                let found = self.change(|world| {
+                    world.tables.instances.get(&name).map(|row| row.state().to_string())
+                });
+                (found.unwrap_or_default(), (*state).to_owned())
+            }
+            ["machines", count] => {
+                let live = self.change(|world| world.ec2.live());
+                (live.to_string(), (*count).to_owned())
+            }
+            ["orphans", count] => {
+                let orphans = self.change(|world| world.tables.orphans.len());
+                (orphans.to_string(), (*count).to_owned())
+            }
+            ["runners", count] => {
+                let runners = self.change(|world| world.github.runners.len());
+                (runners.to_string(), (*count).to_owned())
+            }
+            ["job", job, status] => (self.status(index(job)?)?, (*status).to_owned()),
+            ["job", job, "waits", "for", instance] => self.claim(job, instance)?,
+            ["waiting", count] => {
+                let waiting = self.change(|world| {
+                    world.tables.jobs.values().filter(|job| job.is_waiting()).count()
+                });
+                (waiting.to_string(), (*count).to_owned())
+            }
+            ["audits", kind, count] => {
+                let found = self.change(|world| {
+                    let lines = world.tables.audits.iter();
+                    lines.filter(|line| format!("{:?}", line.kind) == *kind).count()
+                });
+                (found.to_string(), (*count).to_owned())
+            }
+            _ => return Err("no such expectation".to_owned()),
+        };
+        if found == wanted { Ok(()) } else { Err(format!("it is {found}")) }
+    }
+
+    fn count(&mut self, of: impl Fn(State) -> bool) -> String {
+        let count = self.change(|world| {
+            world.tables.instances.values().filter(|row| of(row.state())).count()
+        });
+        count.to_string()
+    }
+
+    fn status(&mut self, job: u32) -> Result<String, String> {
+        self.change(|world| {
+            let job = world.github.jobs.get(job as usize).ok_or("no such job")?;
+            Ok(match (job.status, job.began, job.conclusion) {
+                (Status::Planned, ..) => "planned".to_owned(),
+                (Status::Queued, ..) => "queued".to_owned(),
+                (Status::InProgress, false, _) => "taken".to_owned(),
+                (Status::InProgress, true, _) => "running".to_owned(),
+                (Status::Completed, _, conclusion) => conclusion.unwrap_or_default().to_owned(),
+            })
+        })
+    }
+
+    fn claim(&mut self, job: &str, instance: &str) -> Result<(String, String), String> {
+        let job = index(job)?;
+        let claim = self.change(|world| {
+            let key = world.github.jobs.get(job as usize)?.key;
+            world.tables.jobs.get(&key)?.claim.clone()
+        });
+        let found = claim.map_or_else(|| "nobody".to_owned(), |name| name.to_string());
+        let wanted = match instance {
+            "nobody" => "nobody".to_owned(),
+            other => self.instance(number(other)?)?.to_string(),
+        };
+        Ok((found, wanted))
+    }
+}

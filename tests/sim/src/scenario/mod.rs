@@ -1,0 +1,124 @@
+//! Scenarios in plain text: a few words a line, told by hand, against the same world.
+//!
+//! A scenario's timeline, one line for every transition, effect and call, stands beside it and is compared
+//! word for word, so that a reviewer sees in a diff what a change does to the story.
+
+mod command;
+mod expect;
+mod timeline;
+
+use control::Settings;
+use domain::ids::InstanceName;
+use domain::timings::Timings;
+
+use crate::agenda::{Event, Millis, SECOND, START};
+use crate::executor::Executor;
+use crate::fault::Odds;
+use crate::world::{Manner, World};
+
+pub use self::timeline::render;
+
+/// How much time passes after each command.
+const BEAT: Millis = 5 * SECOND;
+
+/// A scenario while it is told.
+pub struct Scenario {
+    executor: Option<Executor>,
+    pools: Vec<domain::pool::Pool>,
+    timeline: Vec<(Millis, String)>,
+    replay_shows_machines: bool,
+}
+
+/// Tells a scenario.
+///
+/// # Errors
+/// The line at fault and what is wrong with it: a word that is not known, or an expectation that failed.
+pub fn tell(text: &str) -> Result<String, String> {
+    let mut scenario = Scenario {
+        executor: None,
+        pools: Vec::new(),
+        timeline: Vec::new(),
+        replay_shows_machines: true,
+    };
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default();
+        for command in line.split(';').map(str::trim).filter(|command| !command.is_empty()) {
+            scenario.obey(command).map_err(|problem| {
+                let timeline = render(&scenario);
+                format!("line {number}: {command}: {problem}\n{timeline}")
+            })?;
+        }
+    }
+    Ok(render(&scenario))
+}
+
+impl Scenario {
+    /// The world, made at the first command that needs it.
+    fn executor(&mut self) -> &mut Executor {
+        let (pools, replay) = (&self.pools, self.replay_shows_machines);
+        self.executor.get_or_insert_with(|| {
+            let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
+            let mut world = World::new(1, pools, Odds::none(), manner);
+            for pool in pools {
+                world.checker.maximum.insert(pool.name.clone(), pool.max);
+            }
+            world.story = Some(Vec::new());
+            // The schedule's minute begins a little later, so that no command meets it by accident.
+            world.agenda.at(START + 58 * SECOND, Event::Tick);
+            let settings = Settings {
+                stack: "sim".to_owned(),
+                pools: pools.clone(),
+                timings: Timings::default(),
+            };
+            Executor::new(world, settings)
+        })
+    }
+
+    /// Changes the world.
+    fn change<R>(&mut self, change: impl FnOnce(&mut World) -> R) -> R {
+        let executor = self.executor();
+        change(&mut executor.sim().world.borrow_mut())
+    }
+
+    /// Lets time pass, and collects what happens in it.
+    fn pass(&mut self, length: Millis) -> Result<(), String> {
+        let executor = self.executor();
+        let now = executor.sim().world.borrow().now;
+        executor.run(now + length);
+        let (story, violation) = {
+            let mut world = executor.sim().world.borrow_mut();
+            (world.story.replace(Vec::new()), world.violation.clone())
+        };
+        self.timeline.extend(story.unwrap_or_default());
+        match violation {
+            Some(violation) => Err(format!("{} broken: {}", violation.rule, violation.what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Instances in the order in which they were planned.
+    fn instances(&mut self) -> Vec<InstanceName> {
+        let mut rows: Vec<_> = self.change(|world| {
+            let rows = world.tables.instances.values();
+            rows.map(|row| (row.created_at, row.name.clone())).collect()
+        });
+        rows.sort();
+        rows.into_iter().map(|(_, name)| name).collect()
+    }
+
+    fn instance(&mut self, number: usize) -> Result<InstanceName, String> {
+        let instances = self.instances();
+        let count = instances.len();
+        let found = number.checked_sub(1).and_then(|index| instances.into_iter().nth(index));
+        found.ok_or_else(|| format!("there are {count} instances"))
+    }
+
+    /// A machine's number in the world; scenarios count from one.
+    fn machine(&mut self, number: usize) -> Result<u32, String> {
+        let count = self.change(|world| world.ec2.machines.len());
+        if number == 0 || number > count {
+            return Err(format!("there are {count} machines"));
+        }
+        u32::try_from(number - 1).map_err(|error| error.to_string())
+    }
+}
