@@ -272,7 +272,10 @@ async fn operator(door: &Door, number: u32) {
         Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
     note(door, || format!("  order: {request}"));
     let answer: Value = pass.answer(request, door.now()).await;
-    note(door, || format!("  answer: {answer}"));
+    door.sim.world.borrow_mut().narrate(|| {
+        let told = answer.pointer("/error/message").or_else(|| answer.get("state"));
+        format!("the operator is answered: {}", told.and_then(Value::as_str).unwrap_or_default())
+    });
 }
 
 fn note(door: &Door, line: impl FnOnce() -> String) {

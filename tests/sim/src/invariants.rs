@@ -8,6 +8,7 @@ use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runne
 use domain::instance::{DeleteReason, Instance, State};
 use domain::launch::{Launch, LaunchRequest, LaunchState};
 use domain::orphan::Orphan;
+use domain::pool::Pool;
 use domain::time::Seconds;
 
 use crate::agenda::Millis;
@@ -31,12 +32,22 @@ pub struct Checker {
     live: BTreeMap<PoolName, u32>,
     /// The pools' maxima.
     pub maximum: BTreeMap<PoolName, u32>,
+    /// The pools.
+    pub pools: Vec<Pool>,
     /// Registrations that we removed, by name.
     removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
+}
+
+impl Checker {
+    /// What the stack's pools are.
+    pub fn know(&mut self, pools: &[Pool]) {
+        self.pools = pools.to_vec();
+        self.maximum = pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
+    }
 }
 
 /// Intents: what stands on record before something is done outside.
@@ -221,7 +232,7 @@ impl World {
         here.works_on = Some(job);
         let hooked = !here.behaviour.no_hooks;
         let (_, name) = runner.unwrap_or_default();
-        self.narrate(|| format!("job {job} begins on machine {machine} ({name})"));
+        self.narrate(|| format!("job {job} begins on {name}"));
         if hooked && self.checker.removed.contains(&name) {
             self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
         }
@@ -255,6 +266,7 @@ impl World {
             let (from, to) = (before.state(), next.state());
             self.narrate(|| {
                 let why = next.events.last().map_or("", |event| event.what.as_str());
+                let why = why.split_once(": ").map_or(why, |(_, why)| why);
                 format!("{name}: {from} → {to} ({why})")
             });
         }

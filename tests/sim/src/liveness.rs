@@ -85,6 +85,23 @@ impl World {
                 && self.github.queued.is_empty())
     }
 
+    fn count_the_unserved(&mut self) {
+        for job in &self.github.jobs {
+            let served = self.checker.pools.iter().any(|pool| {
+                let covers = pool.entity.as_ref().is_none_or(|one| one.covers(&job.repository));
+                covers
+                    && pool.labels.can_run(&job.labels)
+                    && (job.private || pool.public_repositories)
+            });
+            match job.status {
+                Status::Completed if job.conclusion == Some("cancelled") => self.tally.cancelled += 1,
+                Status::Queued if !served => self.tally.not_ours += 1,
+                Status::Queued => self.tally.never_heard_of += 1,
+                _ => {}
+            }
+        }
+    }
+
     /// Hours without a fault and without new jobs: nothing is left of anything.
     pub fn look_for_leftovers(&mut self) {
         let truth_waits = self.github.jobs.iter().find(|job| {
@@ -95,12 +112,7 @@ impl World {
             let what = format!("job {} is still queued", job.key);
             self.broken("I8", || what);
         }
-        self.tally.never_heard_of += self
-            .github
-            .jobs
-            .iter()
-            .filter(|job| !self.tables.jobs.contains_key(&job.key) && job.status == Status::Queued)
-            .count() as u64;
+        self.count_the_unserved();
         self.tally.registrations_left += self.github.runners.len() as u64;
         let row = self.tables.live.iter().next().and_then(|name| self.tables.instances.get(name));
         if let Some(row) = row.cloned() {

@@ -34,7 +34,12 @@ const LAST_LOOK: Millis = 30 * HOUR;
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64, length: Length, keep_trace: bool) -> Outcome {
-    let plan = Plan::of(seed, length);
+    play(seed, Plan::of(seed, length), keep_trace)
+}
+
+/// Runs a plan that may have been changed.
+#[must_use]
+pub fn play(seed: u64, plan: Plan, keep_trace: bool) -> Outcome {
     let end = plan.faults_end;
     let mut executor = Executor::new(plan.world, plan.settings);
     if keep_trace {

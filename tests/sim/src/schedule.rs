@@ -97,9 +97,7 @@ impl Plan {
             by_hand: false,
         };
         let mut world = World::new(rng.next(), &settings.pools, odds, manner);
-        for pool in &settings.pools {
-            world.checker.maximum.insert(pool.name.clone(), pool.max);
-        }
+        world.checker.know(&settings.pools);
         let busy = match length {
             Length::Short => rng.between(10 * MINUTE, 40 * MINUTE),
             Length::Day => 24 * HOUR,
@@ -188,7 +186,7 @@ impl World {
         if let Some(request) = self.requests.get_mut(number as usize) {
             return request.take();
         }
-        let order = self.orders[number as usize];
+        let order = *self.orders.get(number as usize)?;
         let count = self.tables.live.len();
         if count == 0 {
             return None;

@@ -62,7 +62,11 @@ tally! {
     killed_by_order,
     /// Jobs without hooks that were killed on GitHub's word alone: cannot be excluded, so it is measured.
     killed_without_hooks,
-    /// Jobs whose events all got lost.
+    /// Jobs that were cancelled.
+    cancelled,
+    /// Jobs that no pool serves.
+    not_ours,
+    /// Jobs of ours whose events all got lost.
     never_heard_of,
     /// Registrations that GitHub is left with.
     registrations_left,
@@ -312,7 +316,7 @@ impl World {
     }
 
     fn window(&mut self, number: u32) {
-        let window = self.windows[number as usize];
+        let Some(window) = self.windows.get(number as usize).copied() else { return };
         let open = self.now < window.until;
         self.say(|| format!("{} {}", window.fault.word(), if open { "begins" } else { "ends" }));
     }

@@ -200,7 +200,9 @@ impl Triangle {
         let mut next = state.clone();
         next.machine_mut(machine.number).registered = true;
         let row = machine.owner.as_ref().and_then(|name| state.row(name));
-        let Some(row) = row else { return Ok((next, Reply::Shutdown)) };
+        let Some(row) = row.filter(|row| row.state().is_live()) else {
+            return Ok((next, Reply::Shutdown));
+        };
         let mut started = (**row).clone();
         started.configured(runner_id(machine.number), state.now);
         let draining = started.drain().is_some();
@@ -247,7 +249,8 @@ impl Triangle {
     fn report_exit(&self, state: &mut State, number: u8) {
         let owner = state.machine(&machine_id(number)).and_then(|own| own.owner.clone());
         let row = owner.and_then(|name| state.row(&name).cloned());
-        if let Some(row) = row {
+        // A tombstone is not written again.
+        if let Some(row) = row.filter(|row| row.state().is_live()) {
             let mut next = (*row).clone();
             let name = next.runner_name();
             // A report about a job that never started is no error of the agent's.

@@ -130,7 +130,8 @@ impl Triangle {
             Decision::Act { next: record, effect, .. } => {
                 let result = self.commit_row(&mut next, &pass.instance, &record, pass.at);
                 let ended = pass.instance.state().is_live() && !record.state().is_live();
-                next.wake |= ended;
+                let gave_back = pass.instance.claim().is_some() && record.claim().is_none();
+                next.wake |= ended || gave_back;
                 let stored = next.row(&record.name).cloned().unwrap_or_else(|| Arc::new(*record));
                 let pass = pass.clone();
                 let pass = Reap { instance: stored, seen, effect, outcome: false, ..pass };

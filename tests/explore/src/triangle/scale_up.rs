@@ -234,10 +234,20 @@ impl Triangle {
             // Reading and leasing is one record under one condition: nobody can come between.
             if self.commit(&mut next, vec![write]).is_ok() {
                 words = "launch pass (worker {}) leases an open launch for a replay";
-                let slots =
+                let slots: Vec<Arc<Instance>> =
                     leased.slots.iter().filter_map(|name| state.row(name).cloned()).collect();
-                let launch = Arc::new(leased);
-                pass.call = Some(Call { launch, slots, answered: None, owned: Vec::new() });
+                if slots.iter().any(|slot| slot.is_free_slot_of(id)) {
+                    let launch = Arc::new(leased);
+                    pass.call = Some(Call { launch, slots, answered: None, owned: Vec::new() });
+                } else {
+                    words = "launch pass (worker {}) settles an open launch that has no free slot";
+                    let write = Write::Launch {
+                        next: Box::new(leased.settled()),
+                        replaces: Some(leased.generation),
+                    };
+                    // A conflict would mean that somebody settled it before.
+                    let _ = self.commit(&mut next, vec![write]);
+                }
             }
         }
         let act = Act::of(words, number(worker));
@@ -446,7 +456,7 @@ fn outcome_writes(call: &Call, outcome: &Outcome) -> Vec<Write> {
         writes.push(Write::Bind { machine: number_of(machine), owner: next.name.clone() });
         writes.extend(changed(next));
     }
-    writes.extend(outcome.failed.iter().filter_map(changed));
+    writes.extend(outcome.failed.iter().chain(&outcome.waiting).filter_map(changed));
     writes
 }
 

@@ -56,6 +56,18 @@ impl Power {
         matches!(self, Self::ShuttingDown | Self::Terminated)
     }
 
+    /// EC2's word.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::ShuttingDown => "shutting-down",
+            Self::Terminated => "terminated",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+        }
+    }
+
     const fn shown(self) -> Shown {
         match self {
             Self::Pending => Shown::Pending,
@@ -320,7 +332,8 @@ impl World {
 
     /// Whatever runs on the machine stops at once, in the middle of whatever it does.
     fn power_off(&mut self, number: u32, why: &str) {
-        self.narrate(|| format!("machine {number} loses its power: {why}"));
+        let id = self.ec2.at(number).id.clone();
+        self.narrate(|| format!("{id} loses its power: {why}"));
         if let Some(task) = self.ec2.at(number).task {
             self.agenda.at(self.now, Event::Kill(task));
         }
@@ -334,7 +347,8 @@ impl World {
         machine.power = power;
         machine.since = now;
         let ours = machine.launch.is_some();
-        self.narrate(|| format!("machine {number} is {power:?}"));
+        let id = self.ec2.at(number).id.clone();
+        self.narrate(|| format!("{id} is {}", power.word()));
         let Some(event) = power.event().filter(|_| ours) else { return };
         if self.strikes(Fault::StateEventLost) {
             return;

@@ -82,6 +82,24 @@ impl World {
     }
 }
 
+/// An answer in a few words.
+fn launched(answer: &Result<LaunchAnswer, LaunchError>) -> String {
+    let (machines, errors) = match answer {
+        Ok(answer) => (answer.machines.as_slice(), answer.errors.as_slice()),
+        Err(error) => ([].as_slice(), std::slice::from_ref(error)),
+    };
+    let machines = machines.iter().map(ToString::to_string);
+    let words: Vec<String> = machines.chain(errors.iter().map(|error| error.code.clone())).collect();
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn terminated(answer: &Termination) -> String {
+    match answer {
+        Termination::Accepted(state) => format!("accepted, {state:?}"),
+        Termination::NotFound(fault) | Termination::Failed(_, fault) => fault.code.clone(),
+    }
+}
+
 impl Compute for Door {
     async fn launch(
         &self,
@@ -90,7 +108,7 @@ impl Compute for Door {
     ) -> Result<LaunchAnswer, LaunchError> {
         self.call(|world| {
             let answer = world.launch(id, request);
-            world.narrate(|| format!("CreateFleet {id} x{} → {answer:?}", request.capacity));
+            world.narrate(|| format!("CreateFleet {id} x{}: {}", request.capacity, launched(&answer)));
             answer
         })
         .await
@@ -154,7 +172,7 @@ impl Compute for Door {
     async fn terminate(&self, id: &MachineId) -> Termination {
         self.call(|world| {
             let answer = world.terminate(id);
-            world.narrate(|| format!("TerminateInstances {id} → {answer:?}"));
+            world.narrate(|| format!("TerminateInstances {id}: {}", terminated(&answer)));
             answer
         })
         .await

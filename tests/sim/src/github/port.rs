@@ -140,6 +140,15 @@ impl World {
     }
 }
 
+/// An answer in a few words.
+const fn shown(seen: RunnerSeen) -> &'static str {
+    match seen {
+        RunnerSeen::Absent => "not found",
+        RunnerSeen::NotBusy(_) => "not busy",
+        RunnerSeen::Busy(_) => "busy",
+    }
+}
+
 impl Github for Door {
     async fn configure(
         &self,
@@ -155,7 +164,7 @@ impl Github for Door {
                     Ok(config) => format!("runner {}", config.runner),
                     Err(error) => format!("{error:?}"),
                 };
-                format!("generate-jitconfig {name} → {what}")
+                format!("generate-jitconfig {name}: {what}")
             });
             answer
         })
@@ -166,7 +175,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("get-runner")?;
             let seen = world.view(id.0);
-            world.narrate(|| format!("get-runner {id} → {seen:?}"));
+            world.narrate(|| format!("get-runner {id}: {}", shown(seen)));
             Ok(seen)
         })
         .await
@@ -176,7 +185,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("list-runners")?;
             let seen = world.view_named(name);
-            world.narrate(|| format!("list-runners {name} → {seen:?}"));
+            world.narrate(|| format!("list-runners {name}: {}", shown(seen)));
             Ok(seen)
         })
         .await
@@ -191,7 +200,11 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("get-job")?;
             let seen = world.job_seen(repository, number);
-            world.narrate(|| format!("get-job {number} → {seen:?}"));
+            world.narrate(|| {
+                let status = seen.as_ref().map(|job| format!("{:?}", job.status));
+                let number = number.saturating_sub(1000);
+                format!("get-job {number}: {}", status.as_deref().unwrap_or("not found"))
+            });
             Ok(seen)
         })
         .await
@@ -201,7 +214,7 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github("delete-runner")?;
             let answer = world.delete_runner(id.0);
-            world.narrate(|| format!("delete-runner {id} → {answer:?}"));
+            world.narrate(|| format!("delete-runner {id}: {answer:?}"));
             world.lose_answer("delete-runner")?;
             Ok(answer)
         })

@@ -59,9 +59,7 @@ impl Scenario {
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
             let mut world = World::new(1, pools, Odds::none(), manner);
-            for pool in pools {
-                world.checker.maximum.insert(pool.name.clone(), pool.max);
-            }
+            world.checker.know(pools);
             world.story = Some(Vec::new());
             // The schedule's minute begins a little later, so that no command meets it by accident.
             world.agenda.at(START + 58 * SECOND, Event::Tick);

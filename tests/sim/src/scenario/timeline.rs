@@ -23,6 +23,11 @@ pub fn render(scenario: &Scenario) -> String {
         for (number, machine) in (1..).zip(&world.ec2.machines) {
             names.push((machine.id.to_string(), format!("machine-{number}")));
         }
+        for (number, job) in (0..).zip(&world.github.jobs) {
+            names.push((job.key.to_string(), format!("{number}")));
+        }
+        // A launch's id begins its instances' names, and one instance's name may begin another's.
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     }
     let mut text = String::new();
     for (at, line) in &scenario.timeline {
