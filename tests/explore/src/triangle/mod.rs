@@ -357,9 +357,9 @@ impl World for Triangle {
             && state.rows.iter().all(|row| !row.state().is_live())
             && state.launches.iter().all(|launch| {
                 launch.fleet != state::Fleet::UnderWay
-                    && launch.record.as_ref().is_none_or(|record| {
-                        record.state == domain::launch::LaunchState::Settled
-                    })
+                    // One whose machines have bound themselves is settled by the pool's next pass,
+                    // whenever that is: no slot waits for it.
+                    && !state.is_wanted(&launch.id)
             })
             && state.jobs.iter().all(|job| {
                 job.truth == Truth::Ended
