@@ -132,10 +132,8 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis) {
 
 async fn webhook(door: &Door, number: u32) {
     let event = door.sim.world.borrow().delivery(number);
-    let message = JobsMessage::JobEvent {
-        event: Box::new((*event).clone()),
-        delivery: number.to_string(),
-    };
+    let message =
+        JobsMessage::JobEvent { event: Box::new((*event).clone()), delivery: number.to_string() };
     // An error is answered with 5xx, and GitHub does not deliver again.
     let _ = door.send_jobs(&[message]).await;
 }
@@ -167,7 +165,8 @@ async fn scale_up(door: &Door, batch: &[Received]) {
     let holder = format!("invocation-{:016x}", door.random());
     let mut failed = BTreeSet::new();
     for pool in pools {
-        let pass = ScaleUp { table: door, compute: door, settings, holder: &holder, seed: door.random() };
+        let pass =
+            ScaleUp { table: door, compute: door, settings, holder: &holder, seed: door.random() };
         match pass.pass(&pool, door.now()).await {
             Ok(report) => {
                 note(door, || format!("  launch pass of {pool}: {report:?}"));
@@ -268,8 +267,7 @@ async fn runner_api(door: &Door, number: u32) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let pass =
-        Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
+    let pass = Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
     note(door, || format!("  order: {request}"));
     let answer: Value = pass.answer(request, door.now()).await;
     door.sim.world.borrow_mut().narrate(|| {

@@ -57,9 +57,8 @@ impl World {
         let stored = self.tables.launches.get(id);
         // A pass that was overtaken while its call was out finds the launch settled by another.
         let intended = stored.is_some_and(|launch| launch.request == *request);
-        let first_is_open = stored.is_some_and(|launch| {
-            launch.state == LaunchState::Open || launch.calls > 1
-        });
+        let first_is_open =
+            stored.is_some_and(|launch| launch.state == LaunchState::Open || launch.calls > 1);
         if !intended || !first_is_open {
             self.broken("I13", || format!("CreateFleet {id} without its record"));
         }
@@ -78,10 +77,7 @@ impl World {
 
     /// I10, I13: only machines of ours, and only with a mark or a ledger entry.
     pub(crate) fn check_terminate(&mut self, id: &MachineId) {
-        let ours = self
-            .ec2
-            .number(id)
-            .is_some_and(|number| self.ec2.at(number).launch.is_some());
+        let ours = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).launch.is_some());
         if !ours {
             self.broken("I10", || format!("terminate of {id}, which is not ours"));
             return;
@@ -111,11 +107,10 @@ impl World {
     pub(crate) fn check_deregister(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
-        let intended = instance_of_runner(&name)
-            .and_then(|row| self.tables.instances.get(&row))
-            .is_some_and(|row| {
-                row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
-            });
+        let intended =
+            instance_of_runner(&name).and_then(|row| self.tables.instances.get(&row)).is_some_and(
+                |row| row.drain().is_some() || !row.state().is_live() || row.runner_name() != name,
+            );
         if !intended {
             self.broken("I13", || format!("DELETE of {name} without a mark"));
         }
@@ -206,7 +201,9 @@ impl World {
         }
         // The task lives on the machine: a promise to one that hangs protects nothing.
         if !allowed && (works || machine.task.is_some()) {
-            self.broken("I1", || format!("machine {number} ({name:?}) is terminated with a job on it"));
+            self.broken("I1", || {
+                format!("machine {number} ({name:?}) is terminated with a job on it")
+            });
             return;
         }
         if !works {
@@ -214,13 +211,17 @@ impl World {
         }
         self.tally.killed_by_order += 1;
         // Of a job without hooks nobody may have heard.
-        let audited = !known || name.is_some_and(|name| {
-            self.tables.audits.iter().any(|line| {
-                line.kind == AuditKind::JobKilled && line.subject == name.as_str()
-            })
-        });
+        let audited = !known
+            || name.is_some_and(|name| {
+                self.tables
+                    .audits
+                    .iter()
+                    .any(|line| line.kind == AuditKind::JobKilled && line.subject == name.as_str())
+            });
         if !audited {
-            self.broken("I14", || format!("the job on machine {number} is killed without an audit"));
+            self.broken("I14", || {
+                format!("the job on machine {number} is killed without an audit")
+            });
         }
     }
 
@@ -289,9 +290,9 @@ impl World {
     /// I2: what a record lets go of is gone, or stands in the ledger.
     fn check_death(&mut self, next: &Instance, writes: &[Write]) {
         let Some(id) = next.machine() else { return };
-        let in_ledger = writes.iter().any(|write| {
-            matches!(write, Write::Orphan { next, .. } if next.machine == *id)
-        });
+        let in_ledger = writes
+            .iter()
+            .any(|write| matches!(write, Write::Orphan { next, .. } if next.machine == *id));
         if in_ledger {
             self.tally.given_up += 1;
             let audited = has_audit(writes, AuditKind::GivenUp);
@@ -316,7 +317,9 @@ impl World {
         };
         let kills = by_age(next) && !by_age(before) && next.runner.is_busy();
         if kills && !has_audit(writes, AuditKind::JobKilled) {
-            self.broken("I14", || format!("{} ends by age with a job, without an audit", next.name));
+            self.broken("I14", || {
+                format!("{} ends by age with a job, without an audit", next.name)
+            });
         }
     }
 
@@ -392,7 +395,9 @@ impl World {
         });
         let open = launch.is_some_and(|launch| launch.state == LaunchState::Open);
         if open && orphan.instance.is_none() {
-            self.broken("I2", || format!("{} is taken for a stray, its launch is open", orphan.machine));
+            self.broken("I2", || {
+                format!("{} is taken for a stray, its launch is open", orphan.machine)
+            });
         }
     }
 
@@ -411,9 +416,8 @@ impl World {
         let Some(job) = self.tables.jobs.get(&key) else { return };
         let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };
         let answered = self.tables.instances.get(name).is_some_and(|instance| {
-            let given_up = instance
-                .drain()
-                .is_some_and(|drain| drain.reason == DeleteReason::BootTimeout);
+            let given_up =
+                instance.drain().is_some_and(|drain| drain.reason == DeleteReason::BootTimeout);
             // A failed launch keeps its claim for the one pass that it takes to be cleared away.
             let serves = instance.state().is_serving() || instance.state() == State::Error;
             serves && !given_up && instance.claim() == Some(key)
@@ -425,12 +429,8 @@ impl World {
     }
 
     fn check_claims_of(&mut self, next: &Instance) {
-        let keys: Vec<_> = self
-            .tables
-            .jobs_for(&next.name)
-            .into_iter()
-            .chain(next.claim())
-            .collect();
+        let keys: Vec<_> =
+            self.tables.jobs_for(&next.name).into_iter().chain(next.claim()).collect();
         for key in keys {
             self.check_claim(key);
         }

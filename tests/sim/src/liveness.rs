@@ -25,7 +25,12 @@ impl World {
             let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
             let for_evidence = matches!(
                 waiting,
-                Some(Waiting::JobRunning | Waiting::Busy | Waiting::SecondRead | Waiting::Registering)
+                Some(
+                    Waiting::JobRunning
+                        | Waiting::Busy
+                        | Waiting::SecondRead
+                        | Waiting::Registering
+                )
             );
             let since = row.since().max(Time::from_millis(faults_end));
             if ending && !for_evidence && since <= limit {
@@ -53,12 +58,13 @@ impl World {
             });
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
             // Its runner may still come up.
-            let boots = job.claim.as_ref().and_then(|name| self.tables.instances.get(name)).is_some_and(
-                |row| {
-                    let young = now.since(row.created_at).0 < 660;
-                    young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
-                },
-            );
+            let boots =
+                job.claim.as_ref().and_then(|name| self.tables.instances.get(name)).is_some_and(
+                    |row| {
+                        let young = now.since(row.created_at).0 < 660;
+                        young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
+                    },
+                );
             !full && !held && !boots
         });
         let starving = starving.map(|job| job.key());
@@ -94,7 +100,9 @@ impl World {
                     && (job.private || pool.public_repositories)
             });
             match job.status {
-                Status::Completed if job.conclusion == Some("cancelled") => self.tally.cancelled += 1,
+                Status::Completed if job.conclusion == Some("cancelled") => {
+                    self.tally.cancelled += 1;
+                }
                 Status::Queued if !served => self.tally.not_ours += 1,
                 Status::Queued => self.tally.never_heard_of += 1,
                 _ => {}

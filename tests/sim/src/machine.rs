@@ -140,11 +140,7 @@ impl Script {
         let report = {
             let world = self.sim.world.borrow();
             let job = world.github.job(job);
-            StartReport {
-                repository: job.repository.clone(),
-                run: 5000,
-                name: job.name.clone(),
-            }
+            StartReport { repository: job.repository.clone(), run: 5000, name: job.name.clone() }
         };
         let report = Report::JobStarted { runner: name.to_owned(), job: report };
         self.report(report).await == Reply::Noted

@@ -289,7 +289,9 @@ impl World {
             return Err(QueueError("the receipt is too old".to_owned()));
         };
         if visible_at > message.received_at + LONGEST_HIDE {
-            self.broken("form", || format!("hidden for {wait}: more than 12 hours from the receive"));
+            self.broken("form", || {
+                format!("hidden for {wait}: more than 12 hours from the receive")
+            });
             return Ok(());
         }
         queue.move_to(id, visible_at);

@@ -41,7 +41,10 @@ fn main() -> ExitCode {
     let arguments = match arguments() {
         Ok(arguments) => arguments,
         Err(problem) => {
-            let _ = writeln!(std::io::stderr(), "{problem}\nusage: simulate --seeds N --from S [--day] [--trace] [--keep-going]");
+            let _ = writeln!(
+                std::io::stderr(),
+                "{problem}\nusage: simulate --seeds N --from S [--day] [--trace] [--keep-going]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -88,9 +91,17 @@ fn simulate(arguments: &Arguments, out: &mut impl std::io::Write) -> std::io::Re
     Ok(failed == 0)
 }
 
-fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn tell(
+    outcome: &Outcome,
+    arguments: &Arguments,
+    out: &mut impl std::io::Write,
+) -> std::io::Result<()> {
     let Some(violation) = &outcome.violation else { return Ok(()) };
     let day = if arguments.length == Length::Day { " --day" } else { "" };
     writeln!(out, "seed {}: {} broken: {}", outcome.seed, violation.rule, violation.what)?;
-    writeln!(out, "  replay: cargo run -p sim --bin simulate -- --seeds 1 --from {}{day} --trace", outcome.seed)
+    writeln!(
+        out,
+        "  replay: cargo run -p sim --bin simulate -- --seeds 1 --from {}{day} --trace",
+        outcome.seed
+    )
 }

@@ -14,8 +14,8 @@ use crate::fault::Fault;
 use crate::queue::Body;
 use crate::world::{Task, World};
 
-pub use self::launch::LateLaunch;
 use self::launch::Fleet;
+pub use self::launch::LateLaunch;
 
 /// The states of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -89,7 +89,8 @@ fn launched(answer: &Result<LaunchAnswer, LaunchError>) -> String {
         Err(error) => ([].as_slice(), std::slice::from_ref(error)),
     };
     let machines = machines.iter().map(ToString::to_string);
-    let words: Vec<String> = machines.chain(errors.iter().map(|error| error.code.clone())).collect();
+    let words: Vec<String> =
+        machines.chain(errors.iter().map(|error| error.code.clone())).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
@@ -108,7 +109,9 @@ impl Compute for Door {
     ) -> Result<LaunchAnswer, LaunchError> {
         self.call(|world| {
             let answer = world.launch(id, request);
-            world.narrate(|| format!("CreateFleet {id} x{}: {}", request.capacity, launched(&answer)));
+            world.narrate(|| {
+                format!("CreateFleet {id} x{}: {}", request.capacity, launched(&answer))
+            });
             answer
         })
         .await

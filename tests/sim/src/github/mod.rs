@@ -246,9 +246,10 @@ impl World {
             let mut pairs = Vec::new();
             for job in &self.github.queued {
                 for id in &self.github.idle {
-                    let fits = self.github.runners.get(id).is_some_and(|runner| {
-                        self.github.serves(runner, self.github.job(*job))
-                    });
+                    let fits =
+                        self.github.runners.get(id).is_some_and(|runner| {
+                            self.github.serves(runner, self.github.job(*job))
+                        });
                     if fits {
                         pairs.push((*job, *id));
                     }

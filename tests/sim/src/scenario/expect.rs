@@ -51,9 +51,8 @@ impl Scenario {
     }
 
     fn count(&mut self, of: impl Fn(State) -> bool) -> String {
-        let count = self.change(|world| {
-            world.tables.instances.values().filter(|row| of(row.state())).count()
-        });
+        let count = self
+            .change(|world| world.tables.instances.values().filter(|row| of(row.state())).count());
         count.to_string()
     }
 

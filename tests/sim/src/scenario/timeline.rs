@@ -32,8 +32,7 @@ pub fn render(scenario: &Scenario) -> String {
     let mut text = String::new();
     for (at, line) in &scenario.timeline {
         let since = at - START;
-        let (hours, minutes, seconds) =
-            (since / HOUR, since / MINUTE % 60, since / SECOND % 60);
+        let (hours, minutes, seconds) = (since / HOUR, since / MINUTE % 60, since / SECOND % 60);
         let mut line = line.clone();
         for (name, plain) in &names {
             line = line.replace(name.as_str(), plain);

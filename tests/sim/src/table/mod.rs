@@ -22,8 +22,8 @@ use crate::agenda::Millis;
 use crate::fault::Fault;
 use crate::world::World;
 
-pub use self::index::Index;
 use self::index::Change;
+pub use self::index::Index;
 
 /// How many actions DynamoDB takes in one transaction.
 const MOST_ACTIONS: usize = 100;
@@ -174,7 +174,8 @@ impl Tables {
                 }
                 Write::Orphan { next, .. } => {
                     self.orphans.insert(next.machine.clone(), next.clone());
-                    self.index.enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
+                    self.index
+                        .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);

@@ -11,8 +11,8 @@ use domain::launch::Launch;
 use domain::orphan::Orphan;
 use domain::time::Time;
 
-use super::index::{Change, Group, OfPool};
 use super::Tables;
+use super::index::{Change, Group, OfPool};
 use crate::door::Door;
 use crate::fault::Fault;
 use crate::world::World;
