@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::agenda::Millis;
 use crate::executor::{Pause, Sim};
+use crate::naive::Naive;
 use crate::world::World;
 
 /// A caller's end of the simulated cloud: all four ports.
@@ -29,6 +30,12 @@ impl Door {
     pub fn now(&self) -> domain::time::Time {
         let world = self.sim.world.borrow();
         domain::time::Time::from_millis(world.now + self.skew)
+    }
+
+    /// The policy that stands in place of ours.
+    #[must_use]
+    pub fn naive(&self) -> Option<Naive> {
+        self.sim.world.borrow().naive
     }
 
     /// A random number, for what is random in the functions too.

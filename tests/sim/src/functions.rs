@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use control::administer::Administer;
 use control::ingest::{Folded, Ingest};
-use control::ports::Queue;
+use control::ports::{Compute, Queue};
 use control::reap::{Reap, Settlement, Ticket};
 use control::register::{Denied, Register, Report};
 use control::scale_up::ScaleUp;
@@ -120,13 +120,21 @@ impl World {
 /// Runs an invocation to its end.
 pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis) {
     let door = Door { sim, skew };
+    match door.naive() {
+        Some(naive) => naive.run(&door, &call).await,
+        None => ours(&door, &call, &door).await,
+    }
+}
+
+/// Our own functions. EC2 is named apart, so that a naive policy can stand before it.
+pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute) {
     match call {
-        Call::ScaleUp(batch) => scale_up(&door, &batch).await,
-        Call::Reap(batch) => reap(&door, &batch).await,
-        Call::Sweep => sweep(&door).await,
-        Call::Api(number) => runner_api(&door, number).await,
-        Call::Operator(number) => operator(&door, number).await,
-        Call::Webhook(number) => webhook(&door, number).await,
+        Call::ScaleUp(batch) => scale_up(door, batch, compute).await,
+        Call::Reap(batch) => reap(door, batch, compute).await,
+        Call::Sweep => sweep(door, door).await,
+        Call::Api(number) => runner_api(door, *number).await,
+        Call::Operator(number) => operator(door, *number).await,
+        Call::Webhook(number) => webhook(door, *number).await,
     }
 }
 
@@ -138,7 +146,7 @@ async fn webhook(door: &Door, number: u32) {
     let _ = door.send_jobs(&[message]).await;
 }
 
-async fn scale_up(door: &Door, batch: &[Received]) {
+async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let settings = &door.sim.settings;
     let ingest = Ingest { table: door, settings };
     let mut pools: BTreeSet<PoolName> = BTreeSet::new();
@@ -165,8 +173,8 @@ async fn scale_up(door: &Door, batch: &[Received]) {
     let holder = format!("invocation-{:016x}", door.random());
     let mut failed = BTreeSet::new();
     for pool in pools {
-        let pass =
-            ScaleUp { table: door, compute: door, settings, holder: &holder, seed: door.random() };
+        let seed = door.random();
+        let pass = ScaleUp { table: door, compute, settings, holder: &holder, seed };
         match pass.pass(&pool, door.now()).await {
             Ok(report) => {
                 note(door, || format!("  launch pass of {pool}: {report:?}"));
@@ -189,10 +197,10 @@ async fn scale_up(door: &Door, batch: &[Received]) {
     acknowledge(door, Which::Jobs, &done).await;
 }
 
-async fn reap(door: &Door, batch: &[Received]) {
+async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
     let settings = &door.sim.settings;
     let outlived = &Cell::new(0);
-    let pass = Reap { table: door, queue: door, compute: door, github: door, settings, outlived };
+    let pass = Reap { table: door, queue: door, compute, github: door, settings, outlived };
     let mut done = Vec::new();
     for received in batch {
         let Body::Reap(message) = &*received.body else { continue };
@@ -223,7 +231,7 @@ async fn reap(door: &Door, batch: &[Received]) {
 }
 
 /// Lambda deletes what the answer does not report as failed.
-async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
+pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
     door.call(|world| {
         for received in done {
             world.acknowledge(which, received);
@@ -232,9 +240,9 @@ async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
     .await;
 }
 
-async fn sweep(door: &Door) {
+pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let settings = &door.sim.settings;
-    let pass = Sweep { table: door, queue: door, compute: door, settings };
+    let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
     note(door, || format!("  {report:?}"));
 }

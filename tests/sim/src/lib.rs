@@ -15,6 +15,7 @@ pub mod github;
 pub mod invariants;
 mod liveness;
 pub mod machine;
+pub mod naive;
 pub mod queue;
 pub mod rng;
 pub mod run;

@@ -216,7 +216,8 @@ impl World {
         }
         queue.poll_at = None;
         loop {
-            let most = 1 + self.rng.below(self.queues.of(which).batch);
+            let batch = self.queues.of(which).batch;
+            let most = if self.manner.by_hand { batch } else { 1 + self.rng.below(batch) };
             let queue = self.queues.of(which);
             if queue.running >= queue.concurrency {
                 return;

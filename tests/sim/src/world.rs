@@ -8,6 +8,7 @@ use crate::fault::{Counts, Fault, Odds};
 use crate::functions::{ApiCall, Call};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
+use crate::naive::Naive;
 use crate::queue::Queues;
 use crate::rng::Rng;
 use crate::table::Tables;
@@ -131,6 +132,8 @@ pub struct World {
     trace: Option<String>,
     /// The timeline of a scenario.
     pub story: Option<Vec<(Millis, String)>>,
+    /// A peer's way of doing one thing, in place of ours.
+    pub naive: Option<Naive>,
 }
 
 /// A time in which one service is away.
@@ -176,6 +179,7 @@ impl World {
             pending: Vec::new(),
             trace: None,
             story: None,
+            naive: None,
         }
     }
 
@@ -343,7 +347,8 @@ impl World {
 
     /// The first broken invariant ends the run.
     pub fn broken(&mut self, rule: &'static str, what: impl FnOnce() -> String) {
-        if self.violation.is_none() {
+        let forgiven = self.naive.is_some_and(|naive| naive.is_forgiven(rule));
+        if self.violation.is_none() && !forgiven {
             let violation = Violation { rule, what: what(), at: self.now };
             self.say(|| format!("VIOLATION {}: {}", violation.rule, violation.what));
             self.violation = Some(violation);

@@ -1,26 +1,39 @@
-//! Every scenario under `tests/scenarios` is told, and its timeline compared with the one beside it.
+//! Every scenario under `tests/scenarios` is told, and its timeline compared with the one beside it; and every
+//! regression among them is told once more, under the policy that it names, and must break there.
 //!
 //! After a change that is meant to change the story: `UPDATE=1 cargo test -p sim --test scenarios`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-#[test]
-fn every_scenario_tells_its_story() {
+use sim::naive::Naive;
+use sim::scenario::{Breakage, breakages, tell};
+
+/// Every scenario: its path, its name and its text.
+fn scenarios() -> Vec<(PathBuf, String, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-    let mut problems = Vec::new();
-    let mut told = 0;
-    let mut files: Vec<_> = std::fs::read_dir(&directory)
+    let mut all: Vec<_> = std::fs::read_dir(&directory)
         .expect("the scenarios")
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .map(|path| {
+            let name =
+                path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+            let text = std::fs::read_to_string(&path).expect("readable");
+            (path, name, text)
+        })
         .collect();
-    files.sort();
-    for path in files {
-        told += 1;
-        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let text = std::fs::read_to_string(&path).expect("readable");
+    all.sort();
+    all
+}
+
+#[test]
+fn every_scenario_tells_its_story() {
+    let mut problems = Vec::new();
+    let all = scenarios();
+    assert!(all.len() >= 40, "only {} scenarios found", all.len());
+    for (path, name, text) in all {
         let beside = path.with_extension("timeline");
-        match sim::scenario::tell(&text) {
+        match tell(&text, None) {
             Err(problem) => problems.push(format!("{name}: {problem}")),
             Ok(timeline) if std::env::var_os("UPDATE").is_some() => {
                 std::fs::write(&beside, timeline).expect("writable");
@@ -33,8 +46,73 @@ fn every_scenario_tells_its_story() {
             }
         }
     }
-    assert!(told >= 13, "only {told} scenarios found");
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
+
+/// A regression that cannot fail proves nothing.
+#[test]
+fn every_regression_breaks_under_the_policy_that_it_names() {
+    let (mut problems, mut broken) = (Vec::new(), Vec::new());
+    for (_, name, text) in scenarios() {
+        for breakage in breakages(&text).unwrap_or_else(|problem| panic!("{name}: {problem}")) {
+            match unbroken(&text, &breakage) {
+                Some(problem) => {
+                    problems.push(format!("{name}, {}: {problem}", breakage.naive.word()));
+                }
+                None => broken.push(breakage.naive),
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    assert!(broken.len() >= 19, "only {} regressions name a policy", broken.len());
+    let unused = Naive::ALL.iter().find(|naive| !broken.contains(naive));
+    assert_eq!(unused, None, "a policy that no scenario names");
+}
+
+/// A policy that cannot even run a job would break anything.
+#[test]
+fn every_policy_can_run_a_job() {
+    let all = scenarios();
+    let happy = all.iter().find(|(_, name, _)| name == "happy-path");
+    let (_, _, text) = happy.expect("the happy path");
+    for naive in Naive::ALL {
+        if let Err(problem) = tell(text, Some(*naive)) {
+            panic!("{}: {problem}", naive.word());
+        }
+    }
+}
+
+/// The page that explains the language lists every regression as its file states it.
+#[test]
+fn the_page_lists_every_regression() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/README.md");
+    let page = std::fs::read_to_string(page).expect("readable");
+    let listed = page.lines().filter(|line| line.starts_with("| `") && line.contains("` | "));
+    let listed: Vec<String> = listed.map(|line| line.replace('`', "")).collect();
+    let mut stated = 0;
+    for (_, name, text) in scenarios() {
+        for Breakage { naive, breaks } in breakages(&text).expect("policies") {
+            let row = format!("| {name} | {} | {breaks} |", naive.word());
+            assert!(listed.contains(&row), "not on the page: {row}");
+            stated += 1;
+        }
+    }
+    let on_page = listed.iter().filter(|row| row.matches(" | ").count() == 2).count();
+    assert_eq!(on_page, stated, "the page lists a regression that is not there");
+}
+
+/// What is wrong, if the scenario does not break under the policy as it says.
+fn unbroken(text: &str, breakage: &Breakage) -> Option<String> {
+    match tell(text, Some(breakage.naive)) {
+        Ok(_) => Some("nothing breaks".to_owned()),
+        Err(problem) => {
+            let first = problem.lines().next().unwrap_or_default();
+            let wanted = format!(": {}", breakage.breaks);
+            let breaks = first.contains(&format!("{wanted}: "))
+                || first.contains(&format!("{wanted} broken"));
+            (!breaks).then(|| format!("breaks otherwise than by {:?}: {problem}", breakage.breaks))
+        }
+    }
 }
 
 fn difference(recorded: &str, told: &str) -> Option<String> {

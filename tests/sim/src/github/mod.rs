@@ -142,6 +142,12 @@ pub struct Github {
     pub always_lies: bool,
     /// A scenario's lost webhooks: that many of the next are never delivered.
     pub drop_next: u32,
+    /// A scenario's owner whose installation is refused.
+    pub refuses: Option<String>,
+    /// A scenario's lists and looks that show no runner.
+    pub hides_runners: bool,
+    /// A scenario's GitHub that goes on calling a dead runner busy.
+    pub never_gives_up: bool,
 }
 
 impl Github {
@@ -159,6 +165,9 @@ impl Github {
             next_runner: 100 + seed % 50,
             always_lies: false,
             drop_next: 0,
+            refuses: None,
+            hides_runners: false,
+            never_gives_up: false,
         }
     }
 
@@ -346,7 +355,8 @@ impl World {
 
     /// GitHub gives up on the runner of a job.
     pub fn lost_runner(&mut self, number: u32) {
-        if self.github.job(number).status == Status::InProgress {
+        let gives_up = !self.github.never_gives_up;
+        if gives_up && self.github.job(number).status == Status::InProgress {
             if let Some((id, _)) = self.github.job(number).runner.clone() {
                 self.github.remove_runner(id, self.now);
             }

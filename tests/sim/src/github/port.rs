@@ -25,7 +25,12 @@ impl World {
     }
 
     /// A question that GitHub may not answer.
-    fn ask_github(&mut self, operation: &str) -> Result<(), Trouble> {
+    fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
+        let entity = &registrar.entity;
+        if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
+        {
+            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+        }
         if self.is_away(Fault::OutageGithub) || self.strikes(Fault::GithubFails) {
             return Err(Trouble::Unavailable(self.github_told(operation, "502")));
         }
@@ -54,7 +59,7 @@ impl World {
         labels: &[String],
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
-        self.ask_github("generate-jitconfig").map_err(JitError::Trouble)?;
+        self.ask_github(registrar, "generate-jitconfig").map_err(JitError::Trouble)?;
         if self.github.names.contains_key(name) {
             return Err(JitError::NameTaken);
         }
@@ -77,7 +82,7 @@ impl World {
     }
 
     fn view(&mut self, id: u64) -> RunnerSeen {
-        if !self.github.runners.contains_key(&id) {
+        if self.github.hides_runners || !self.github.runners.contains_key(&id) {
             return RunnerSeen::Absent;
         }
         if self.looks_busy(id) {
@@ -171,9 +176,9 @@ impl Github for Door {
         .await
     }
 
-    async fn runner(&self, _: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
         self.call(|world| {
-            world.ask_github("get-runner")?;
+            world.ask_github(registrar, "get-runner")?;
             let seen = world.view(id.0);
             world.narrate(|| format!("get-runner {id}: {}", shown(seen)));
             Ok(seen)
@@ -181,9 +186,9 @@ impl Github for Door {
         .await
     }
 
-    async fn runner_named(&self, _: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
         self.call(|world| {
-            world.ask_github("list-runners")?;
+            world.ask_github(registrar, "list-runners")?;
             let seen = world.view_named(name);
             world.narrate(|| format!("list-runners {name}: {}", shown(seen)));
             Ok(seen)
@@ -193,12 +198,12 @@ impl Github for Door {
 
     async fn job(
         &self,
-        _: &Registrar,
+        registrar: &Registrar,
         repository: &str,
         number: u64,
     ) -> Result<Option<JobSeen>, Trouble> {
         self.call(|world| {
-            world.ask_github("get-job")?;
+            world.ask_github(registrar, "get-job")?;
             let seen = world.job_seen(repository, number);
             world.narrate(|| {
                 let status = seen.as_ref().map(|job| format!("{:?}", job.status));
@@ -210,9 +215,13 @@ impl Github for Door {
         .await
     }
 
-    async fn deregister(&self, _: &Registrar, id: RunnerId) -> Result<Deregistration, Trouble> {
+    async fn deregister(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, Trouble> {
         self.call(|world| {
-            world.ask_github("delete-runner")?;
+            world.ask_github(registrar, "delete-runner")?;
             let answer = world.delete_runner(id.0);
             world.narrate(|| format!("delete-runner {id}: {answer:?}"));
             world.lose_answer("delete-runner")?;

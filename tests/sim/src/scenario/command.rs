@@ -10,30 +10,49 @@ use crate::fault::Fault;
 use crate::functions::Call;
 use crate::github::{Job, Status};
 use crate::schedule;
-use crate::world::{Task, Window};
+use crate::world::{Task, Window, World};
 
 /// Where jobs come from unless a scenario says otherwise.
 const REPOSITORY: &str = "acme/web";
 
 impl Scenario {
-    /// Carries a command out.
+    /// Carries a command out, or several that are joined by `and`: those happen at one moment.
     pub(super) fn obey(&mut self, command: &str) -> Result<(), String> {
+        let parts: Vec<&str> = command.split(" and ").collect();
+        let mut beat = false;
+        for part in &parts {
+            beat |= self.carry_out(part)?;
+        }
+        if beat { self.pass(BEAT) } else { Ok(()) }
+    }
+
+    /// Carries a command out. True when a moment is to pass after it.
+    fn carry_out(&mut self, command: &str) -> Result<bool, String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["expect", rest @ ..] = words.as_slice() {
-            return self.expect(rest);
+            return self.expect(rest).map(|()| false);
+        }
+        if let ["naive", ..] = words.as_slice() {
+            return Ok(false);
         }
         if !matches!(words.first(), Some(&"pool" | &"replay")) {
             self.note(command);
         }
         match words.as_slice() {
-            ["pool", name, options @ ..] => return self.pool(name, options),
+            ["pool", name, options @ ..] => return self.pool(name, options).map(|()| false),
             ["replay", "hides", "machines"] => {
                 self.replay_shows_machines = false;
-                return Ok(());
+                return Ok(false);
             }
-            ["advance", length] => return self.pass(duration(length)?),
-            ["sweep"] => return self.sweep(),
+            ["advance", length] => return self.pass(duration(length)?).map(|()| false),
+            ["sweep"] => self.change(|world| world.start(Task::Function(Call::Sweep), 0)),
             ["queue", "job", number, options @ ..] => self.queue(index(number)?, options)?,
+            ["queue", "jobs", first, "to", last, options @ ..] => {
+                return self.queue_all(index(first)?, index(last)?, options).map(|()| false);
+            }
+            ["serve", "jobs", first, "to", last] => {
+                return self.serve(index(first)?, index(last)?).map(|()| false);
+            }
             ["cancel", "job", number] => {
                 let number = index(number)?;
                 self.change(|world| world.cancel_job(number));
@@ -47,17 +66,31 @@ impl Scenario {
                 let count = number(count)?;
                 self.change(|world| world.github.drop_next = count);
             }
-            ["github", "lies"] => self.change(|world| world.github.always_lies = true),
-            ["github", "tells", "the", "truth"] => {
-                self.change(|world| world.github.always_lies = false);
-            }
+            ["github", rest @ ..] => self.github(rest)?,
             ["reclaim", number] => self.reclaim(number)?,
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
             _ => return Err("no such command".to_owned()),
         }
-        self.pass(BEAT)
+        Ok(true)
+    }
+
+    fn github(&mut self, rest: &[&str]) -> Result<(), String> {
+        self.change(|world| {
+            let github = &mut world.github;
+            match rest {
+                ["lies"] => github.always_lies = true,
+                ["tells", "the", "truth"] => github.always_lies = false,
+                ["hides", "runners"] => github.hides_runners = true,
+                ["shows", "runners"] => github.hides_runners = false,
+                ["never", "gives", "up"] => github.never_gives_up = true,
+                ["refuses", owner] => github.refuses = Some((*owner).to_owned()),
+                ["says", "job", job, "is", status] => return says(world, index(job)?, status),
+                _ => return Err("GitHub does no such thing".to_owned()),
+            }
+            Ok(())
+        })
     }
 
     fn note(&mut self, command: &str) {
@@ -85,9 +118,11 @@ impl Scenario {
     /// The first time the workflow queues it; later times GitHub delivers the same event again.
     fn queue(&mut self, number: u32, options: &[&str]) -> Result<(), String> {
         let mut labels = vec!["self-hosted", "linux"];
+        let mut repository = REPOSITORY;
         for option in options {
             match option.split_once('=') {
                 Some(("labels", value)) => labels = value.split(',').collect(),
+                Some(("from", value)) => repository = value,
                 _ => return Err(format!("{option}: not an option of a job")),
             }
         }
@@ -99,12 +134,37 @@ impl Scenario {
                 world.github.jobs.push(job);
             }
             if world.github.job(number).status == Status::Planned {
-                world.github.job_mut(number).labels = labels;
+                let job = world.github.job_mut(number);
+                job.labels = labels;
+                job.repository = repository.to_owned();
                 world.queue_job(number);
             } else {
                 world.tell(number);
             }
         });
+        Ok(())
+    }
+
+    /// One after the other.
+    fn queue_all(&mut self, first: u32, last: u32, options: &[&str]) -> Result<(), String> {
+        for number in first..=last {
+            self.queue(number, options)?;
+            self.pass(BEAT)?;
+        }
+        Ok(())
+    }
+
+    /// Machine N boots, takes job N and ends it, and a minute passes before the next.
+    fn serve(&mut self, first: u32, last: u32) -> Result<(), String> {
+        for number in first..=last {
+            let machine = number.to_string();
+            self.boot(&machine, &[])?;
+            self.pass(BEAT)?;
+            self.start(number, &["on", &machine])?;
+            self.pass(BEAT)?;
+            self.finish(number)?;
+            self.pass(MINUTE)?;
+        }
         Ok(())
     }
 
@@ -122,8 +182,12 @@ impl Scenario {
                     there.behaviour.no_hooks = true;
                     there.told = 1;
                 }
+                ["without", "shutdown"] => {
+                    there.behaviour.never_shuts_down = true;
+                    there.told = 1;
+                }
                 ["never"] => there.behaviour.never_boots = true,
-                _ => return Err("boots, fails, never, or without hooks".to_owned()),
+                _ => return Err("fails, never, without hooks, or without shutdown".to_owned()),
             }
             world.wake_machine(machine);
             Ok(())
@@ -181,6 +245,10 @@ impl Scenario {
                 self.change(|world| world.odds.set(Fault::StateEventLost, 1_000_000));
                 return Ok(());
             }
+            ["wake-ups"] => {
+                self.change(|world| world.odds.set(Fault::MessageLost, 1_000_000));
+                return Ok(());
+            }
             _ => return Err("no such failure".to_owned()),
         };
         self.change(|world| {
@@ -205,7 +273,8 @@ impl Scenario {
                     world.windows.retain(|window| window.fault != Fault::OutageEc2);
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
-                _ => return Err("ec2 or github".to_owned()),
+                "wake-ups" => world.odds.set(Fault::MessageLost, 0),
+                _ => return Err("ec2, github or wake-ups".to_owned()),
             }
             Ok(())
         })
@@ -225,12 +294,6 @@ impl Scenario {
         let machine = self.machine(number(machine)?)?;
         self.change(|world| world.machine_arrives(machine, arrival));
         Ok(())
-    }
-
-    /// The next minute of the schedule, and what comes of it.
-    fn sweep(&mut self) -> Result<(), String> {
-        self.change(|world| world.start(Task::Function(Call::Sweep), 0));
-        self.pass(BEAT)
     }
 
     fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
@@ -267,6 +330,23 @@ impl Scenario {
     pub fn next_machine(&mut self, behaviour: Behaviour) {
         self.change(|world| world.ec2.scripted.push(behaviour));
     }
+}
+
+/// A delivery that says something else than the truth, or says late what was once true.
+fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
+    let told = match status {
+        "waiting" => Status::Planned,
+        "queued" => Status::Queued,
+        "completed" => Status::Completed,
+        _ => return Err("waiting, queued or completed".to_owned()),
+    };
+    let truth = world.github.job(number).clone();
+    let job = world.github.job_mut(number);
+    job.status = told;
+    job.conclusion = (told == Status::Completed).then_some("success");
+    world.tell(number);
+    *world.github.job_mut(number) = truth;
+    Ok(())
 }
 
 /// A number of a scenario.

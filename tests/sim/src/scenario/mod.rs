@@ -14,6 +14,7 @@ use domain::timings::Timings;
 use crate::agenda::{Event, Millis, SECOND, START};
 use crate::executor::Executor;
 use crate::fault::Odds;
+use crate::naive::Naive;
 use crate::world::{Manner, World};
 
 pub use self::timeline::render;
@@ -27,22 +28,23 @@ pub struct Scenario {
     pools: Vec<domain::pool::Pool>,
     timeline: Vec<(Millis, String)>,
     replay_shows_machines: bool,
+    naive: Option<Naive>,
 }
 
-/// Tells a scenario.
+/// Tells a scenario, under our passes or under a peer's policy.
 ///
 /// # Errors
 /// The line at fault and what is wrong with it: a word that is not known, or an expectation that failed.
-pub fn tell(text: &str) -> Result<String, String> {
+pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
     let mut scenario = Scenario {
         executor: None,
         pools: Vec::new(),
         timeline: Vec::new(),
         replay_shows_machines: true,
+        naive,
     };
     for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default();
-        for command in line.split(';').map(str::trim).filter(|command| !command.is_empty()) {
+        for command in commands(line) {
             scenario.obey(command).map_err(|problem| {
                 let timeline = render(&scenario);
                 format!("line {number}: {command}: {problem}\n{timeline}")
@@ -52,21 +54,51 @@ pub fn tell(text: &str) -> Result<String, String> {
     Ok(render(&scenario))
 }
 
+/// What a policy must break in a scenario, as its line `naive POLICY breaks …` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breakage {
+    /// The policy.
+    pub naive: Naive,
+    /// The expectation, word for word, or the invariant.
+    pub breaks: String,
+}
+
+/// The policies that a scenario names.
+///
+/// # Errors
+/// A line that names none.
+pub fn breakages(text: &str) -> Result<Vec<Breakage>, String> {
+    let lines = text.lines().flat_map(commands).filter_map(|line| line.strip_prefix("naive "));
+    let breakage = |line: &str| {
+        let (word, breaks) = line.split_once(" breaks ").ok_or("naive POLICY breaks …")?;
+        let naive = Naive::named(word).ok_or_else(|| format!("{word}: no such policy"))?;
+        Ok(Breakage { naive, breaks: breaks.trim().to_owned() })
+    };
+    lines.map(breakage).collect()
+}
+
+/// The commands of a line, without its comment.
+fn commands(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.split('#').next().unwrap_or_default();
+    line.split(';').map(str::trim).filter(|command| !command.is_empty())
+}
+
 impl Scenario {
     /// The world, made at the first command that needs it.
     fn executor(&mut self) -> &mut Executor {
-        let (pools, replay) = (&self.pools, self.replay_shows_machines);
+        let (pools, replay, naive) = (&self.pools, self.replay_shows_machines, self.naive);
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
             let mut world = World::new(1, pools, Odds::none(), manner);
             world.checker.know(pools);
+            world.naive = naive;
             world.story = Some(Vec::new());
             // The schedule's minute begins a little later, so that no command meets it by accident.
             world.agenda.at(START + 58 * SECOND, Event::Tick);
             let settings = Settings {
                 stack: "sim".to_owned(),
                 pools: pools.clone(),
-                timings: Timings::default(),
+                timings: naive.map_or_else(Timings::default, Naive::timings),
             };
             Executor::new(world, settings)
         })

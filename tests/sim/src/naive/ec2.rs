@@ -1,0 +1,74 @@
+//! Peers' ways with EC2, as a port that stands before the real one.
+
+use control::ports::{Compute, ListedMachine, Page};
+use domain::ids::{LaunchId, MachineId};
+use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use domain::observation::{Machine, Termination, Trouble};
+
+use super::Naive;
+use crate::door::Door;
+
+/// EC2 as a peer calls it.
+pub(super) struct Peer<'a> {
+    pub(super) door: &'a Door,
+    pub(super) naive: Naive,
+}
+
+impl Peer<'_> {
+    /// Which call of this launch it is.
+    fn calls(&self, id: &LaunchId) -> u32 {
+        let world = self.door.sim.world.borrow();
+        world.tables.launches.get(id).map_or(1, |launch| launch.calls)
+    }
+
+    /// What EC2 takes for the token, where it is not the launch's id from the second call on.
+    fn token(&self, id: &LaunchId) -> LaunchId {
+        let again = self.calls(id) - 1;
+        let token = match self.naive {
+            Naive::NewTokenPerCall if again > 0 => format!("{id}-call-{again}"),
+            // The same token in another zone is another token (EC2 API idempotency, "zonal").
+            Naive::NextZoneAfterTimeout if again > 0 => format!("{id}-zone-{again}"),
+            _ => return id.clone(),
+        };
+        token.parse().unwrap_or_else(|_| id.clone())
+    }
+}
+
+impl Compute for Peer<'_> {
+    async fn launch(
+        &self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        let mut request = request.clone();
+        if self.naive == Naive::NextZoneAfterTimeout {
+            let zones = request.overrides.len().max(1);
+            request.overrides.rotate_left((self.calls(id) as usize - 1) % zones);
+        }
+        self.door.launch(&self.token(id), &request).await
+    }
+
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+        self.door.find_launched(id).await
+    }
+
+    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble> {
+        self.door.machine(id).await
+    }
+
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+        self.door.identify(id).await
+    }
+
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+        self.door.list(page).await
+    }
+
+    async fn terminate(&self, id: &MachineId) -> Termination {
+        let answer = self.door.terminate(id).await;
+        match self.naive {
+            Naive::TerminateIsBelieved => Termination::Accepted(Machine::Gone),
+            _ => answer,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the peers do in place of one thing that we do: each policy is a public bug, small enough to read.
+//!
+//! A regression that passes proves nothing until it has been seen to fail. So each named regression is
+//! told twice: under our passes it must hold, and under the policy that it names it must break as it
+//! says. Everything else in that second world is ours, and `happy-path.txt` holds under every policy: a
+//! policy is no straw man that cannot run a job.
+
+mod ec2;
+mod reaper;
+mod scale_up;
+
+use domain::timings::Timings;
+
+use self::ec2::Peer;
+use crate::door::Door;
+use crate::functions::{Call, ours};
+
+/// Longer than any scenario.
+const NEVER: domain::time::Seconds = domain::time::Seconds(u32::MAX / 4);
+
+macro_rules! policies {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// A policy of a peer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Naive {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Naive {
+            /// All policies.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The word in scenarios.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+
+policies! {
+    /// The messages are the demand: one launch for each, and after failures the first ones come again.
+    LaunchPerMessage = "launch-per-message",
+    /// One loop over all machines: what GitHub does not call busy is ended, and the first error ends the loop.
+    ScaleDownLoop = "scale-down-loop",
+    /// Whatever EC2 answers to a terminate, the machine is taken for gone.
+    TerminateIsBelieved = "terminate-is-believed",
+    /// Messages alone wake a row; nobody looks for rows whose time has come.
+    WakeUpsAreTheClock = "wake-ups-are-the-clock",
+    /// The operator's delete is refused while the machine is made.
+    CreatingCannotBeDeleted = "creating-cannot-be-deleted",
+    /// Each call of a launch has a client token of its own.
+    NewTokenPerCall = "new-token-per-call",
+    /// After a time-out the next zone is tried, under the same token; EC2's tokens are zonal there.
+    NextZoneAfterTimeout = "next-zone-after-time-out",
+    /// GitHub's `completed` ends the runner at once.
+    CompletedEndsTheRunner = "completed-ends-the-runner",
+    /// A runner waits for its job for ever.
+    RunnersWaitForEver = "runners-wait-for-ever",
+    /// The delivery that is processed last says where a job is.
+    LastDeliveryWins = "last-delivery-wins",
+    /// After some failed launches a job is given up.
+    RetriesRunOut = "retries-run-out",
+    /// A machine without an owner is ended at sight.
+    StraysEndAtSight = "strays-end-at-sight",
+    /// The runner that was launched for a job is the only one that is thought to serve it.
+    OneRunnerOneJob = "one-runner-one-job",
+}
+
+impl Naive {
+    /// The policy of a word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|policy| policy.word() == word)
+    }
+
+    /// The rules about how things are done (intent on record, order, audit, evidence) are ours. A peer is
+    /// held to what comes of it.
+    #[must_use]
+    pub fn is_forgiven(self, rule: &str) -> bool {
+        matches!(rule, "I13" | "I14" | "gate" | "order")
+    }
+
+    /// Durations of which the peer knows nothing.
+    #[must_use]
+    pub fn timings(self) -> Timings {
+        let ours = Timings::default();
+        match self {
+            Self::RunnersWaitForEver => {
+                Timings { idle_limit_seconds: NEVER, claim_idle_seconds: NEVER, ..ours }
+            }
+            Self::OneRunnerOneJob => Timings { claim_idle_seconds: NEVER, ..ours },
+            _ => ours,
+        }
+    }
+
+    /// Runs an invocation as the peer would.
+    pub(crate) async fn run(self, door: &Door, call: &Call) {
+        let ec2 = Peer { door, naive: self };
+        match (self, call) {
+            (Self::LaunchPerMessage, Call::ScaleUp(batch)) => {
+                scale_up::launch_per_message(door, batch).await;
+            }
+            (Self::LastDeliveryWins, Call::ScaleUp(batch)) => {
+                scale_up::write_as_delivered(door, batch).await;
+                ours(door, call, door).await;
+            }
+            (Self::RetriesRunOut, Call::ScaleUp(_)) => {
+                scale_up::give_up_after_failures(door).await;
+                ours(door, call, door).await;
+            }
+            (Self::OneRunnerOneJob, Call::ScaleUp(batch)) => {
+                let rest = scale_up::keep_claims(door, batch).await;
+                ours(door, &rest, door).await;
+            }
+            (Self::CompletedEndsTheRunner, Call::ScaleUp(batch)) => {
+                reaper::end_completed(door, batch).await;
+                ours(door, call, door).await;
+            }
+            (Self::ScaleDownLoop, Call::Sweep) => reaper::scale_down(door).await,
+            (Self::StraysEndAtSight, Call::Sweep) => {
+                reaper::end_strays(door).await;
+                ours(door, call, door).await;
+            }
+            (Self::WakeUpsAreTheClock, Call::Sweep) => reaper::sweep_without_rows(door).await,
+            (Self::CreatingCannotBeDeleted, Call::Operator(number)) => {
+                if !reaper::refuses_order(door, *number) {
+                    ours(door, call, door).await;
+                }
+            }
+            _ => ours(door, call, &ec2).await,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Peers' ways of turning job events into machines.
+
+use std::rc::Rc;
+
+use control::ingest::Ingest;
+use control::ports::{Compute, Table, Write};
+use domain::capacity::Capacity;
+use domain::claim;
+use domain::ids::{JobKey, PoolName};
+use domain::instance::{DeleteReason, Instance};
+use domain::job::{Job, JobEvent, JobStatus};
+use domain::launch::Launch;
+use domain::message::JobsMessage;
+use domain::plan::{self, Answered, PlannedLaunch, View};
+
+use crate::agenda::Which;
+use crate::door::Door;
+use crate::functions::{Call, acknowledge};
+use crate::queue::{Body, Received};
+
+fn event_of(received: &Received) -> Option<&JobEvent> {
+    match &*received.body {
+        Body::Jobs(JobsMessage::JobEvent { event, .. }) => Some(event),
+        _ => None,
+    }
+}
+
+/// The incumbent's scale-up (incumbent.md, 2.2, R1, R2, R4): a `queued` message is a launch, seen before or not,
+/// and when some launches fail, that many messages come again, counted from the batch's first.
+pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
+    let settings = &door.sim.settings;
+    let mut queued = Vec::new();
+    for event in batch.iter().filter_map(event_of) {
+        // The rows are there for everybody else; nobody reads demand from them.
+        let _ = Ingest { table: door, settings }.fold(event, door.now()).await;
+        if event.status == JobStatus::Queued {
+            queued.push(event.key);
+        }
+    }
+    let mut failed = 0;
+    for key in queued {
+        if launch_one(door, key).await.is_none() {
+            failed += 1;
+        }
+    }
+    let done: Vec<&Received> = batch.iter().skip(failed).collect();
+    acknowledge(door, Which::Jobs, &done).await;
+}
+
+/// One machine for one message; none when it failed, and why does not matter.
+async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
+    let settings = &door.sim.settings;
+    let mut job = door.job(key).await.ok()??;
+    // Whether it has a runner already, nobody asks.
+    job.claim = None;
+    let pool = settings.pool(job.pool.as_ref()?)?;
+    let stored = door.capacity(&pool.name).await.ok()?;
+    let plan = plan::plan(View {
+        stack: &settings.stack,
+        pool,
+        live: stored.as_ref().map_or(0, |capacity| capacity.live),
+        demand: vec![job],
+        supply: Vec::new(),
+        retries: Vec::new(),
+        seed: door.random(),
+        now: door.now(),
+        timings: &settings.timings,
+    });
+    // None: the pool is at its maximum.
+    let planned = plan.launches.into_iter().next()?;
+    let (slot, job) = planned.fresh.first().cloned()?;
+    door.commit(&planned_writes(&pool.name, stored, &planned)).await.ok()?;
+    let launch = planned.launch;
+    let answer = Compute::launch(door, &launch.id, &launch.request).await;
+    let answered = Answered { answer, found: Vec::new() };
+    let (now, timings) = (door.now(), &settings.timings);
+    let outcome = plan::apply(&launch, vec![slot.clone()], &answered, |_| false, now, timings);
+    let Some((machine, bound)) = outcome.bound.first() else {
+        give_up(door, &launch, &slot, &job).await;
+        return None;
+    };
+    let writes = [
+        Write::Launch { next: Box::new(launch.settled()), replaces: Some(launch.generation) },
+        Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() },
+        Write::Instance { next: Box::new(bound.clone()), replaces: Some(slot.generation()) },
+    ];
+    door.commit(&writes).await.ok()
+}
+
+fn planned_writes(
+    pool: &PoolName,
+    stored: Option<Capacity>,
+    planned: &PlannedLaunch,
+) -> Vec<Write> {
+    let replaces = stored.as_ref().map(|capacity| capacity.generation);
+    let mut counter = stored.unwrap_or_else(|| Capacity::empty(pool.clone()));
+    counter.live += 1;
+    counter.generation += 1;
+    let mut writes = vec![
+        Write::Launch { next: Box::new(planned.launch.clone()), replaces: None },
+        Write::Capacity { next: counter, replaces },
+    ];
+    for (instance, job) in &planned.fresh {
+        writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
+        let replaces = Some(job.generation - 1);
+        writes.push(Write::Job { next: Box::new(job.clone()), replaces });
+    }
+    writes
+}
+
+/// The failed slot is cleared away; the message is what would try again.
+async fn give_up(door: &Door, launch: &Launch, slot: &Instance, job: &Job) {
+    let mut ended = slot.clone();
+    ended.to_pending_delete(DeleteReason::LaunchFailed, door.now());
+    let mut writes = vec![
+        Write::Launch { next: Box::new(launch.settled()), replaces: Some(launch.generation) },
+        Write::Instance { next: Box::new(ended), replaces: Some(slot.generation()) },
+    ];
+    if let Some(released) = claim::release(job, &slot.name) {
+        writes.push(Write::Job { next: Box::new(released), replaces: Some(job.generation) });
+    }
+    let _ = door.commit(&writes).await;
+}
+
+/// The row says what the delivery says that was processed last (RunsOn #539).
+pub(super) async fn write_as_delivered(door: &Door, batch: &[Received]) {
+    for event in batch.iter().filter_map(event_of) {
+        change_job(door, event.key, |job| job.said = event.clone()).await;
+    }
+}
+
+/// A job whose launches have failed is left alone from then on (RunsOn #537, #543).
+pub(super) async fn give_up_after_failures(door: &Door) {
+    for pool in &door.sim.settings.pools {
+        let waiting = door.waiting_jobs(&pool.name, 100).await.unwrap_or_default();
+        for job in waiting.iter().filter(|job| job.hold.is_some()) {
+            change_job(door, job.key(), |job| job.expired = true).await;
+        }
+    }
+}
+
+/// What GitHub says of a job that a runner took changes the job's row and nobody's claim. Answers with the
+/// rest of the batch, for our own function.
+pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
+    let (mut taken, mut rest) = (Vec::new(), Vec::new());
+    for received in batch {
+        match event_of(received) {
+            Some(event) if event.status >= JobStatus::InProgress => {
+                change_job(door, event.key, |job| {
+                    *job = domain::job::fold(Some(job.clone()), event.clone(), door.now());
+                })
+                .await;
+                taken.push(received);
+            }
+            _ => rest.push(received.clone()),
+        }
+    }
+    acknowledge(door, Which::Jobs, &taken).await;
+    Call::ScaleUp(Rc::new(rest))
+}
+
+async fn change_job(door: &Door, key: JobKey, change: impl FnOnce(&mut Job)) {
+    let Ok(Some(stored)) = door.job(key).await else { return };
+    let mut next = stored.clone();
+    change(&mut next);
+    if next != stored {
+        next.generation = stored.generation + 1;
+        let write = Write::Job { next: Box::new(next), replaces: Some(stored.generation) };
+        let _ = door.commit(&[write]).await;
+    }
+}
