@@ -45,6 +45,8 @@ pub enum Arrival {
     Stopped,
     /// Spot takes it back.
     Reclaimed,
+    /// It dies.
+    Died,
     /// It hangs.
     Hung,
     /// Somebody stops it.
@@ -84,6 +86,10 @@ pub enum Event {
     Operator(u32),
     /// A fault window opens or closes.
     Window(u32),
+    /// The odds of the faults change.
+    Weather(u32),
+    /// A record has expired, and the table removes it.
+    Expire(u32),
 }
 
 /// The agenda. What is due at one moment happens in the order in which it was entered.

@@ -1,5 +1,6 @@
 //! The in-process door: what the passes hold instead of the real cloud.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::agenda::Millis;
@@ -14,6 +15,8 @@ pub struct Door {
     pub sim: Rc<Sim>,
     /// How far this invocation's clock is off.
     pub skew: Millis,
+    /// No installation token is in its cache yet.
+    pub cold: Cell<bool>,
 }
 
 impl Door {

@@ -89,7 +89,7 @@ impl Executor {
 
     fn start(&mut self, number: u32) {
         let started = self.sim.world.borrow_mut().take_pending(number);
-        let Some(task) = started else { return };
+        let Some((task, cold)) = started else { return };
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
@@ -100,11 +100,11 @@ impl Executor {
             Task::Function(call) => {
                 let mut world = self.sim.world.borrow_mut();
                 let skew = world.skew();
-                if world.odds.of(Fault::Stall) > 0 {
+                if world.may_stall() {
                     let limit = world.now + call.time_limit();
                     world.agenda.at(limit, Event::Kill(id));
                 }
-                Box::pin(functions::run(Rc::clone(&self.sim), call.clone(), skew))
+                Box::pin(functions::run(Rc::clone(&self.sim), call.clone(), skew, cold))
             }
         };
         if let Task::Machine(machine) = task {

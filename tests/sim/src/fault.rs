@@ -37,6 +37,8 @@ faults! {
     ReadFailed = "read_failed",
     /// An index shows a write late.
     IndexLate = "index_late",
+    /// A record that has expired stays for hours more.
+    TtlLate = "ttl_late",
     /// A message could not be sent.
     SendFailed = "send_failed",
     /// A message was sent, and the answer was lost.
@@ -45,8 +47,16 @@ faults! {
     MessageDoubled = "message_doubled",
     /// A message that only wakes somebody is lost.
     MessageLost = "message_lost",
-    /// A message comes late, and so behind younger ones.
+    /// A message comes minutes late.
     MessageLate = "message_late",
+    /// A message comes seconds late, and so behind younger ones.
+    MessageReordered = "message_reordered",
+    /// A hidden message gets older than its queue keeps messages, and is gone.
+    MessageExpired = "message_expired",
+    /// A message ends in the dead-letter queue before its time.
+    MessageDead = "message_dead",
+    /// A job event is lost on its way through the jobs queue.
+    JobEventLost = "job_event_lost",
     /// A deleted message is delivered once more.
     MessageResurrected = "message_resurrected",
     /// Hiding a message failed.
@@ -55,6 +65,10 @@ faults! {
     Crash = "crash",
     /// A call takes so long that the invocation is stopped for its time-out.
     Stall = "stall",
+    /// Lambda has no room for an invocation.
+    InvokeThrottled = "invoke_throttled",
+    /// An invocation starts cold: late, and with empty caches.
+    ColdStart = "cold_start",
     /// The schedule skips a tick.
     TickMissed = "tick_missed",
     /// The schedule ticks twice.
@@ -71,8 +85,12 @@ faults! {
     LaunchNoCapacity = "launch_no_capacity",
     /// A part of the fleet got no capacity.
     LaunchPartial = "launch_partial",
+    /// The account's quota is used up.
+    LaunchQuota = "launch_quota",
     /// Too many calls.
     LaunchThrottled = "launch_throttled",
+    /// Others in the account have emptied EC2's token bucket.
+    BucketEmpty = "bucket_empty",
     /// The request is wrong.
     LaunchMisconfigured = "launch_misconfigured",
     /// The machine ends while it is pending.
@@ -83,8 +101,14 @@ faults! {
     DescribeStale = "describe_stale",
     /// EC2 does not answer a question.
     DescribeFailed = "describe_failed",
-    /// Terminate was refused.
+    /// EC2 answers a listing with a few machines a page.
+    ListPaged = "list_paged",
+    /// Terminate failed.
     TerminateFailed = "terminate_failed",
+    /// We may not terminate.
+    TerminateDenied = "terminate_denied",
+    /// Terminate is accepted, and nothing happens.
+    TerminateStuck = "terminate_stuck",
     /// Terminate worked, and the answer was lost.
     TerminateAnswerLost = "terminate_answer_lost",
     /// The machine is protected for a while: every terminate fails.
@@ -95,10 +119,14 @@ faults! {
     StateEventLate = "state_event_late",
     /// A state event comes twice.
     StateEventDoubled = "state_event_doubled",
-    /// Spot takes a machine back.
+    /// Spot takes a machine back, after a notice.
     SpotReclaim = "spot_reclaim",
+    /// Spot takes a machine back without a notice.
+    SpotWithoutNotice = "spot_without_notice",
     /// A machine is stopped by somebody.
     MachineStopped = "machine_stopped",
+    /// A machine dies.
+    MachineDies = "machine_dies",
     /// A machine hangs: EC2 shows it running, nothing runs.
     MachineHangs = "machine_hangs",
     /// Nothing ever boots.
@@ -115,8 +143,14 @@ faults! {
     NeverShutsDown = "never_shuts_down",
     /// GitHub answers 5xx.
     GithubFails = "github_fails",
-    /// GitHub did it, and the answer was lost.
-    GithubAnswerLost = "github_answer_lost",
+    /// GitHub made a registration, and the answer was lost.
+    ConfigureAnswerLost = "configure_answer_lost",
+    /// GitHub made a registration, and a repeated request was answered 409.
+    ConfigureConflict = "configure_conflict",
+    /// GitHub refuses the registration (422).
+    ConfigureRefused = "configure_refused",
+    /// The DELETE is done, and answered with 502.
+    DeleteAnswerLost = "delete_answer_lost",
     /// GitHub's rate limit.
     RateLimited = "rate_limited",
     /// GitHub refuses our credentials.
@@ -125,18 +159,26 @@ faults! {
     BusyLieEarly = "busy_lie_early",
     /// GitHub calls a runner idle in the middle of its job.
     BusyLieLate = "busy_lie_late",
+    /// GitHub calls an idle runner busy, and answers its DELETE with 422.
+    BusyLieIdle = "busy_lie_idle",
     /// A list is answered from GitHub's cache.
     ListCached = "list_cached",
     /// A webhook is never delivered.
     WebhookLost = "webhook_lost",
     /// A webhook is delivered twice.
     WebhookDoubled = "webhook_doubled",
-    /// A webhook is delivered late, and so behind younger ones.
+    /// A webhook is delivered minutes late.
     WebhookLate = "webhook_late",
+    /// A webhook is delivered seconds late, and so behind younger ones.
+    WebhookReordered = "webhook_reordered",
     /// EC2 is away for minutes.
     OutageEc2 = "outage_ec2",
+    /// A zone is away: its machines hang, and nothing is launched or terminated there.
+    OutageZone = "outage_zone",
     /// GitHub is away for minutes.
     OutageGithub = "outage_github",
+    /// GitHub refuses our credentials for minutes.
+    OutageCredentials = "outage_credentials",
     /// The tables are away for minutes.
     OutageTable = "outage_table",
 }
@@ -195,7 +237,21 @@ impl Odds {
                 odds.set(*fault, strength(*fault) * [1, 3, 10, 30][rng.index(4)] / 10);
             }
         }
+        if rng.chance(300_000) {
+            for fault in STORMS[rng.index(STORMS.len())] {
+                let usual = strength(*fault);
+                let more = if usual < 80_000 { 3 } else { 8 };
+                odds.set(*fault, (usual * more).min(600_000));
+            }
+        }
         odds
+    }
+
+    /// The same without some kinds.
+    #[must_use]
+    pub fn without(mut self, kinds: &[Fault]) -> Self {
+        kinds.iter().for_each(|kind| self.set(*kind, 0));
+        self
     }
 
     /// Sets the odds of one kind.
@@ -210,22 +266,94 @@ impl Odds {
     }
 }
 
+/// Faults that hide a bug only together. Chance alone brings them together too rarely.
+const STORMS: [&[Fault]; 6] = [
+    // Nobody tells us that a job runs.
+    &[
+        Fault::HooksMissing,
+        Fault::WebhookLost,
+        Fault::WebhookLate,
+        Fault::JobEventLost,
+        Fault::BusyLieEarly,
+        Fault::BusyLieLate,
+    ],
+    // Orders while GitHub does not answer.
+    &[Fault::HooksMissing, Fault::GithubFails, Fault::WebhookLate, Fault::OutageGithub],
+    // Nobody knows what a launch did.
+    &[
+        Fault::LaunchAnswerLost,
+        Fault::LaunchLate,
+        Fault::LaunchPartial,
+        Fault::MachineHidden,
+        Fault::DescribeFailed,
+    ],
+    // Wake-ups are lost, and passes with them.
+    &[
+        Fault::MessageLost,
+        Fault::MessageExpired,
+        Fault::HideFailed,
+        Fault::Crash,
+        Fault::InvokeThrottled,
+        Fault::TerminateFailed,
+    ],
+    // Nobody knows whether a runner is registered.
+    &[
+        Fault::ConfigureAnswerLost,
+        Fault::ConfigureConflict,
+        Fault::BootSlow,
+        Fault::ReportLost,
+        Fault::ListCached,
+    ],
+    // Everybody writes at once.
+    &[
+        Fault::CommitAnswerLost,
+        Fault::CommitCollided,
+        Fault::IndexLate,
+        Fault::MessageDoubled,
+        Fault::TickDoubled,
+        Fault::Stall,
+    ],
+];
+
 /// The usual odds: rarer for what has an opportunity at every call than for what has one in a machine's life.
 const fn strength(fault: Fault) -> u32 {
     match fault {
         Fault::ReadFailed | Fault::CommitRefused | Fault::CommitAnswerLost => 10_000,
         Fault::CommitCollided | Fault::Crash => 10_000,
         Fault::Stall => 3_000,
-        Fault::IndexLate => 200_000,
+        Fault::IndexLate | Fault::ListPaged | Fault::BucketEmpty => 200_000,
         Fault::TickMissed | Fault::TickDoubled | Fault::ClockSkewed => 100_000,
         Fault::HideFailed | Fault::SendFailed | Fault::SendAnswerLost => 30_000,
-        Fault::MessageResurrected => 30_000,
-        Fault::BusyLieEarly | Fault::BusyLieLate => 500_000,
-        Fault::LaunchMisconfigured => 20_000,
-        Fault::HooksMissing => 100_000,
+        Fault::MessageResurrected | Fault::InvokeThrottled => 30_000,
+        Fault::MessageDead | Fault::JobEventLost | Fault::WebhookLost => 20_000,
+        Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
+        Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,
+        Fault::HooksMissing | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
-        Fault::WebhookLost => 30_000,
+        Fault::OutageZone | Fault::OutageCredentials => 300_000,
         _ => 80_000,
+    }
+}
+
+/// Chance, one stream for each kind of fault: leaving one kind out does not change when the others
+/// strike, so a failing seed can be made shorter.
+#[derive(Clone, Debug)]
+pub struct Luck([Rng; KINDS]);
+
+impl Luck {
+    /// The streams of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut number = 0;
+        Self([(); KINDS].map(|()| {
+            number += 1;
+            Rng::new(Rng::new(seed.wrapping_add(number)).next())
+        }))
+    }
+
+    /// Whether the fault strikes at these odds.
+    pub const fn strikes(&mut self, fault: Fault, ppm: u32) -> bool {
+        self.0[fault as usize].chance(ppm)
     }
 }

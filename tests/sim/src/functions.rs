@@ -118,8 +118,8 @@ impl World {
 }
 
 /// Runs an invocation to its end.
-pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis) {
-    let door = Door { sim, skew };
+pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
+    let door = Door { sim, skew, cold: Cell::new(cold) };
     match door.naive() {
         Some(naive) => naive.run(&door, &call).await,
         None => ours(&door, &call, &door).await,
@@ -209,13 +209,13 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
             ReapMessage::Reap { name, nonce } => {
                 note(door, || format!("  reap {name} ({nonce:x})"));
                 let ticket = Ticket { nonce: *nonce, receives: received.receives };
-                pass.pass(name, &ticket, false, now).await
+                pass.pass(name, &ticket, now).await
             }
             ReapMessage::MachineChanged { machine, what } => {
                 note(door, || format!("  machine {machine}: {what}"));
                 // No message of ours: its own number names it.
                 let ticket = Ticket { nonce: u64::MAX - received.id, receives: received.receives };
-                pass.machine_changed(machine, &ticket, now).await
+                pass.machine_changed(machine, what, &ticket, now).await
             }
         };
         match settlement {

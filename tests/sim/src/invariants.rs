@@ -35,7 +35,7 @@ pub struct Checker {
     /// The pools.
     pub pools: Vec<Pool>,
     /// Registrations that we removed, by name.
-    removed: BTreeSet<String>,
+    pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
     /// The last wait of a row's delete ladder.
@@ -71,6 +71,7 @@ impl World {
             .filter(|machine| machine.launch.as_ref() == Some(id) && !machine.power.is_gone())
             .count();
         if live > capacity as usize {
+            self.tally.doubled += (live - capacity as usize) as u64;
             self.broken("I4", || format!("{live} live machines of launch {id}, slots {capacity}"));
         }
     }
@@ -116,130 +117,7 @@ impl World {
         }
     }
 
-    /// GitHub removes a registration because we asked. With a job's steps under way that is wrong, whatever
-    /// GitHub says, unless an order or the lifetime allows it.
-    pub(crate) fn check_removal(&mut self, id: u64) {
-        let Some(runner) = self.github.runners.get(&id) else { return };
-        let name = runner.name.clone();
-        let (machine, reads) = (runner.machine, runner.not_busy);
-        self.check_gate(&name, reads);
-        self.checker.removed.insert(name.clone());
-        let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
-        if machine.works_on.is_none() || machine.behaviour.no_hooks {
-            return;
-        }
-        let owner = self.owner(&machine.id);
-        if !owner.is_some_and(Instance::may_kill_job) {
-            self.broken("I1", || format!("{name} was deregistered while its job's steps run"));
-        }
-    }
-
-    /// The kill gate: an unforced DELETE rests on two "not busy" answers far enough apart.
-    fn check_gate(&mut self, name: &str, reads: Option<(Millis, Millis)>) {
-        let row = instance_of_runner(name).and_then(|row| self.tables.instances.get(&row));
-        let Some(row) = row.cloned() else { return };
-        // Force has no gate, a replaced registration has no agent, and an operator's own DELETE is forced.
-        let gated = !row.is_forced()
-            && !self.checker.forced.contains(&row.name)
-            && !row.may_kill_job()
-            && row.runner_name() == name
-            && row.state() != State::Running
-            && row.state().is_live();
-        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
-        // Two clocks, each up to four seconds off.
-        let enough = reads.is_some_and(|(first, last)| last - first >= apart - 8_000);
-        if gated && !enough {
-            self.broken("gate", || format!("DELETE of {name} after {reads:?}"));
-        }
-    }
-
-    /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
-    fn check_deregistered(&mut self, number: u32) {
-        let machine = self.ec2.at(number);
-        let registered = machine.runner.is_some_and(|id| self.github.runners.contains_key(&id));
-        if !registered || machine.task.is_none() {
-            return;
-        }
-        let excused = self.owner(&machine.id).is_none_or(|row| {
-            let stopped = row.drain().is_some_and(|drain| {
-                matches!(drain.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
-            });
-            let bypassed = row.order().is_some_and(|order| {
-                order.force || order.bypass_github_unauthorized || order.kill_running_job
-            });
-            stopped || bypassed || row.runner.exit.is_some()
-        });
-        if !excused {
-            self.broken("order", || format!("machine {number} is terminated while registered"));
-        }
-    }
-
-    /// I1, I14: a machine is about to be terminated.
-    pub(crate) fn check_kill(&mut self, number: u32) {
-        let machine = self.ec2.at(number);
-        let owner = self.owner(&machine.id);
-        let promised = owner.is_some_and(|row| {
-            row.runner.exit.is_none()
-                && row.runner.started.as_ref().is_some_and(|job| job.completed_at.is_none())
-        });
-        let name = owner.map(|row| row.name.clone());
-        let allowed = owner.is_some_and(Instance::may_kill_job);
-        let works = machine.works_on.is_some();
-        let known = owner.is_some_and(|row| row.runner.is_busy());
-        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
-            self.check_deregistered(number);
-            return;
-        }
-        if machine.behaviour.no_hooks && !allowed {
-            self.tally.killed_without_hooks += 1;
-            // A lie told in every answer cannot be seen through; a true one must be heeded.
-            let said = machine.works_on.is_some_and(|job| self.github.job(job).seen_busy);
-            if said {
-                self.broken("I1", || format!("machine {number} is terminated: GitHub said busy"));
-            }
-            return;
-        }
-        // The task lives on the machine: a promise to one that hangs protects nothing.
-        if !allowed && (works || machine.task.is_some()) {
-            self.broken("I1", || {
-                format!("machine {number} ({name:?}) is terminated with a job on it")
-            });
-            return;
-        }
-        if !works {
-            return;
-        }
-        self.tally.killed_by_order += 1;
-        // Of a job without hooks nobody may have heard.
-        let audited = !known
-            || name.is_some_and(|name| {
-                self.tables
-                    .audits
-                    .iter()
-                    .any(|line| line.kind == AuditKind::JobKilled && line.subject == name.as_str())
-            });
-        if !audited {
-            self.broken("I14", || {
-                format!("the job on machine {number} is killed without an audit")
-            });
-        }
-    }
-
-    /// I9: the steps of a job begin.
-    pub(crate) fn job_begins(&mut self, machine: u32, job: u32) {
-        self.github.job_mut(job).began = true;
-        let runner = self.github.job(job).runner.clone();
-        let here = self.ec2.at_mut(machine);
-        here.works_on = Some(job);
-        let hooked = !here.behaviour.no_hooks;
-        let (_, name) = runner.unwrap_or_default();
-        self.narrate(|| format!("job {job} begins on {name}"));
-        if hooked && self.checker.removed.contains(&name) {
-            self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
-        }
-    }
-
-    fn owner(&self, machine: &MachineId) -> Option<&Instance> {
+    pub(crate) fn owner(&self, machine: &MachineId) -> Option<&Instance> {
         let name = self.tables.owners.get(machine)?;
         self.tables.instances.get(name).map(std::convert::AsRef::as_ref)
     }
@@ -285,6 +163,7 @@ impl World {
             }
         }
         self.check_ladder(&before, next);
+        self.check_gate_of(next);
     }
 
     /// I2: what a record lets go of is gone, or stands in the ledger.

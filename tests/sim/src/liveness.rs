@@ -1,84 +1,139 @@
 //! What must come to pass once the faults have stopped.
+//!
+//! The limits are those of the project's promise, and where a wait is part of the rules, that wait:
+//! - a row leaves `pending_delete` within 10 minutes, counted without the time in which it gathers evidence (at most
+//!   the boot deadline, 10 minutes, and 20 minutes between two reads without hooks) and without the time in
+//!   which a job runs (at most until the pool's longest life);
+//! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
+//!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
+//! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use domain::ids::JobKey;
-use domain::instance::{RunnerState, State, Waiting};
-use domain::time::Time;
+use domain::ids::{InstanceName, JobKey, MachineId};
+use domain::instance::{Instance, RunnerState, State, Waiting};
 
-use crate::agenda::{MINUTE, Millis};
+use crate::agenda::{HOUR, MINUTE, Millis};
+use crate::ec2::Machine;
 use crate::github::Status;
 use crate::world::World;
 
-impl World {
-    /// Ten minutes without a fault: no row is held up on its way out by anything but a job, or by the wait
-    /// for evidence.
-    pub fn look_for_stuck_rows(&mut self, faults_end: Millis) {
-        let limit = Time::from_millis(self.now - 10 * MINUTE);
-        let mut stuck = Vec::new();
-        for name in &self.tables.live {
-            let Some(row) = self.tables.instances.get(name) else { continue };
-            let ending = matches!(
-                row.state(),
-                State::PendingDelete | State::PendingForceDelete | State::Deleting
-            );
-            let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
-            let for_evidence = matches!(
-                waiting,
-                Some(
-                    Waiting::JobRunning
-                        | Waiting::Busy
-                        | Waiting::SecondRead
-                        | Waiting::Registering
-                )
-            );
-            let since = row.since().max(Time::from_millis(faults_end));
-            if ending && !for_evidence && since <= limit {
-                stuck.push(format!("{name} is {} since {}, {waiting:?}", row.state(), row.since()));
-            }
-        }
-        if let Some(what) = stuck.pop() {
-            self.broken("stuck", || what);
+/// Something that must not last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Suspect {
+    /// On its way out, and nothing holds it.
+    Row(InstanceName),
+    /// On its way out, and gathers evidence.
+    Evidence(InstanceName),
+    /// On its way out, and held by a job.
+    Held(InstanceName),
+    /// In the ledger.
+    Orphan(MachineId),
+    /// A machine without a record.
+    Stray(MachineId),
+    /// Waits, and nobody can say what for.
+    Job(JobKey),
+}
+
+impl Suspect {
+    /// How long it may last.
+    const fn limit(&self) -> Millis {
+        match self {
+            Self::Row(_) | Self::Job(_) => 10 * MINUTE,
+            Self::Evidence(_) => 35 * MINUTE,
+            Self::Held(_) => 4 * HOUR + 40 * MINUTE,
+            Self::Orphan(_) => 15 * MINUTE,
+            Self::Stray(_) => 22 * MINUTE,
         }
     }
+}
 
-    /// Twelve minutes without a fault, more than a boot deadline: every job that waits is explained.
-    /// `suspects` were not explained at the look before; for a moment any job may be between two passes.
-    #[must_use]
-    pub fn unexplained_jobs(&self, suspects: Option<&BTreeSet<JobKey>>) -> BTreeSet<JobKey> {
-        let now = self.time();
-        let starving = self.tables.jobs.values().filter(|job| {
-            let truth = self.github.job_of(job.key()).map(|job| job.status);
-            if !job.is_waiting() || truth != Some(Status::Queued) {
-                return false;
+/// What was seen at every look so far, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(BTreeMap<Suspect, Millis>);
+
+impl World {
+    /// Looks at everything that must not last. Once a minute, when no fault strikes any more.
+    pub(crate) fn look(&mut self, watch: &mut Watch) {
+        let now = self.now;
+        let mut seen = BTreeMap::new();
+        for suspect in self.suspects() {
+            let since = watch.0.get(&suspect).copied().unwrap_or(now);
+            if now - since > suspect.limit() {
+                self.tally.lost += u64::from(matches!(suspect, Suspect::Job(_)));
+                let what = self.tell_of(&suspect);
+                self.broken("liveness", || {
+                    format!("for {} minutes: {what}", (now - since) / MINUTE)
+                });
+                return;
             }
+            seen.insert(suspect, since);
+        }
+        watch.0 = seen;
+    }
+
+    fn suspects(&self) -> Vec<Suspect> {
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let mut all: Vec<Suspect> = rows.filter_map(|row| suspect_row(row)).collect();
+        all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
+        all.extend(self.strays());
+        all.extend(self.unexplained_jobs());
+        all
+    }
+
+    /// Machines of ours that no live record and no ledger entry knows.
+    fn strays(&self) -> Vec<Suspect> {
+        if self.ec2.live() == 0 {
+            return Vec::new();
+        }
+        let stray = |machine: &&Machine| {
+            machine.launch.is_some()
+                && !machine.power.is_gone()
+                && !self.owner(&machine.id).is_some_and(|row| row.state().is_live())
+                && !self.tables.orphans.contains_key(&machine.id)
+        };
+        let strays = self.ec2.machines.iter().filter(stray);
+        strays.map(|machine| Suspect::Stray(machine.id.clone())).collect()
+    }
+
+    /// Jobs that wait without a runner that comes up, a reason on record, or a full pool.
+    fn unexplained_jobs(&self) -> Vec<Suspect> {
+        let now = self.time();
+        let waiting = self.github.queued.iter().filter_map(|number| {
+            let row = self.tables.jobs.get(&self.github.job(*number).key)?;
+            row.is_waiting().then_some(row)
+        });
+        let unexplained = waiting.filter(|job| {
             let full = job.pool.as_ref().is_some_and(|pool| {
                 let live = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
                 live >= self.checker.maximum.get(pool).copied().unwrap_or(0)
             });
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
-            // Its runner may still come up.
-            let boots =
-                job.claim.as_ref().and_then(|name| self.tables.instances.get(name)).is_some_and(
-                    |row| {
-                        let young = now.since(row.created_at).0 < 660;
-                        young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
-                    },
-                );
+            let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));
+            let boots = claim.is_some_and(|row| {
+                let young = now.since(row.created_at).0 < 660;
+                young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
+            });
             !full && !held && !boots
         });
-        let starving = starving.map(|job| job.key());
-        starving.filter(|key| suspects.is_none_or(|before| before.contains(key))).collect()
+        unexplained.map(|job| Suspect::Job(job.key())).collect()
     }
 
-    /// Jobs that were not explained at several looks.
-    pub fn accuse(&mut self, suspects: &BTreeSet<JobKey>) {
-        let Some(job) = suspects.first().and_then(|key| self.tables.jobs.get(key)).cloned() else {
-            return;
-        };
-        self.broken("starving", || {
-            format!("job {} waits, claim {:?}, hold {:?}", job.key(), job.claim, job.hold)
-        });
+    fn tell_of(&self, suspect: &Suspect) -> String {
+        match suspect {
+            Suspect::Row(name) | Suspect::Evidence(name) | Suspect::Held(name) => {
+                let row = self.tables.instances.get(name);
+                let drain = row.and_then(|row| row.drain());
+                format!("{suspect:?} is {:?}: {drain:?}", row.map(|row| row.state()))
+            }
+            Suspect::Job(key) => {
+                let job = self.tables.jobs.get(key);
+                let (claim, hold) = (job.map(|job| &job.claim), job.map(|job| &job.hold));
+                format!("job {key} waits, claim {claim:?}, hold {hold:?}")
+            }
+            Suspect::Orphan(machine) => format!("{machine} is in the ledger"),
+            Suspect::Stray(machine) => format!("{machine} has no record"),
+        }
     }
 
     /// Whether nothing is left of anything.
@@ -88,7 +143,14 @@ impl World {
             || (self.tables.is_quiet(self.time())
                 && self.ec2.live() == 0
                 && self.queues.is_empty()
-                && self.github.queued.is_empty())
+                && self.github.in_flight == 0
+                && !self.github.queued.iter().any(|job| self.is_ours(*job)))
+    }
+
+    /// A job with a row that one of our pools serves.
+    fn is_ours(&self, job: u32) -> bool {
+        let row = self.tables.jobs.get(&self.github.job(job).key);
+        row.is_some_and(|row| row.pool.is_some())
     }
 
     fn count_the_unserved(&mut self) {
@@ -104,21 +166,27 @@ impl World {
                     self.tally.cancelled += 1;
                 }
                 Status::Queued if !served => self.tally.not_ours += 1,
-                Status::Queued => self.tally.never_heard_of += 1,
+                Status::Queued if !self.tables.jobs.contains_key(&job.key) => {
+                    self.tally.never_heard_of += 1;
+                }
                 _ => {}
+            }
+            if job.began && job.lied && !job.hooked {
+                self.tally.unseen_jobs += 1;
             }
         }
     }
 
     /// Hours without a fault and without new jobs: nothing is left of anything.
     pub fn look_for_leftovers(&mut self) {
-        let truth_waits = self.github.jobs.iter().find(|job| {
-            job.status == Status::Queued
-                && self.tables.jobs.get(&job.key).is_some_and(|row| row.pool.is_some())
-        });
-        if let Some(job) = truth_waits {
-            let what = format!("job {} is still queued", job.key);
-            self.broken("I8", || what);
+        if self.violation.is_some() {
+            return;
+        }
+        let queued = self.github.queued.clone();
+        let lost: Vec<u32> = queued.into_iter().filter(|job| self.is_ours(*job)).collect();
+        self.tally.lost += lost.len() as u64;
+        if let Some(job) = lost.first() {
+            self.broken("I8", || format!("job {job} is still queued"));
         }
         self.count_the_unserved();
         self.tally.registrations_left += self.github.runners.len() as u64;
@@ -128,17 +196,31 @@ impl World {
                 format!("{} is still {}: {:?}", row.name, row.state(), row.events.last())
             });
         }
-        let leaked = self
+        let lives = |machine: &&Machine| machine.launch.is_some() && !machine.power.is_gone();
+        let leaked: Vec<String> = self
             .ec2
             .machines
             .iter()
-            .find(|machine| machine.launch.is_some() && !machine.power.is_gone());
-        if let Some(machine) = leaked {
-            let what = format!("machine {} of launch {:?} still lives", machine.id, machine.launch);
-            self.broken("I2", || what);
+            .filter(lives)
+            .map(|machine| format!("machine {} of launch {:?}", machine.id, machine.launch))
+            .collect();
+        self.tally.leaked += leaked.len() as u64;
+        if let Some(machine) = leaked.first() {
+            self.broken("I2", || format!("{machine} still lives"));
         }
         if let Some(orphan) = self.tables.orphans.keys().next().cloned() {
             self.broken("I2", || format!("{orphan} is still in the ledger"));
         }
     }
+}
+
+fn suspect_row(row: &Instance) -> Option<Suspect> {
+    let ending =
+        matches!(row.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting);
+    let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
+    ending.then(|| match waiting {
+        Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(row.name.clone()),
+        Some(Waiting::JobRunning | Waiting::Busy) => Suspect::Held(row.name.clone()),
+        _ => Suspect::Row(row.name.clone()),
+    })
 }

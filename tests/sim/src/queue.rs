@@ -179,7 +179,8 @@ impl World {
     pub fn enqueue(&mut self, which: Which, body: Body) {
         // Job events are durable in SQS; whatever else is on the queues may be lost by design.
         let durable = matches!(&body, Body::Jobs(JobsMessage::JobEvent { .. }));
-        if !durable && self.strikes(Fault::MessageLost) {
+        let loss = if durable { Fault::JobEventLost } else { Fault::MessageLost };
+        if self.strikes(loss) {
             return;
         }
         let body = Rc::new(body);
@@ -187,6 +188,8 @@ impl World {
         for _ in 0..copies {
             let late = if self.strikes(Fault::MessageLate) {
                 self.between(SECOND, 3 * MINUTE)
+            } else if self.strikes(Fault::MessageReordered) {
+                self.between(SECOND, 5 * SECOND)
             } else {
                 self.between(5, 60)
             };
@@ -224,24 +227,49 @@ impl World {
             }
             let dead_before = queue.dead.len();
             let batch = queue.receive(most, now);
-            let dead = queue.dead.len() - dead_before;
+            self.tally.dead_letters += (queue.dead.len() - dead_before) as u64;
             if batch.is_empty() {
                 if let Some((next, _)) = queue.order.first().copied() {
                     self.poll_by(which, next.max(now + 1));
                 }
-                self.tally.dead_letters += dead as u64;
                 return;
             }
-            queue.running += 1;
-            let batch = Rc::new(batch);
-            let call = match which {
-                Which::Jobs => Call::ScaleUp(batch),
-                Which::Reap => Call::Reap(batch),
-            };
-            self.tally.dead_letters += dead as u64;
-            let after = self.between(2, 50);
-            self.start(Task::Function(call), after);
+            let batch = self.bury(which, batch);
+            if !batch.is_empty() {
+                self.invoke(which, batch);
+            }
         }
+    }
+
+    /// Some messages end in the dead-letter queue before their time, as after a bad deployment.
+    fn bury(&mut self, which: Which, batch: Vec<Received>) -> Vec<Received> {
+        let (dead, batch): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|_| self.strikes(Fault::MessageDead));
+        for received in dead {
+            let queue = self.queues.of(which);
+            queue.remove(received.id);
+            queue.dead.push(received.body);
+            self.tally.dead_letters += 1;
+        }
+        batch
+    }
+
+    fn invoke(&mut self, which: Which, batch: Vec<Received>) {
+        if self.strikes(Fault::InvokeThrottled) {
+            for received in &batch {
+                let again = self.now + self.between(SECOND, MINUTE);
+                self.queues.of(which).move_to(received.id, again);
+            }
+            return;
+        }
+        self.queues.of(which).running += 1;
+        let batch = Rc::new(batch);
+        let call = match which {
+            Which::Jobs => Call::ScaleUp(batch),
+            Which::Reap => Call::Reap(batch),
+        };
+        let after = self.between(2, 50);
+        self.start(Task::Function(call), after);
     }
 
     /// An invocation of the queue's function ended.
@@ -296,8 +324,8 @@ impl World {
             return Ok(());
         }
         queue.move_to(id, visible_at);
-        // A wake-up may be lost at any time; the row and the sweep must not need it.
-        if self.strikes(Fault::MessageLost) {
+        // A wake-up may be gone at any time; the row and the sweep must not need it.
+        if self.strikes(Fault::MessageExpired) {
             self.queues.of(Which::Reap).remove(id);
         }
         self.poll_by(Which::Reap, visible_at);

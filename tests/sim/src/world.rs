@@ -1,17 +1,18 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use domain::ids::InstanceName;
 use domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
 use crate::ec2::Ec2;
-use crate::fault::{Counts, Fault, Odds};
+use crate::fault::{Counts, Fault, Luck, Odds};
 use crate::functions::{ApiCall, Call};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
 use crate::naive::Naive;
 use crate::queue::Queues;
 use crate::rng::Rng;
-use crate::table::Tables;
+use crate::table::{Expiring, Tables};
 
 /// A thing that the executor runs.
 #[derive(Clone, Debug)]
@@ -21,6 +22,9 @@ pub enum Task {
     /// A machine's boot script and agent.
     Machine(u32),
 }
+
+/// The zone that an outage hits.
+const AWAY: u8 = 0;
 
 /// What the simulated cloud is like under a seed, besides its faults.
 #[derive(Clone, Debug)]
@@ -61,13 +65,27 @@ tally! {
     lost_to_cloud,
     /// Jobs killed by an order or by the lifetime of the machine.
     killed_by_order,
-    /// Jobs without hooks that were killed on GitHub's word alone: cannot be excluded, so it is measured.
-    killed_without_hooks,
+    /// Running jobs that we killed although GitHub told the truth about them. Always zero.
+    busy_kills_truthful,
+    /// … although GitHub lied, with the job's start on record by the hook. Always zero.
+    busy_kills_hooked,
+    /// … on GitHub's lie alone, without a report of the hook: cannot be excluded, so it is measured.
+    busy_kills_unseen,
+    /// … by an operator who bypassed GitHub, with no report of the hook.
+    busy_kills_bypassed,
+    /// Jobs that ran without hooks while GitHub called their runner idle: those that could be killed unseen.
+    unseen_jobs,
+    /// Machines that were left behind. Always zero.
+    leaked,
+    /// Jobs with a row that nobody served or explained. Always zero.
+    lost,
+    /// Machines beyond the slots of their launch. Always zero.
+    doubled,
     /// Jobs that were cancelled.
     cancelled,
     /// Jobs that no pool serves.
     not_ours,
-    /// Jobs of ours whose events all got lost.
+    /// Jobs of ours whose events got lost before a row was there; their healing is not part of the passes.
     never_heard_of,
     /// Registrations that GitHub is left with.
     registrations_left,
@@ -92,8 +110,12 @@ pub struct World {
     pub rng: Rng,
     /// What comes.
     pub agenda: Agenda,
-    /// How likely each fault is.
+    /// How likely each fault is now.
     pub odds: Odds,
+    /// How likely each will be, when the weather changes.
+    pub weathers: Vec<Odds>,
+    /// When each fault strikes.
+    pub luck: Luck,
     /// How often each struck.
     pub counts: Counts,
     /// No faults from here on.
@@ -116,10 +138,16 @@ pub struct World {
     pub api_calls: Vec<ApiCall>,
     /// Orders that operators give.
     pub orders: Vec<crate::schedule::Order>,
+    /// The row of the last of them.
+    pub ordered: Option<InstanceName>,
     /// Requests of a scenario's operators.
     pub requests: Vec<Option<serde_json::Value>>,
     /// Outages.
     pub windows: Vec<Window>,
+    /// How long ended records are kept, where that is short enough to see their end.
+    pub kept: Option<Millis>,
+    /// Records that expire.
+    pub expiring: Vec<Expiring>,
     /// Numbers for the report.
     pub tally: Tally,
     /// The task that runs right now.
@@ -128,7 +156,7 @@ pub struct World {
     pub steps: u64,
     /// No tick after this.
     pub ticks_end: Millis,
-    pending: Vec<Option<Task>>,
+    pending: Vec<Option<(Task, bool)>>,
     trace: Option<String>,
     /// The timeline of a scenario.
     pub story: Option<Vec<(Millis, String)>>,
@@ -147,6 +175,12 @@ pub struct Window {
     pub until: Millis,
 }
 
+impl Window {
+    const fn is_open(&self, now: Millis) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
 impl World {
     /// A world at its first moment.
     #[must_use]
@@ -159,6 +193,8 @@ impl World {
             rng,
             agenda: Agenda::default(),
             odds,
+            weathers: Vec::new(),
+            luck: Luck::new(seed),
             counts: Counts::default(),
             faults_end: Millis::MAX,
             manner,
@@ -170,8 +206,11 @@ impl World {
             violation: None,
             api_calls: Vec::new(),
             orders: Vec::new(),
+            ordered: None,
             requests: Vec::new(),
             windows: Vec::new(),
+            kept: None,
+            expiring: Vec::new(),
             tally: Tally::default(),
             current: None,
             steps: 0,
@@ -230,25 +269,39 @@ impl World {
     /// Whether a fault strikes at this opportunity.
     pub fn strikes(&mut self, fault: Fault) -> bool {
         let odds = self.odds.of(fault);
-        if odds == 0 || self.now >= self.faults_end || !self.rng.chance(odds) {
+        if odds == 0 || self.now >= self.faults_end || !self.luck.strikes(fault, odds) {
             return false;
         }
+        self.strike(fault);
+        true
+    }
+
+    /// A fault strikes.
+    pub fn strike(&mut self, fault: Fault) {
         self.counts.add(fault);
         self.say(|| format!("  ! {}", fault.word()));
-        true
+    }
+
+    /// Whether an invocation may be stopped for its time-out.
+    #[must_use]
+    pub fn may_stall(&self) -> bool {
+        let all = self.weathers.iter().chain([&self.odds]);
+        self.now < self.faults_end && all.into_iter().any(|odds| odds.of(Fault::Stall) > 0)
     }
 
     /// Whether an outage is on.
     pub fn is_away(&mut self, fault: Fault) -> bool {
         let now = self.now;
-        let away = self
-            .windows
-            .iter()
-            .any(|window| window.fault == fault && (window.from..window.until).contains(&now));
+        let away = self.windows.iter().any(|window| window.fault == fault && window.is_open(now));
         if away {
             self.counts.add(fault);
         }
         away
+    }
+
+    /// Whether a zone is away.
+    pub fn is_zone_away(&mut self, zone: u8) -> bool {
+        zone == AWAY && self.is_away(Fault::OutageZone)
     }
 
     /// How long something takes: by chance, or the shortest where a scenario is told by hand.
@@ -269,20 +322,22 @@ impl World {
 
     /// Has a task started after a moment.
     pub fn start(&mut self, task: Task, after: Millis) {
+        let cold = matches!(task, Task::Function(_)) && self.strikes(Fault::ColdStart);
+        let wait = if cold { self.between(300, 6 * SECOND) } else { 0 };
         let number = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
-        self.pending.push(Some(task));
-        self.agenda.at(self.now + after, Event::Start(number));
+        self.pending.push(Some((task, cold)));
+        self.agenda.at(self.now + after + wait, Event::Start(number));
     }
 
-    /// The task that waits under this number.
-    pub fn take_pending(&mut self, number: u32) -> Option<Task> {
-        let task = self.pending.get_mut(number as usize)?.take()?;
+    /// The task that waits under this number, and whether it starts with empty caches.
+    pub fn take_pending(&mut self, number: u32) -> Option<(Task, bool)> {
+        let (task, cold) = self.pending.get_mut(number as usize)?.take()?;
         if let Task::Function(call) = &task {
             self.tally.invocations += 1;
             let name = call.name();
             self.say(|| format!("{name} starts"));
         }
-        Some(task)
+        Some((task, cold))
     }
 
     /// A task came to its end, or was stopped.
@@ -308,6 +363,7 @@ impl World {
             Event::Dispatch => self.dispatch(),
             Event::LostRunner(job) => self.lost_runner(job),
             Event::Webhook(delivery) => {
+                self.github.in_flight -= 1;
                 self.start(Task::Function(Call::Webhook(delivery)), 0);
             }
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
@@ -315,6 +371,8 @@ impl World {
             Event::StateEvent(machine, what) => self.state_event(machine, what),
             Event::Operator(number) => self.start(Task::Function(Call::Operator(number)), 0),
             Event::Window(number) => self.window(number),
+            Event::Weather(number) => self.odds = self.weathers[number as usize].clone(),
+            Event::Expire(number) => self.expire(number),
             Event::Wake(_) | Event::Kill(_) | Event::Start(_) => {}
         }
     }
@@ -323,6 +381,9 @@ impl World {
         let Some(window) = self.windows.get(number as usize).copied() else { return };
         let open = self.now < window.until;
         self.say(|| format!("{} {}", window.fault.word(), if open { "begins" } else { "ends" }));
+        if open && window.fault == Fault::OutageZone {
+            self.hang_machines_in(AWAY);
+        }
     }
 
     /// The schedule's minute.
@@ -338,7 +399,9 @@ impl World {
             return;
         }
         let jitter = self.between(0, 2 * SECOND);
-        self.start(Task::Function(Call::Sweep), jitter);
+        // A throttled tick is tried again a minute later.
+        let late = if self.strikes(Fault::InvokeThrottled) { MINUTE } else { 0 };
+        self.start(Task::Function(Call::Sweep), jitter + late);
         if self.strikes(Fault::TickDoubled) {
             let later = self.between(0, 5 * SECOND);
             self.start(Task::Function(Call::Sweep), later);

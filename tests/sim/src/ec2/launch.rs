@@ -5,6 +5,7 @@ use domain::instance::Fault as Told;
 use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market};
 
 use super::Scripted;
+use super::bucket::Call;
 use crate::agenda::{Event, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
@@ -52,11 +53,14 @@ impl World {
             self.agenda.at(at, Event::LateLaunch(number));
             return Err(ambiguous());
         }
-        if self.strikes(Fault::LaunchThrottled) {
+        if self.strikes(Fault::LaunchThrottled) || self.is_bucket_empty(Call::Launch) {
             return Err(error(ErrorClass::Throttle, "RequestLimitExceeded"));
         }
         if self.strikes(Fault::LaunchMisconfigured) {
             return Err(error(ErrorClass::Configuration, "InvalidLaunchTemplateId.NotFound"));
+        }
+        if self.strikes(Fault::LaunchQuota) {
+            return Err(error(ErrorClass::Quota, "VcpuLimitExceeded"));
         }
         let answer = self.fleet(id, request);
         if self.strikes(Fault::LaunchAnswerLost) || self.ec2.scripted(Scripted::LaunchAnswerLost) {

@@ -1,5 +1,6 @@
 //! EC2: machines, fleets and their client tokens, state events, and everything that ends a machine.
 
+mod bucket;
 mod launch;
 mod port;
 
@@ -14,6 +15,7 @@ use crate::fault::Fault;
 use crate::queue::Body;
 use crate::world::{Task, World};
 
+use self::bucket::Buckets;
 use self::launch::Fleet;
 pub use self::launch::LateLaunch;
 
@@ -38,7 +40,7 @@ impl Power {
     /// EC2's words for the states whose events reach the reap queue.
     const EVENTS: [&'static str; 5] =
         ["shutting-down", "terminated", "stopping", "stopped", "spot-interruption"];
-    const WARNING: u8 = 4;
+    const NOTICE: u8 = 4;
 
     const fn event(self) -> Option<u8> {
         match self {
@@ -114,6 +116,8 @@ pub struct Machine {
     pub launched_at: Millis,
     /// EC2 denies knowing it before.
     pub visible_from: Millis,
+    /// Where it stands.
+    pub zone: u8,
     /// Bought on the spot market.
     pub is_spot: bool,
     /// What is wrong with it.
@@ -139,6 +143,7 @@ pub struct Ec2 {
     /// Launches that take effect after the caller gave up.
     pub late: Vec<LateLaunch>,
     live: usize,
+    buckets: Buckets,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.
@@ -202,6 +207,8 @@ impl World {
         let id = format!("i-{:017x}", FIRST + u64::from(number)).parse();
         let Ok(id) = id else { unreachable!("hexadecimal digits make a machine id") };
         let behaviour = self.behaviour();
+        let zone = u8::from(number % 2 == 1);
+        let zone = if self.is_zone_away(zone) { 1 } else { zone };
         let visible_from = self.now
             + if self.strikes(Fault::MachineHidden) {
                 let longest = if self.rng.chance(50_000) { 5 * MINUTE } else { 20 * SECOND };
@@ -222,6 +229,7 @@ impl World {
             since: self.now,
             launched_at: self.now,
             visible_from,
+            zone,
             is_spot,
             behaviour,
             task: None,
@@ -261,24 +269,40 @@ impl World {
 
     /// What will end the machine before its time.
     fn plan_mishaps(&mut self, number: u32) {
-        let spot = self.ec2.at(number).is_spot && self.strikes(Fault::SpotReclaim);
-        if spot {
-            let after = self.between(5 * SECOND, 30 * MINUTE);
-            let at = self.now + after;
-            // The warning comes two minutes ahead, or, in rare cases, never.
-            if self.rng.chance(800_000) {
-                let warning = (at - 2 * MINUTE).max(self.now);
-                self.agenda.at(warning, Event::StateEvent(number, Power::WARNING));
+        let is_spot = self.ec2.at(number).is_spot;
+        if is_spot && self.strikes(Fault::SpotReclaim) {
+            let at = self.mishap(number, Arrival::Reclaimed);
+            // The notice comes two minutes ahead.
+            let notice = (at - 2 * MINUTE).max(self.now);
+            self.agenda.at(notice, Event::StateEvent(number, Power::NOTICE));
+        } else if is_spot && self.strikes(Fault::SpotWithoutNotice) {
+            self.mishap(number, Arrival::Reclaimed);
+        }
+        for (fault, arrival) in [
+            (Fault::MachineDies, Arrival::Died),
+            (Fault::MachineHangs, Arrival::Hung),
+            (Fault::MachineStopped, Arrival::Halted),
+        ] {
+            if self.strikes(fault) {
+                self.mishap(number, arrival);
             }
-            self.agenda.at(at, Event::Machine(number, Arrival::Reclaimed));
         }
-        if self.strikes(Fault::MachineHangs) {
-            let at = self.now + self.between(5 * SECOND, 30 * MINUTE);
-            self.agenda.at(at, Event::Machine(number, Arrival::Hung));
-        }
-        if self.strikes(Fault::MachineStopped) {
-            let at = self.now + self.between(5 * SECOND, 30 * MINUTE);
-            self.agenda.at(at, Event::Machine(number, Arrival::Halted));
+    }
+
+    fn mishap(&mut self, number: u32, arrival: Arrival) -> Millis {
+        let at = self.now + self.between(5 * SECOND, 30 * MINUTE);
+        self.agenda.at(at, Event::Machine(number, arrival));
+        at
+    }
+
+    /// An outage of a zone: everything in it hangs.
+    pub fn hang_machines_in(&mut self, zone: u8) {
+        for number in 0..u32::try_from(self.ec2.machines.len()).unwrap_or(u32::MAX) {
+            let machine = self.ec2.at(number);
+            if machine.zone == zone && machine.launch.is_some() && !machine.power.is_gone() {
+                self.strike(Fault::OutageZone);
+                self.machine_arrives(number, Arrival::Hung);
+            }
         }
     }
 
@@ -302,7 +326,12 @@ impl World {
             (Arrival::Reclaimed, power) if !power.is_gone() => {
                 self.end_machine(number, "reclaimed by spot");
             }
+            (Arrival::Died, power) if !power.is_gone() => {
+                self.end_machine(number, "died");
+            }
             (Arrival::Hung, power) if !power.is_gone() => {
+                // One that is still being made comes up dead.
+                self.ec2.at_mut(number).behaviour.never_boots = true;
                 self.say(|| format!("machine {number} hangs"));
                 self.power_off(number, "hung");
             }

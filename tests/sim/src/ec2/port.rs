@@ -6,6 +6,7 @@ use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::observation::{Machine as Shown, Termination, Trouble};
 use domain::time::Time;
 
+use super::bucket::Call;
 use super::{Power, Scripted};
 use crate::agenda::{HOUR, SECOND};
 use crate::door::Door;
@@ -20,6 +21,10 @@ const KEPT: i64 = HOUR;
 impl World {
     /// A question that EC2 may leave unanswered.
     fn asked(&mut self) -> Result<(), Trouble> {
+        if self.is_bucket_empty(Call::Describe) {
+            let told = self.told("DescribeInstances", "RequestLimitExceeded");
+            return Err(Trouble::Unavailable(told));
+        }
         if self.is_away(Fault::OutageEc2) || self.strikes(Fault::DescribeFailed) {
             return Err(Trouble::Unavailable(self.told("DescribeInstances", "RequestTimeout")));
         }
@@ -66,12 +71,25 @@ impl World {
         if self.ec2.scripted(Scripted::TerminateFails) {
             return failed(self, ErrorClass::Ambiguous, "InternalError");
         }
+        if self.strikes(Fault::TerminateDenied) {
+            return failed(self, ErrorClass::Authorization, "UnauthorizedOperation");
+        }
+        if self.is_bucket_empty(Call::Terminate) {
+            return failed(self, ErrorClass::Throttle, "RequestLimitExceeded");
+        }
         let Some(number) = self.ec2.number(id) else { return not_found(self) };
         if self.shown(number).is_none() {
             return not_found(self);
         }
         if self.now < self.ec2.at(number).behaviour.blocked_until {
             return failed(self, ErrorClass::Blocked, "OperationNotPermitted");
+        }
+        let zone = self.ec2.at(number).zone;
+        if self.is_zone_away(zone) {
+            return failed(self, ErrorClass::Ambiguous, "InternalError");
+        }
+        if self.strikes(Fault::TerminateStuck) {
+            return Termination::Accepted(self.ec2.at(number).power.shown());
         }
         self.check_kill(number);
         self.end_machine(number, "terminated");
@@ -154,6 +172,7 @@ impl Compute for Door {
         let start: u32 = page.and_then(|text| text.parse().ok()).unwrap_or(0);
         self.call(|world| {
             world.asked()?;
+            let most = if world.strikes(Fault::ListPaged) { 2 } else { PAGE };
             let mut items = Vec::new();
             let mut next = None;
             for number in start..u32::try_from(world.ec2.machines.len()).unwrap_or(u32::MAX) {
@@ -161,7 +180,7 @@ impl Compute for Door {
                 if machine.launch.is_none() || machine.power == Power::Terminated {
                     continue;
                 }
-                if items.len() == PAGE {
+                if items.len() == most {
                     next = Some(number.to_string());
                     break;
                 }

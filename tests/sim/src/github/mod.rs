@@ -10,7 +10,7 @@ use domain::ids::{Entity, JobKey};
 use domain::job::JobEvent;
 use domain::labels::Labels;
 
-use crate::agenda::{Event, MINUTE, Millis, SECOND};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -58,8 +58,10 @@ pub struct Job {
     pub began: bool,
     /// Its workflow was cancelled.
     pub cancelled: bool,
-    /// GitHub said that its runner is busy.
-    pub seen_busy: bool,
+    /// Its runner has hooks.
+    pub hooked: bool,
+    /// GitHub answered us that its runner is idle while it ran.
+    pub lied: bool,
     /// A scenario ended its steps.
     pub finished: bool,
     /// How it ended.
@@ -93,7 +95,8 @@ impl Job {
             machine: None,
             began: false,
             cancelled: false,
-            seen_busy: false,
+            hooked: false,
+            lied: false,
             finished: false,
             conclusion: None,
             lies: [(0, 0); 2],
@@ -118,8 +121,8 @@ pub struct Runner {
     pub job: Option<u32>,
     /// When it was made.
     pub created_at: Millis,
-    /// First and last of an unbroken row of answers that called it not busy.
-    pub not_busy: Option<(Millis, Millis)>,
+    /// When we were answered that it is not busy.
+    pub not_busy: Vec<Millis>,
 }
 
 /// All of GitHub.
@@ -134,8 +137,9 @@ pub struct Github {
     pub queued: Vec<u32>,
     /// Registrations whose agent waits for a job.
     pub idle: Vec<u64>,
-    /// Deliveries on their way.
     deliveries: Vec<Rc<JobEvent>>,
+    /// How many deliveries are on their way.
+    pub in_flight: usize,
     removed: BTreeMap<String, (Millis, u64)>,
     next_runner: u64,
     /// A scenario's lies: every runner is called idle.
@@ -161,6 +165,7 @@ impl Github {
             queued: Vec::new(),
             idle: Vec::new(),
             deliveries: Vec::new(),
+            in_flight: 0,
             removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
             always_lies: false,
@@ -287,7 +292,9 @@ impl World {
             (0, 0)
         };
         let late = if self.strikes(Fault::BusyLieLate) {
-            (now + self.between(MINUTE, 8 * MINUTE), now + self.between(9 * MINUTE, 12 * MINUTE))
+            // Seen for up to 12 minutes; nothing says that it cannot last longer.
+            let longest = if self.rng.chance(100_000) { HOUR } else { 12 * MINUTE };
+            (now + self.between(MINUTE, 8 * MINUTE), now + self.between(9 * MINUTE, longest))
         } else {
             (0, 0)
         };
@@ -368,28 +375,31 @@ impl World {
     fn looks_busy(&mut self, id: u64) -> bool {
         let now = self.now;
         let busy = self.is_called_busy(id);
-        if let Some(runner) = self.github.runners.get_mut(&id) {
-            runner.not_busy = match runner.not_busy {
-                _ if busy => None,
-                Some((first, _)) => Some((first, now)),
-                None => Some((now, now)),
-            };
+        if let Some(runner) = self.github.runners.get_mut(&id).filter(|_| !busy) {
+            runner.not_busy.push(now);
         }
         busy
     }
 
     fn is_called_busy(&mut self, id: u64) -> bool {
         let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) else {
-            return false;
+            return self.strikes(Fault::BusyLieIdle);
         };
         let now = self.now;
         let lies = self.github.job(number).lies;
         let lying = lies.iter().any(|(from, until)| (*from..*until).contains(&now));
         if lying || self.github.always_lies {
             self.narrate(|| "GitHub calls a busy runner idle".to_owned());
+            self.lies_about(id);
             return false;
         }
-        self.github.job_mut(number).seen_busy = true;
         true
+    }
+
+    /// GitHub hides from us that a runner is busy.
+    pub(super) fn lies_about(&mut self, id: u64) {
+        if let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) {
+            self.github.job_mut(number).lied = true;
+        }
     }
 }

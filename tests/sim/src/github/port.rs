@@ -31,6 +31,9 @@ impl World {
         {
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
+        if self.is_away(Fault::OutageCredentials) {
+            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+        }
         if self.is_away(Fault::OutageGithub) || self.strikes(Fault::GithubFails) {
             return Err(Trouble::Unavailable(self.github_told(operation, "502")));
         }
@@ -45,8 +48,8 @@ impl World {
     }
 
     /// The answer is lost after the deed.
-    fn lose_answer(&mut self, operation: &str) -> Result<(), Trouble> {
-        if self.strikes(Fault::GithubAnswerLost) {
+    fn lose_answer(&mut self, fault: Fault, operation: &str) -> Result<(), Trouble> {
+        if self.strikes(fault) {
             return Err(Trouble::Unavailable(self.github_told(operation, "timeout")));
         }
         Ok(())
@@ -63,6 +66,9 @@ impl World {
         if self.github.names.contains_key(name) {
             return Err(JitError::NameTaken);
         }
+        if self.strikes(Fault::ConfigureRefused) {
+            return Err(JitError::Refused(self.github_told("generate-jitconfig", "422")));
+        }
         self.github.next_runner += 1;
         let id = self.github.next_runner;
         let runner = Runner {
@@ -73,11 +79,16 @@ impl World {
             machine: None,
             job: None,
             created_at: self.now,
-            not_busy: None,
+            not_busy: Vec::new(),
         };
         self.github.runners.insert(id, runner);
         self.github.names.insert(name.to_owned(), id);
-        self.lose_answer("generate-jitconfig").map_err(JitError::Trouble)?;
+        // The request was sent twice, and the second answer is the one that arrives.
+        if self.strikes(Fault::ConfigureConflict) {
+            return Err(JitError::NameTaken);
+        }
+        self.lose_answer(Fault::ConfigureAnswerLost, "generate-jitconfig")
+            .map_err(JitError::Trouble)?;
         Ok(JitConfig { runner: RunnerId(id), encoded: id.to_string() })
     }
 
@@ -93,12 +104,13 @@ impl World {
     }
 
     fn view_named(&mut self, name: &str) -> RunnerSeen {
-        // A list may be as old as a minute (`Cache-Control: max-age=60`).
-        let then = self.now - MINUTE;
+        // A list may be as old as a minute (`Cache-Control: max-age=60`), and behind GitHub's own records.
+        let then = self.now - 2 * MINUTE;
         match self.github.names.get(name).copied() {
             Some(id) => {
                 let young = self.github.runners.get(&id).is_some_and(|one| one.created_at > then);
                 if young && self.strikes(Fault::ListCached) {
+                    self.lies_about(id);
                     return RunnerSeen::Absent;
                 }
                 self.view(id)
@@ -154,6 +166,17 @@ const fn shown(seen: RunnerSeen) -> &'static str {
     }
 }
 
+impl Door {
+    /// An invocation without an installation token in its cache gets one first.
+    async fn token(&self, registrar: &Registrar) -> Result<(), Trouble> {
+        if self.cold.get() {
+            self.call(|world| world.ask_github(registrar, "access-token")).await?;
+            self.cold.set(false);
+        }
+        Ok(())
+    }
+}
+
 impl Github for Door {
     async fn configure(
         &self,
@@ -162,6 +185,7 @@ impl Github for Door {
         labels: &[String],
         _group: u64,
     ) -> Result<JitConfig, JitError> {
+        self.token(registrar).await.map_err(JitError::Trouble)?;
         self.call(|world| {
             let answer = world.configure(registrar, name, labels);
             world.narrate(|| {
@@ -177,6 +201,7 @@ impl Github for Door {
     }
 
     async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+        self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "get-runner")?;
             let seen = world.view(id.0);
@@ -187,6 +212,7 @@ impl Github for Door {
     }
 
     async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+        self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "list-runners")?;
             let seen = world.view_named(name);
@@ -202,6 +228,7 @@ impl Github for Door {
         repository: &str,
         number: u64,
     ) -> Result<Option<JobSeen>, Trouble> {
+        self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "get-job")?;
             let seen = world.job_seen(repository, number);
@@ -220,11 +247,12 @@ impl Github for Door {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, Trouble> {
+        self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "delete-runner")?;
             let answer = world.delete_runner(id.0);
             world.narrate(|| format!("delete-runner {id}: {answer:?}"));
-            world.lose_answer("delete-runner")?;
+            world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;
             Ok(answer)
         })
         .await

@@ -29,11 +29,14 @@ impl World {
             let after = if self.strikes(Fault::WebhookLate) {
                 let longest = if self.rng.chance(100_000) { HOUR } else { 5 * MINUTE };
                 self.between(SECOND, longest)
+            } else if self.strikes(Fault::WebhookReordered) {
+                self.between(SECOND, 8 * SECOND)
             } else {
                 self.between(50, 1_500)
             };
             let delivery = u32::try_from(self.github.deliveries.len()).unwrap_or(u32::MAX);
             self.github.deliveries.push(Rc::clone(&event));
+            self.github.in_flight += 1;
             self.agenda.at(self.now + after, Event::Webhook(delivery));
         }
     }

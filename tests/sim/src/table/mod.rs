@@ -12,13 +12,14 @@ use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::Instance;
-use domain::job::Job;
-use domain::launch::Launch;
+use domain::job::{Job, JobStatus};
+use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
+use domain::switches::Switches;
 use domain::time::Time;
 
-use crate::agenda::Millis;
+use crate::agenda::{Event, HOUR, MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -49,12 +50,25 @@ pub struct Tables {
     pub entities: BTreeMap<Entity, EntityHealth>,
     /// Named points in time.
     pub cursors: BTreeMap<String, Time>,
+    /// What operators have switched off.
+    pub switches: Option<Switches>,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
     pub live: BTreeSet<InstanceName>,
     /// Waiting jobs by the instance that they claim: for the checks.
     claims: BTreeSet<(InstanceName, JobKey)>,
+}
+
+/// A record that has ended, and that the table removes some time later.
+#[derive(Clone, Debug)]
+pub enum Expiring {
+    /// A tombstone, with the item of its machine.
+    Instance(InstanceName),
+    /// A completed job.
+    Job(JobKey),
+    /// A settled launch.
+    Launch(LaunchId),
 }
 
 /// The item that a write concerns: a transaction takes one action per item.
@@ -66,6 +80,7 @@ enum Item<'a> {
     Launch(&'a LaunchId),
     Pool(&'a PoolName),
     Orphan(&'a MachineId),
+    Switches,
     Audit(usize),
 }
 
@@ -79,6 +94,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::BindMachine { machine, .. } => Item::Machine(machine),
         Write::Orphan { next, .. } => Item::Orphan(&next.machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
+        Write::Switches { .. } => Item::Switches,
         Write::Audit(_) => Item::Audit(number),
     }
 }
@@ -97,6 +113,7 @@ impl Tables {
             audits: Vec::new(),
             entities: BTreeMap::new(),
             cursors: BTreeMap::new(),
+            switches: None,
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -135,6 +152,9 @@ impl Tables {
             Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
             Write::Orphan { next, replaces } => {
                 self.orphans.get(&next.machine).map(|stored| stored.generation) == *replaces
+            }
+            Write::Switches { replaces, .. } => {
+                self.switches.as_ref().map(|stored| stored.generation) == *replaces
             }
             Write::OrphanGone(_) | Write::Audit(_) => true,
         })
@@ -177,6 +197,7 @@ impl Tables {
                     self.index
                         .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
+                Write::Switches { next, .. } => self.switches = Some(next.clone()),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));
@@ -226,11 +247,50 @@ impl World {
         self.before_commit(writes);
         let visible = self.visible_from();
         self.tables.apply(writes, visible);
+        self.plan_expiry(writes);
         self.after_commit(writes);
         if self.strikes(Fault::CommitAnswerLost) {
             return Err(CommitError::Unavailable("the answer was lost".to_owned()));
         }
         Ok(())
+    }
+
+    /// What ended in this commit is removed some time later.
+    fn plan_expiry(&mut self, writes: &[Write]) {
+        let Some(kept) = self.kept else { return };
+        for write in writes {
+            let expiring = match write {
+                Write::Instance { next, .. } if !next.state().is_live() => {
+                    Expiring::Instance(next.name.clone())
+                }
+                Write::Job { next, .. } if next.status() == JobStatus::Completed => {
+                    Expiring::Job(next.key())
+                }
+                Write::Launch { next, .. } if next.state == LaunchState::Settled => {
+                    Expiring::Launch(next.id.clone())
+                }
+                _ => continue,
+            };
+            // DynamoDB removes within days of the time, and shows the record until then.
+            let late = if self.strikes(Fault::TtlLate) { 20 * HOUR } else { 10 * MINUTE };
+            let at = self.now + kept + self.between(0, late);
+            let number = u32::try_from(self.expiring.len()).unwrap_or(u32::MAX);
+            self.expiring.push(expiring);
+            self.agenda.at(at, Event::Expire(number));
+        }
+    }
+
+    /// The table removes a record.
+    pub(crate) fn expire(&mut self, number: u32) {
+        match &self.expiring[number as usize] {
+            Expiring::Instance(name) => {
+                let gone = self.tables.instances.remove(name);
+                let machine = gone.as_ref().and_then(|gone| gone.machine());
+                machine.map(|machine| self.tables.owners.remove(machine));
+            }
+            Expiring::Job(key) => drop(self.tables.jobs.remove(key)),
+            Expiring::Launch(id) => drop(self.tables.launches.remove(id)),
+        }
     }
 
     /// When the indexes show what is written now. Late at most five seconds, a minute in rare cases.

@@ -9,6 +9,7 @@ use domain::instance::Instance;
 use domain::job::Job;
 use domain::launch::Launch;
 use domain::orphan::Orphan;
+use domain::switches::Switches;
 use domain::time::Time;
 
 use super::Tables;
@@ -186,6 +187,10 @@ impl Table for Door {
 
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
         self.read(|tables| tables.orphans.get(machine).cloned()).await
+    }
+
+    async fn switches(&self) -> Result<Option<Switches>, ReadError> {
+        self.read(|tables| tables.switches.clone()).await
     }
 
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {

@@ -1,0 +1,170 @@
+//! What protects a running job: the kill gate, the order of the way out, and who may cut a job off.
+
+use domain::audit::AuditKind;
+use domain::ids::instance_of_runner;
+use domain::instance::{DeleteReason, Instance, State, Waiting};
+
+use crate::world::World;
+
+impl World {
+    /// GitHub removes a registration because we asked. With a job's steps under way that is wrong, whatever
+    /// GitHub says, unless an order or the lifetime allows it.
+    pub(crate) fn check_removal(&mut self, id: u64) {
+        let Some(runner) = self.github.runners.get(&id) else { return };
+        let name = runner.name.clone();
+        let machine = runner.machine;
+        self.check_gate(id);
+        self.checker.removed.insert(name.clone());
+        let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
+        if machine.works_on.is_none() || machine.behaviour.no_hooks {
+            return;
+        }
+        let owner = self.owner(&machine.id);
+        if !owner.is_some_and(Instance::may_kill_job) {
+            self.broken("I1", || format!("{name} was deregistered while its job's steps run"));
+        }
+    }
+
+    /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough apart. What
+    /// was answered in between is not asked here: a pass that heard "busy" may have been stopped.
+    fn check_gate(&mut self, id: u64) {
+        let Some(runner) = self.github.runners.get(&id) else { return };
+        let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
+        let Some((row, drain)) = row.and_then(|row| Some((row, row.drain()?))) else { return };
+        // Force has no gate, a registration without an agent has no job, and an operator's own DELETE is forced.
+        let gated = runner.machine.is_some()
+            && !row.is_forced()
+            && !self.checker.forced.contains(&row.name)
+            && !row.may_kill_job()
+            && row.runner_name() == runner.name
+            && row.state() != State::Running
+            && row.state().is_live();
+        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
+        // Two clocks, each up to four seconds off; and a pass counts from its start, so that the first answer
+        // may be as much younger as a pass lasts.
+        let marked = drain.at.as_millis() - 8_000;
+        let first = runner.not_busy.iter().find(|at| **at >= marked).copied();
+        let enough =
+            first.zip(runner.not_busy.last()).is_some_and(|(a, b)| b - a >= apart - 68_000);
+        if gated && !enough {
+            let what = format!("DELETE of {} after {:?}", runner.name, runner.not_busy);
+            self.broken("gate", || what);
+        }
+    }
+
+    /// The kill gate: once a runner is known to be busy, all evidence for its end is void.
+    pub(crate) fn check_gate_of(&mut self, next: &Instance) {
+        let open = next.drain().is_some_and(|drain| {
+            drain.waiting == Some(Waiting::Busy)
+                && (drain.gate_passed || drain.not_busy_since.is_some())
+        });
+        if open && !next.is_forced() && !next.may_kill_job() {
+            self.broken("gate", || format!("{} is busy, and its gate stays open", next.name));
+        }
+    }
+
+    /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
+    fn check_deregistered(&mut self, number: u32) {
+        let machine = self.ec2.at(number);
+        let registered = machine.runner.is_some_and(|id| self.github.runners.contains_key(&id));
+        if !registered || machine.task.is_none() {
+            return;
+        }
+        let excused = self.owner(&machine.id).is_none_or(|row| {
+            let stopped = row.drain().is_some_and(|drain| {
+                matches!(drain.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
+            });
+            let bypassed = row.order().is_some_and(|order| {
+                order.force || order.bypass_github_unauthorized || order.kill_running_job
+            });
+            stopped || bypassed || row.runner.exit.is_some()
+        });
+        if !excused {
+            self.broken("order", || format!("machine {number} is terminated while registered"));
+        }
+    }
+
+    /// I1, I14: a machine is about to be terminated.
+    pub(crate) fn check_kill(&mut self, number: u32) {
+        let machine = self.ec2.at(number);
+        let owner = self.owner(&machine.id);
+        // The hook was told yes, and the steps are about to begin.
+        let promised = machine.task.is_some()
+            && owner.is_some_and(|row| {
+                let started = row.runner.started.as_ref();
+                row.runner.exit.is_none() && started.is_some_and(|job| job.completed_at.is_none())
+            });
+        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
+            self.check_deregistered(number);
+            return;
+        }
+        let Some(owner) = owner.cloned() else {
+            return self.busy_kill(number, None);
+        };
+        if !owner.may_kill_job() {
+            return self.busy_kill(number, Some(&owner));
+        }
+        if machine.works_on.is_some() {
+            self.tally.killed_by_order += 1;
+            self.check_kill_audit(&owner, number);
+        }
+    }
+
+    /// A running job is cut off, and nobody ordered it. On GitHub's lie alone that cannot be excluded; with a
+    /// true answer of GitHub, or with the job on record, it must never happen.
+    fn busy_kill(&mut self, number: u32, owner: Option<&Instance>) {
+        let machine = self.ec2.at(number);
+        let lied = machine.works_on.is_some_and(|job| self.github.job(job).lied);
+        let known = !machine.behaviour.no_hooks || owner.is_some_and(|row| row.runner.is_busy());
+        let bypassed =
+            owner.and_then(Instance::order).is_some_and(|order| order.bypass_github_unauthorized);
+        match (known, lied) {
+            (false, _) if bypassed => {
+                self.tally.busy_kills_bypassed += 1;
+                return;
+            }
+            (false, true) => {
+                self.tally.busy_kills_unseen += 1;
+                return;
+            }
+            (true, true) => self.tally.busy_kills_hooked += 1,
+            (_, false) => self.tally.busy_kills_truthful += 1,
+        }
+        let name = owner.map(|row| row.name.clone());
+        self.broken("I1", || {
+            let github = if lied { "lied" } else { "told the truth" };
+            let hook = if known { "on record" } else { "not on record" };
+            format!(
+                "machine {number} ({name:?}) is terminated with a job on it; GitHub {github}, \
+                 the job is {hook}"
+            )
+        });
+    }
+
+    /// I14: a job that an order ends has its line. Of a job without hooks nobody may have heard.
+    fn check_kill_audit(&mut self, owner: &Instance, number: u32) {
+        let killed = |line: &domain::audit::Audit| {
+            line.kind == AuditKind::JobKilled && line.subject == owner.name.as_str()
+        };
+        if owner.runner.is_busy() && !self.tables.audits.iter().any(killed) {
+            self.broken("I14", || {
+                format!("the job on machine {number} is killed without an audit")
+            });
+        }
+    }
+
+    /// I9: the steps of a job begin.
+    pub(crate) fn job_begins(&mut self, machine: u32, job: u32) {
+        self.github.job_mut(job).began = true;
+        let runner = self.github.job(job).runner.clone();
+        let here = self.ec2.at_mut(machine);
+        here.works_on = Some(job);
+        let hooked = !here.behaviour.no_hooks;
+        self.github.job_mut(job).hooked = hooked;
+        let (_, name) = runner.unwrap_or_default();
+        self.narrate(|| format!("job {job} begins on {name}"));
+        if hooked && self.checker.removed.contains(&name) {
+            self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
+        }
+    }
+}

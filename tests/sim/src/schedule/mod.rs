@@ -1,0 +1,258 @@
+//! What a seed makes of a day: pools, jobs, cancellations, orders of operators, outages, and the odds of
+//! everything else.
+//!
+//! A day is a few rushes with long quiet between them: many jobs and machines at once is where bugs live,
+//! and the quiet shows whether anything is left behind. Each rush may bring faults of its own.
+
+mod orders;
+mod pools;
+
+use control::Settings;
+use domain::labels::Labels;
+
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
+use crate::fault::{Fault, Odds};
+use crate::github::Job;
+use crate::rng::Rng;
+use crate::world::{Manner, Window, World};
+
+pub use self::orders::{Aim, Order};
+pub use self::pools::pool;
+
+/// How long a day is, from first to last job and fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// One rush and nothing else.
+    Short,
+    /// 24 hours.
+    Day,
+}
+
+/// A job of the day.
+#[derive(Clone, Debug)]
+pub struct PlannedJob {
+    /// When it is queued.
+    pub at: Millis,
+    /// When its workflow is cancelled.
+    pub cancelled_at: Option<Millis>,
+    /// `owner/repo`.
+    pub repository: &'static str,
+    /// Of a private repository.
+    pub private: bool,
+    /// The labels of `runs-on`.
+    pub labels: &'static [&'static str],
+    /// How long its steps take.
+    pub length: Millis,
+}
+
+/// A day under a seed. Each part of it can be left out, to make a failing seed shorter.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides everything that is not planned.
+    pub seed: u64,
+    /// The stack.
+    pub settings: Settings,
+    /// What the cloud is like.
+    pub manner: Manner,
+    /// From when on which odds hold.
+    pub weathers: Vec<(Millis, Odds)>,
+    /// Jobs.
+    pub jobs: Vec<PlannedJob>,
+    /// Orders of operators.
+    pub orders: Vec<(Millis, Order)>,
+    /// Outages.
+    pub windows: Vec<Window>,
+    /// Somebody else's machines: never to be touched.
+    pub strangers: u64,
+    /// How long ended records are kept; none: longer than the day.
+    pub kept: Option<Millis>,
+    /// When the schedule's minute begins.
+    pub first_tick: Millis,
+    /// When the last job is queued and the last fault strikes.
+    pub faults_end: Millis,
+}
+
+/// A time with much to do.
+struct Rush {
+    from: Millis,
+    length: Millis,
+    odds: Odds,
+}
+
+impl Plan {
+    /// The day of a seed.
+    #[must_use]
+    pub fn of(seed: u64, length: Length) -> Self {
+        let mut rng = Rng::new(seed);
+        let settings = pools::settings(&mut rng);
+        let odds = if rng.chance(50_000) { Odds::none() } else { Odds::swarm(&mut rng) };
+        let manner = Manner {
+            replay_shows_machines: rng.chance(500_000),
+            slowest_call: [5, 40, 400, 3_000][rng.index(4)],
+            by_hand: false,
+        };
+        let rushes = rushes(&mut rng, &odds, length);
+        let busy = match length {
+            Length::Short => rushes.iter().map(|rush| rush.length).sum(),
+            Length::Day => 24 * HOUR,
+        };
+        let mut plan = Self {
+            seed: rng.next(),
+            settings,
+            manner,
+            weathers: vec![(START, odds)],
+            jobs: Vec::new(),
+            orders: Vec::new(),
+            windows: Vec::new(),
+            strangers: rng.below(3),
+            kept: rng.chance(300_000).then_some(5 * HOUR),
+            first_tick: START + rng.between(0, MINUTE),
+            faults_end: START + busy,
+        };
+        for rush in &rushes {
+            plan.weathers.push((rush.from, rush.odds.clone()));
+            plan.rush_jobs(&mut rng, rush);
+            plan.rush_orders(&mut rng, rush);
+            plan.rush_outages(&mut rng, rush);
+        }
+        if length == Length::Day {
+            for _ in 0..rng.below(6) {
+                let at = START + rng.between(0, busy);
+                let job = job(&mut rng, at);
+                plan.jobs.push(job);
+            }
+        }
+        plan
+    }
+
+    /// In bursts and one by one.
+    fn rush_jobs(&mut self, rng: &mut Rng, rush: &Rush) {
+        let mut at = rush.from;
+        for _ in 0..[1, 3, 8, 25][rng.index(4)] {
+            at = if rng.chance(400_000) { at } else { rush.from + rng.between(0, rush.length) };
+            let job = job(rng, at);
+            self.jobs.push(job);
+        }
+    }
+
+    fn rush_orders(&mut self, rng: &mut Rng, rush: &Rush) {
+        if !rng.chance(400_000) {
+            return;
+        }
+        let mut at = rush.from;
+        for _ in 0..rng.between(1, 8) {
+            let aim = [Aim::Any, Aim::AtWork, Aim::Unseen, Aim::Same][rng.index(4)];
+            // A second order often follows the first one closely.
+            at = match aim {
+                Aim::Same => at + rng.between(0, 3 * MINUTE),
+                _ => rush.from + rng.between(MINUTE, rush.length),
+            };
+            let order = Order {
+                aim,
+                pick: rng.next(),
+                force: rng.chance(500_000),
+                bypass: rng.chance(300_000),
+                kill: rng.chance(150_000),
+            };
+            self.orders.push((at, order));
+        }
+    }
+
+    fn rush_outages(&mut self, rng: &mut Rng, rush: &Rush) {
+        let kinds = [
+            Fault::OutageEc2,
+            Fault::OutageZone,
+            Fault::OutageGithub,
+            Fault::OutageCredentials,
+            Fault::OutageTable,
+        ];
+        for fault in kinds {
+            if !rng.chance(rush.odds.of(fault)) {
+                continue;
+            }
+            let from = rush.from + rng.between(0, rush.length);
+            let longest = if fault == Fault::OutageTable { 5 * MINUTE } else { HOUR };
+            let until = (from + rng.between(MINUTE, longest)).min(self.faults_end);
+            self.windows.push(Window { fault, from, until });
+        }
+    }
+
+    /// The world of the day, with everything entered in its agenda.
+    #[must_use]
+    pub fn world(&self) -> World {
+        let mut world =
+            World::new(self.seed, &self.settings.pools, Odds::none(), self.manner.clone());
+        world.checker.know(&self.settings.pools);
+        world.faults_end = self.faults_end;
+        world.kept = self.kept;
+        for (number, (from, odds)) in (0..).zip(&self.weathers) {
+            world.weathers.push(odds.clone());
+            world.agenda.at(*from, Event::Weather(number));
+        }
+        for (number, job) in (0..).zip(&self.jobs) {
+            let labels = Labels::new(job.labels);
+            let length = Some(job.length);
+            let planned = Job::planned(number, job.repository, job.private, labels, length);
+            world.github.jobs.push(planned);
+            world.agenda.at(job.at, Event::Queue(number));
+            job.cancelled_at.into_iter().for_each(|at| world.agenda.at(at, Event::Cancel(number)));
+        }
+        for (number, (at, order)) in (0..).zip(&self.orders) {
+            world.orders.push(*order);
+            world.agenda.at(*at, Event::Operator(number));
+        }
+        for (number, window) in (0..).zip(&self.windows) {
+            world.windows.push(*window);
+            world.agenda.at(window.from, Event::Window(number));
+            world.agenda.at(window.until, Event::Window(number));
+        }
+        for _ in 0..self.strangers {
+            world.make_machine(None, false);
+        }
+        world.agenda.at(self.first_tick, Event::Tick);
+        world
+    }
+}
+
+fn rushes(rng: &mut Rng, day: &Odds, length: Length) -> Vec<Rush> {
+    let count = if length == Length::Day { [1, 1, 2, 3][rng.index(4)] } else { 1 };
+    let mut rushes: Vec<Rush> = (0..count)
+        .map(|_| Rush {
+            from: match length {
+                Length::Short => START,
+                // Many a day ends in the middle of a rush: everything must come to rest without help.
+                Length::Day if rng.chance(400_000) => START + 24 * HOUR - 30 * MINUTE,
+                Length::Day => START + rng.between(0, 23 * HOUR),
+            },
+            length: rng.between(10 * MINUTE, 40 * MINUTE),
+            odds: if rng.chance(700_000) { Odds::swarm(rng) } else { day.clone() },
+        })
+        .collect();
+    rushes.sort_by_key(|rush| rush.from);
+    rushes
+}
+
+fn job(rng: &mut Rng, at: Millis) -> PlannedJob {
+    const LABELS: [&[&str]; 5] = [
+        &["self-hosted", "linux"],
+        &["self-hosted", "linux", "x64"],
+        &["linux", "gpu"],
+        &["ubuntu-latest"],
+        &["self-hosted", "arm64"],
+    ];
+    let length = match rng.index(4) {
+        0 => rng.between(5 * SECOND, MINUTE),
+        1 => rng.between(10 * MINUTE, 40 * MINUTE),
+        _ => rng.between(MINUTE, 10 * MINUTE),
+    };
+    let cancelled = rng.chance(80_000);
+    let after = [MINUTE, 20 * MINUTE][rng.index(2)];
+    PlannedJob {
+        at,
+        cancelled_at: cancelled.then(|| at + rng.between(0, after)),
+        repository: ["acme/web", "acme/api"][rng.index(2)],
+        private: rng.chance(980_000),
+        labels: LABELS[if rng.chance(930_000) { rng.index(3) } else { 3 + rng.index(2) }],
+        length,
+    }
+}

@@ -1,0 +1,93 @@
+//! What many seeds amount to.
+
+use std::fmt::Write as _;
+
+use crate::fault::{Counts, Fault};
+use crate::run::Outcome;
+use crate::world::Tally;
+
+/// The sum over seeds. The order in which they are added does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many.
+    pub seeds: u64,
+    /// Seeds under which an invariant broke.
+    pub failed: u64,
+    /// Events.
+    pub steps: u64,
+    /// How often each fault struck.
+    pub counts: Counts,
+    /// Everything else.
+    pub tally: Tally,
+}
+
+impl Totals {
+    /// Adds a seed.
+    pub fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.failed += u64::from(outcome.violation.is_some());
+        self.steps += outcome.steps;
+        self.counts.merge(&outcome.counts);
+        self.tally.add(&outcome.tally);
+    }
+
+    /// Kinds of faults that never struck.
+    #[must_use]
+    pub fn missed(&self) -> Vec<&'static str> {
+        let missed = Fault::ALL.iter().filter(|fault| self.counts.of(**fault) == 0);
+        missed.map(|fault| fault.word()).collect()
+    }
+
+    /// What must be zero, by name.
+    #[must_use]
+    pub const fn zeros(&self) -> [(&'static str, u64); 6] {
+        let tally = &self.tally;
+        [
+            ("broken invariants", self.failed),
+            ("leaked machines", tally.leaked),
+            ("lost jobs", tally.lost),
+            ("double launches", tally.doubled),
+            ("busy kills, GitHub truthful", tally.busy_kills_truthful),
+            ("busy kills, GitHub lying, job on record", tally.busy_kills_hooked),
+        ]
+    }
+
+    /// The zeros, the one class of busy kills that may happen, and what is counted apart.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let tally = &self.tally;
+        let mut text = String::new();
+        for (name, count) in self.zeros() {
+            let _ = writeln!(text, "{name:<42} {count:>12}");
+        }
+        let unseen = tally.busy_kills_unseen;
+        let _ = writeln!(
+            text,
+            "{:<42} {unseen:>12} of {} such jobs, {} jobs in all",
+            "busy kills, GitHub lying, no hook, no event", tally.unseen_jobs, tally.jobs
+        );
+        for (name, count) in [
+            ("jobs whose events were lost before a row", tally.never_heard_of),
+            ("jobs killed by an order or by their age", tally.killed_by_order),
+            ("… by one that bypassed GitHub, unseen", tally.busy_kills_bypassed),
+            ("jobs cut off by the cloud itself", tally.lost_to_cloud),
+            ("jobs refused in their set-up", tally.refused),
+        ] {
+            let _ = writeln!(text, "{name:<42} {count:>12}");
+        }
+        text
+    }
+
+    /// How often each fault struck, several a line.
+    #[must_use]
+    pub fn faults(&self) -> String {
+        let mut text = String::new();
+        for line in Fault::ALL.chunks(3) {
+            for fault in line {
+                let _ = write!(text, "{:>24} {:>10}", fault.word(), self.counts.of(*fault));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
