@@ -147,7 +147,7 @@ FACTS = [
     ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("RunnerApi", "Allow", "ec2:DescribeInstances", "*", {}),
     ("RunnerApi", "Allow", "sqs:SendMessage", REAP, {}),
-    ("RunnerApi", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("RunnerApi", "Deny", "sqs:SendMessage", JOBS, {}),
     ("RunnerApi", "Allow", "dynamodb:UpdateItem", INSTANCES, {}),
     ("RunnerApi", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("RunnerApi", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),

@@ -175,8 +175,8 @@ class Queues(unittest.TestCase):
 class Tables(unittest.TestCase):
     KEYS = {
         "InstancesTable": ("name", {"due": ("due_shard", "due_at"), "pool": ("live_pool", "live_order")}),
-        "JobsTable": ("job", {"pool": ("waiting_pool", "waiting_order"), "due": ("due_shard", "due_at")}),
-        "ControlTable": ("id", {"due": ("due_shard", "due_at"), "kind": ("kind", "sort")}),
+        "JobsTable": ("job", {"pool": ("waiting_pool", "waiting_order")}),
+        "ControlTable": ("id", {"kind": ("kind", "sort")}),
     }
 
     def test_protection(self):

@@ -15,6 +15,7 @@ use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
+use domain::switches::Switches;
 use domain::time::{Seconds, Time};
 
 /// A part of a commit. Records are written whole; each write names the generation it replaces, and a
@@ -79,6 +80,13 @@ pub enum Write {
     },
     /// Strikes a machine from the ledger.
     OrphanGone(MachineId),
+    /// Switches something off or on.
+    Switches {
+        /// The new record.
+        next: Switches,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
     /// Adds to the audit trail.
     Audit(Audit),
 }
@@ -182,6 +190,8 @@ pub trait Table {
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError>;
     /// An entry of the ledger.
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError>;
+    /// What operators have switched off; none while nobody ever did.
+    async fn switches(&self) -> Result<Option<Switches>, ReadError>;
     /// The audit trail about a subject, newest first.
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
     /// An entity's health; none while all is well.

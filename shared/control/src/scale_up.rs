@@ -33,6 +33,8 @@ pub struct Report {
     pub open: usize,
     /// Jobs that wait because the pool is at its maximum.
     pub over_maximum: usize,
+    /// An operator has switched launches off.
+    pub switched_off: bool,
     /// There may be more to do: send another wake-up.
     pub unfinished: bool,
 }
@@ -146,7 +148,11 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let demand = self.table.demand(&pool.name, DEMAND_READ).await?;
         let full_read = demand.len() >= DEMAND_READ as usize;
         let view = self.view(pool, demand, round, now).await?;
-        let plan = plan::plan(view);
+        let mut plan = plan::plan(view);
+        if !plan.launches.is_empty() && self.is_switched_off(pool).await? {
+            report.switched_off = true;
+            plan.launches.clear();
+        }
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
         for (job, instance) in &plan.claims {
@@ -202,6 +208,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             now,
             timings,
         })
+    }
+
+    /// Runners that are there go on taking jobs, and launches that are under way are brought to their end.
+    async fn is_switched_off(&self, pool: &Pool) -> Result<bool, PassError> {
+        let switches = self.table.switches().await?;
+        Ok(switches.is_some_and(|all| all.launches_off(&pool.name).is_some()))
     }
 
     fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch) -> Vec<Write> {

@@ -24,7 +24,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 9);
+    assert_eq!(read_so_far, 10);
 }
 
 #[test]
@@ -39,6 +39,12 @@ fn unknown_versions_actions_and_fields_are_refused_with_a_sentence() {
         (json!({"version": 1, "action": "list", "state": "zombie"}), "bad_request", "zombie"),
         (json!({"version": 1, "action": "status", "x": 1}), "bad_request", "x"),
         (json!({"version": 1, "action": "delete", "name": "a"}), "bad_request", "reason"),
+        (json!({"version": 1, "action": "switch", "deletes": "off"}), "bad_request", "reason"),
+        (
+            json!({"version": 1, "action": "switch", "deletes": "maybe", "reason": "moving"}),
+            "bad_request",
+            "maybe",
+        ),
         (
             json!({"version": 1, "action": "delete", "name": "a", "reason": "old image", "forced": true}),
             "bad_request",

@@ -19,6 +19,8 @@ pub enum AuditKind {
     JobKilled,
     /// A machine without a record was terminated.
     OrphanTerminated,
+    /// Something was switched off or on.
+    Switched,
 }
 
 /// One line of the trail.
@@ -28,7 +30,7 @@ pub struct Audit {
     pub at: Time,
     /// What.
     pub kind: AuditKind,
-    /// The instance, or the machine where there is no instance.
+    /// The instance, the machine where there is no instance, or the switch.
     pub subject: String,
     /// Who: the operator, or `muster` itself.
     pub by: String,

@@ -28,11 +28,13 @@ pub enum Metric {
     UnknownRecords,
     /// Machines ended because they were older than their pool allows.
     MaxLifetimeKills,
+    /// How long something has been switched off, seconds.
+    SwitchedOffSeconds,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::OldestPendingDeleteAgeSeconds,
         Self::OldestQueuedJobAgeSeconds,
         Self::ReaperTick,
@@ -43,6 +45,7 @@ impl Metric {
         Self::JobsExpired,
         Self::UnknownRecords,
         Self::MaxLifetimeKills,
+        Self::SwitchedOffSeconds,
     ];
 
     /// The name in CloudWatch.
@@ -59,6 +62,7 @@ impl Metric {
             Self::JobsExpired => "JobsExpired",
             Self::UnknownRecords => "UnknownRecords",
             Self::MaxLifetimeKills => "MaxLifetimeKills",
+            Self::SwitchedOffSeconds => "SwitchedOffSeconds",
         }
     }
 
@@ -66,7 +70,9 @@ impl Metric {
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::OldestPendingDeleteAgeSeconds | Self::OldestQueuedJobAgeSeconds => "Seconds",
+            Self::OldestPendingDeleteAgeSeconds
+            | Self::OldestQueuedJobAgeSeconds
+            | Self::SwitchedOffSeconds => "Seconds",
             _ => "Count",
         }
     }

@@ -33,6 +33,9 @@ pub(crate) const POOL_INDEX: &str = "pool";
 pub(crate) const FREE: &str = "free#";
 pub(crate) const HELD: &str = "held#";
 
+/// The key of the one record of switches.
+pub(crate) const SWITCHES: &str = "switches";
+
 pub(crate) const ORPHANS: &str = "orphan";
 pub(crate) const UNHEALTHY: &str = "unhealthy";
 

@@ -24,6 +24,7 @@ use domain::job::Job;
 use domain::launch::Launch;
 use domain::metrics::Metric;
 use domain::orphan::Orphan;
+use domain::switches::Switches;
 use domain::time::Time;
 use domain::timings::Timings;
 
@@ -197,6 +198,10 @@ impl Table for DynamoTable {
 
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
         self.reader().record(keys::orphan(machine)).await
+    }
+
+    async fn switches(&self) -> Result<Option<Switches>, ReadError> {
+        self.reader().record(keys::SWITCHES.to_owned()).await
     }
 
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {

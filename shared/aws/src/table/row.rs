@@ -12,6 +12,7 @@ use domain::instance::{Instance, State};
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
+use domain::switches::Switches;
 use domain::timings::Timings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -208,12 +209,13 @@ impl Record for Job {
             let order = keys::order(group, from.max(self.queued_at()), &keys::job(self.key()));
             return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
         }
-        let ended = if self.status() == JobStatus::Completed {
-            self.said.completed_at.unwrap_or(self.seen_at)
-        } else if self.expired {
-            self.queued_at() + timings.job_expiry_seconds
-        } else {
-            return Vec::new();
+        let ended = match self.status() {
+            JobStatus::Completed => self.said.completed_at.unwrap_or(self.seen_at),
+            // Its end may never be told. GitHub ends a job after five days
+            // (docs.github.com/en/actions/reference/limits), which is within the record's time.
+            JobStatus::InProgress => self.said.started_at.unwrap_or(self.seen_at),
+            _ if self.expired => self.queued_at() + timings.job_expiry_seconds,
+            _ => return Vec::new(),
         };
         // An event that GitHub delivers again much later still finds the record for its whole time.
         let expires = ended.max(self.seen_at) + timings.job_ttl_seconds;
@@ -305,6 +307,23 @@ impl Record for Audit {
             (keys::KIND, s(keys::audit_trail(&self.subject))),
             (keys::SORT, s(self.at.to_string())),
         ]
+    }
+}
+
+impl Record for Switches {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Switches;
+
+    fn key(&self) -> String {
+        keys::SWITCHES.to_owned()
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
     }
 }
 

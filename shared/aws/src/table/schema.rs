@@ -20,6 +20,7 @@ pub(crate) enum Form {
     Orphan,
     Audit,
     Entity,
+    Switches,
 }
 
 /// Brings a record's fields to the present form.
@@ -48,7 +49,7 @@ fn from_previous(form: Form, body: &mut Item) {
         Form::Job => default("expired", AttributeValue::Bool(false)),
         Form::Launch => default("calls", AttributeValue::N("1".to_owned())),
         Form::Capacity => default("wakes", AttributeValue::N("0".to_owned())),
-        Form::Orphan | Form::Audit | Form::Entity => {}
+        Form::Orphan | Form::Audit | Form::Entity | Form::Switches => {}
     }
 }
 

@@ -12,6 +12,7 @@ mod jobs;
 mod orders;
 mod records;
 mod roles;
+mod switches;
 mod theft;
 mod webhook;
 
@@ -78,6 +79,11 @@ fn main() -> ExitCode {
             "happy",
             "a job is served from a real signed payload to a deleted machine, without a delete call by us",
             jobs::happy,
+        ),
+        Scenario::new(
+            "switches",
+            "launches and deletes that are switched off are held back and explained, and go on when switched on",
+            switches::held_back,
         ),
         Scenario::new(
             "theft",

@@ -1,0 +1,181 @@
+//! The delete order: mark, evidence, ask GitHub; refused at once when a job runs.
+
+use domain::audit::{Audit, AuditKind};
+use domain::ids::InstanceName;
+use domain::instance::{DeleteReason, Instance, Order, State};
+use domain::message::{JobsMessage, ReapMessage};
+use domain::observation::RunnerSeen;
+use domain::time::Time;
+use serde_json::{Value, json};
+
+use super::request::{DeleteRequest, check_reason};
+use super::{Administer, Problem};
+use crate::ports::{Github, Queue, Table, Write};
+use crate::reap::{note_health, registrar};
+use crate::sweep::nonce;
+use crate::writes::{self, CONFLICT_ROUNDS};
+
+impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+    pub(super) async fn delete(
+        &self,
+        request: &DeleteRequest,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        check_reason(&request.reason)?;
+        let switches = self.table.switches().await?.unwrap_or_default();
+        if let Some(off) = switches.deletes.filter(|_| !request.force) {
+            let message =
+                format!("deletes are {off}. Switch them on again, or pass \"force\": true");
+            return Err(Problem::new("switched_off", message));
+        }
+        let instance = self.find(&request.name).await?;
+        for _ in 0..CONFLICT_ROUNDS {
+            match self.try_delete(&instance.name, request, now).await {
+                Err(Problem { code: "busy_record", .. }) => {}
+                other => return other,
+            }
+        }
+        Err(Problem::new("busy_record", "the record changes too often right now; try again"))
+    }
+
+    /// Mark, evidence, ask GitHub; refused at once when a job runs. Otherwise the reaper does the rest.
+    async fn try_delete(
+        &self,
+        name: &InstanceName,
+        request: &DeleteRequest,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        let instance = self.find(name.as_str()).await?;
+        if !instance.state().is_live() {
+            return Err(Problem::new("already_deleted", format!("instance {name} is deleted")));
+        }
+        let order = order(request, now);
+        if instance.runner.is_busy() && !request.kill_running_job {
+            let why = "a job runs on it, says its own record";
+            return self.refuse(&instance, &order, request.dry_run, why, now).await;
+        }
+        if request.dry_run {
+            let mut next = instance.clone();
+            next.order_delete(&order, now);
+            return Ok(json!({ "dry_run": true, "name": name, "state": instance.state(),
+                "would_be": next.state() }));
+        }
+        let asks = instance.runner.n > 0
+            && instance.runner.exit.is_none()
+            && !request.kill_running_job
+            && !instance.drain().is_some_and(|drain| drain.deregistered);
+        let mut marked = instance.clone();
+        if asks {
+            marked = self.mark(&instance, now).await?;
+            if self.is_busy_at_github(&marked, now).await? {
+                self.clear_mark(&instance, &marked, now).await?;
+                let why = "GitHub says that its runner is busy";
+                return self.refuse(&instance, &order, false, why, now).await;
+            }
+        }
+        self.accept(&marked, &order, now).await
+    }
+
+    /// From here on job-started loses.
+    async fn mark(&self, instance: &Instance, now: Time) -> Result<Instance, Problem> {
+        let mut marked = instance.clone();
+        marked.mark(DeleteReason::Ordered, now);
+        self.commit(writes::instance(instance, &marked)).await?;
+        Ok(marked)
+    }
+
+    async fn clear_mark(
+        &self,
+        before: &Instance,
+        marked: &Instance,
+        now: Time,
+    ) -> Result<(), Problem> {
+        // A mark that stood before, or a row on its way out, is not ours to clear.
+        if before.drain().is_some() || marked.state() != State::Running {
+            return Ok(());
+        }
+        let mut next = marked.clone();
+        next.seen_busy(now, "the delete was refused: busy");
+        self.commit(writes::instance(marked, &next)).await
+    }
+
+    /// Only looks: the DELETE is the reaper's, since a mark may be taken back until the row has left `running`.
+    /// No answer is no reason to refuse; the reaper asks again.
+    async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, Problem> {
+        let Some(id) = instance.runner.id else { return Ok(false) };
+        let answer = self.github.runner(&registrar(instance), id).await;
+        note_health(self.table, instance, answer.as_ref().err(), now).await?;
+        Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
+    }
+
+    async fn accept(&self, before: &Instance, order: &Order, now: Time) -> Result<Value, Problem> {
+        let mut next = before.clone();
+        next.order_delete(order, now);
+        let timings = &self.settings.timings;
+        let mut writes = writes::of_instance(self.table, before, &next, now, timings).await?;
+        writes.push(Write::Audit(Audit::of(
+            &next.name,
+            AuditKind::Ordered,
+            &order.by,
+            &order.reason,
+            now,
+        )));
+        self.commit(writes).await?;
+        tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
+            kill_running_job = order.kill_running_job, reason = order.reason, "delete ordered");
+        let wake =
+            ReapMessage::Reap { name: next.name.clone(), nonce: nonce(next.generation(), now) };
+        // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
+        if let Err(error) = self.queue.send_reap(&[wake]).await {
+            tracing::warn!(%error, "the reaper starts at the next sweep");
+        }
+        if before.claim().is_some() {
+            let wake = JobsMessage::WakePool { pool: next.pool.clone() };
+            if let Err(error) = self.queue.send_jobs(&[wake]).await {
+                tracing::warn!(%error, "its job is launched for at the next sweep");
+            }
+        }
+        Ok(json!({ "name": next.name, "state": next.state(), "order": next.order(),
+            "message": "ordered; the reaper does the rest: see explain" }))
+    }
+
+    async fn refuse(
+        &self,
+        instance: &Instance,
+        order: &Order,
+        dry_run: bool,
+        why: &str,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        if !dry_run {
+            let audit = Audit::of(
+                &instance.name,
+                AuditKind::Refused,
+                &order.by,
+                &format!("{why}; the order's reason: {}", order.reason),
+                now,
+            );
+            self.commit([Write::Audit(audit)]).await?;
+        }
+        Err(Problem::new(
+            "busy",
+            format!(
+                "instance {} is not deleted: {why}. Its state is unchanged ({}). Wait for the job's \
+                 end, or pass \"kill_running_job\": true",
+                instance.name,
+                instance.state()
+            ),
+        ))
+    }
+}
+
+fn order(request: &DeleteRequest, now: Time) -> Order {
+    Order {
+        at: now,
+        by: request.by.clone().unwrap_or_else(|| "operator".to_owned()),
+        reason: request.reason.trim().to_owned(),
+        force: request.force,
+        bypass_github_unauthorized: request.bypass_github_unauthorized,
+        kill_running_job: request.kill_running_job,
+    }
+}

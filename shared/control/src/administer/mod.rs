@@ -1,0 +1,101 @@
+//! What an operator can ask and order.
+
+mod delete;
+mod look;
+mod request;
+mod switch;
+
+use domain::explain;
+use domain::ids::{InstanceName, MachineId, PoolName};
+use domain::instance::Instance;
+use domain::time::Time;
+use serde_json::{Value, json};
+
+pub use self::request::{DeleteRequest, Problem, Request, SwitchRequest, To, VERSION, read};
+use crate::Settings;
+use crate::ports::{Github, Queue, Table, Write};
+use crate::writes::PassError;
+
+/// The operator's passes.
+pub struct Administer<'a, T, Q, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+    /// Answers a request.
+    pub async fn answer(&self, request: Value, now: Time) -> Value {
+        let answer = match read(request) {
+            Ok(request) => self.act(request, now).await,
+            Err(problem) => Err(problem),
+        };
+        match answer {
+            Ok(Value::Object(mut fields)) => {
+                fields.insert("version".to_owned(), json!(VERSION));
+                fields.insert("ok".to_owned(), json!(true));
+                Value::Object(fields)
+            }
+            Ok(other) => json!({ "version": VERSION, "ok": true, "answer": other }),
+            Err(problem) => json!({ "version": VERSION, "ok": false, "error": problem }),
+        }
+    }
+
+    async fn act(&self, request: Request, now: Time) -> Result<Value, Problem> {
+        match request {
+            Request::List { pool, state } => self.list(pool.as_ref(), state, now).await,
+            Request::Show { name } => self.show(&name, now).await,
+            Request::Delete(order) => self.delete(&order, now).await,
+            Request::Jobs { pool } => self.jobs(pool.as_ref(), now).await,
+            Request::Explain { job: Some(key), name: None } => self.explain_job(key, now).await,
+            Request::Explain { job: None, name: Some(name) } => {
+                let instance = self.find(&name).await?;
+                Ok(json!({ "explanation": explain::instance(&instance, now) }))
+            }
+            Request::Explain { .. } => {
+                Err(Problem::new("bad_request", "explain takes either \"job\" or \"name\""))
+            }
+            Request::Switch(request) => self.switch(&request, now).await,
+            Request::Status {} => self.status(now).await,
+        }
+    }
+
+    /// The pools a listing is about.
+    fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, Problem> {
+        let names: Vec<PoolName> =
+            self.settings.pools.iter().map(|pool| pool.name.clone()).collect();
+        match only {
+            None => Ok(names),
+            Some(name) if names.contains(name) => Ok(vec![name.clone()]),
+            Some(name) => Err(Problem::new("not_found", format!("there is no pool {name}"))),
+        }
+    }
+
+    /// An instance by name or by its machine.
+    async fn find(&self, text: &str) -> Result<Instance, Problem> {
+        let name = match text.parse::<MachineId>() {
+            Ok(machine) => self.table.owner_of(&machine).await?,
+            Err(_) => text.parse::<InstanceName>().ok(),
+        };
+        let instance = match name {
+            Some(name) => self.table.instance(&name).await?,
+            None => None,
+        };
+        instance.ok_or_else(|| {
+            Problem::new("not_found", format!("there is no instance or machine {text:?}; see list"))
+        })
+    }
+
+    async fn commit(&self, writes: impl IntoIterator<Item = Write>) -> Result<(), Problem> {
+        let writes: Vec<Write> = writes.into_iter().collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        Ok(self.table.commit(&writes).await.map_err(PassError::from)?)
+    }
+}

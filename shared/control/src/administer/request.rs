@@ -1,0 +1,177 @@
+//! What an operator can ask, as JSON.
+
+use std::collections::BTreeMap;
+
+use domain::ids::{JobKey, PoolName};
+use domain::instance::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ports::{CommitError, ReadError};
+use crate::writes::PassError;
+
+/// The version of requests and answers.
+pub const VERSION: u64 = 1;
+/// Shortest reason of an order, characters.
+const MIN_REASON: usize = 5;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Live instances.
+    List {
+        /// Of this pool only.
+        #[serde(default)]
+        pool: Option<PoolName>,
+        /// In this state only.
+        #[serde(default)]
+        state: Option<State>,
+    },
+    /// One instance, whole, with its audit trail.
+    Show {
+        /// Its name, or its machine's id.
+        name: String,
+    },
+    /// Orders a delete.
+    Delete(DeleteRequest),
+    /// Waiting jobs.
+    Jobs {
+        /// Of this pool only.
+        #[serde(default)]
+        pool: Option<PoolName>,
+    },
+    /// Why a job or an instance is where it is.
+    Explain {
+        /// A job key.
+        #[serde(default)]
+        job: Option<JobKey>,
+        /// An instance's name, or its machine's id.
+        #[serde(default)]
+        name: Option<String>,
+    },
+    /// Switches something off or on.
+    Switch(SwitchRequest),
+    /// The stack, its pools, entities, orphans and switches.
+    Status {},
+}
+
+/// What a switch is to be set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum To {
+    /// As it is without a switch.
+    On,
+    /// Held back.
+    Off,
+}
+
+/// The settings of switches; what is not named stays. `launches` and `deletes` together are maintenance.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchRequest {
+    /// New machines, of every pool.
+    #[serde(default)]
+    pub launches: Option<To>,
+    /// Every delete that is not forced.
+    #[serde(default)]
+    pub deletes: Option<To>,
+    /// New machines of these pools.
+    #[serde(default)]
+    pub pools: BTreeMap<PoolName, To>,
+    /// Why; goes into the audit trail and into every explanation.
+    pub reason: String,
+    /// Who; goes into the audit trail.
+    #[serde(default)]
+    pub by: Option<String>,
+}
+
+/// A delete order.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRequest {
+    /// The instance's name, or its machine's id.
+    pub name: String,
+    /// Why; goes into the audit trail.
+    pub reason: String,
+    /// Who; goes into the audit trail. `CloudTrail` has the caller's identity besides.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Provider errors do not hold the delete up.
+    #[serde(default)]
+    pub force: bool,
+    /// 401 and 403 from GitHub do not hold the delete up.
+    #[serde(default)]
+    pub bypass_github_unauthorized: bool,
+    /// A running job is killed.
+    #[serde(default)]
+    pub kill_running_job: bool,
+    /// Says what would happen, and does nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// An error that the operator is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// A word for programs.
+    pub code: &'static str,
+    /// A sentence for people, with what to do.
+    pub message: String,
+}
+
+impl Problem {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<PassError> for Problem {
+    fn from(error: PassError) -> Self {
+        let code = match error {
+            PassError::Commit(CommitError::Conflict) => "busy_record",
+            _ => "unavailable",
+        };
+        Self::new(code, format!("{error:?}; nothing was lost, try again"))
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        PassError::from(error).into()
+    }
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(request: Value) -> Result<Request, Problem> {
+    let Value::Object(mut fields) = request else {
+        return Err(Problem::new("bad_request", "the request must be a JSON object"));
+    };
+    match fields.remove("version") {
+        Some(version) if version == VERSION => {}
+        Some(other) => {
+            return Err(Problem::new(
+                "bad_version",
+                format!("version {other} is not known; this function speaks version {VERSION}"),
+            ));
+        }
+        None => {
+            return Err(Problem::new("bad_version", format!("\"version\": {VERSION} is missing")));
+        }
+    }
+    serde_json::from_value(Value::Object(fields))
+        .map_err(|error| Problem::new("bad_request", error.to_string()))
+}
+
+/// A reason that says something.
+pub(super) fn check_reason(reason: &str) -> Result<&str, Problem> {
+    let reason = reason.trim();
+    if reason.chars().count() < MIN_REASON {
+        let message = format!("\"reason\" must say why, in {MIN_REASON} characters or more");
+        return Err(Problem::new("bad_request", message));
+    }
+    Ok(reason)
+}

@@ -1,0 +1,86 @@
+//! The switches: launches, deletes, single pools.
+
+use domain::audit::{Audit, AuditKind};
+use domain::switches::{Off, Switch, Switches};
+use domain::time::Time;
+use serde_json::{Value, json};
+
+use super::request::{SwitchRequest, To, check_reason};
+use super::{Administer, Problem};
+use crate::ports::{CommitError, Github, Queue, Table, Write};
+use crate::writes::{CONFLICT_ROUNDS, PassError};
+
+/// The subject of the switches' lines in the audit trail.
+pub(super) const SUBJECT: &str = "switches";
+
+impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+    pub(super) async fn switch(
+        &self,
+        request: &SwitchRequest,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        let reason = check_reason(&request.reason)?;
+        for pool in request.pools.keys() {
+            self.pools(Some(pool))?;
+        }
+        let settings = settings(request);
+        if settings.is_empty() {
+            let message = "name what to switch: \"launches\", \"deletes\" or \"pools\", each \"on\" or \"off\"";
+            return Err(Problem::new("bad_request", message));
+        }
+        let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
+        let off = Off { since: now, by, reason: reason.to_owned() };
+        for _ in 0..CONFLICT_ROUNDS {
+            let stored = self.table.switches().await?;
+            let before = stored.clone().unwrap_or_default();
+            let next = settings.iter().fold(before.clone(), |next, (switch, to)| {
+                next.with(switch, (*to == To::Off).then(|| off.clone()))
+            });
+            if next == before {
+                return Ok(shown(&next));
+            }
+            let replaces = stored.map(|stored| stored.generation);
+            let audit = line(&settings, &off);
+            let writes = [Write::Switches { next: next.clone(), replaces }, Write::Audit(audit)];
+            match self.table.commit(&writes).await {
+                Ok(()) => {
+                    tracing::warn!(switches = ?settings, by = off.by, reason, "switched");
+                    return Ok(shown(&next));
+                }
+                Err(CommitError::Conflict) => {}
+                Err(error) => return Err(PassError::from(error).into()),
+            }
+        }
+        Err(PassError::from(CommitError::Conflict).into())
+    }
+}
+
+fn settings(request: &SwitchRequest) -> Vec<(Switch, To)> {
+    let launches = request.launches.map(|to| (Switch::Launches, to));
+    let deletes = request.deletes.map(|to| (Switch::Deletes, to));
+    let pools = request.pools.iter().map(|(name, to)| (Switch::Pool(name.clone()), *to));
+    launches.into_iter().chain(deletes).chain(pools).collect()
+}
+
+fn line(settings: &[(Switch, To)], off: &Off) -> Audit {
+    let what: Vec<String> = settings
+        .iter()
+        .map(|(switch, to)| format!("{switch} {}", if *to == To::Off { "off" } else { "on" }))
+        .collect();
+    Audit {
+        at: off.since,
+        kind: AuditKind::Switched,
+        subject: SUBJECT.to_owned(),
+        by: off.by.clone(),
+        why: format!("{}: {}", what.join(", "), off.reason),
+    }
+}
+
+/// The switches as `status` and `switch` show them.
+pub(super) fn shown(switches: &Switches) -> Value {
+    json!({ "switches": {
+        "launches": switches.launches,
+        "deletes": switches.deletes,
+        "pools": switches.pools,
+    } })
+}

@@ -1,0 +1,34 @@
+//! Deletes that an operator has switched off.
+
+use super::{Effect, Policy, Step, act, rest_until};
+use crate::instance::{DeleteReason, Instance, State, Waiting};
+use crate::time::Time;
+
+/// Whether the step begins or carries out a delete that the switch holds back. Force passes. So does what takes
+/// note that a machine is gone, stopped or never started: its job must not wait for it.
+#[must_use]
+pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
+    let Step::Act { next, effect, .. } = step else { return false };
+    let destroys = matches!(effect, Some(Effect::Deregister(_) | Effect::Terminate(_)));
+    let marks = instance.state() == State::Running
+        && next.drain().is_some_and(|drain| {
+            use DeleteReason::{Idle, JobCompleted, MaxLifetime};
+            matches!(drain.reason, Idle | JobCompleted | MaxLifetime)
+        });
+    !instance.is_forced() && (destroys || marks)
+}
+
+/// Waits. A mark without an order is taken back: while it stands, the runner refuses jobs that GitHub may
+/// still hand to it.
+pub(super) fn held_back(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+    let mut next = instance.clone();
+    if instance.state() == State::Running && instance.drain().is_some() {
+        next.unmark(now, "deletes are switched off");
+        return act(next);
+    }
+    let waits = instance.drain().is_some_and(|drain| drain.waiting != Some(Waiting::SwitchedOff));
+    if waits {
+        next.update_drain(|drain| drain.waiting = Some(Waiting::SwitchedOff));
+    }
+    rest_until(next, now + policy.timings.busy_poll_seconds)
+}

@@ -1,0 +1,153 @@
+//! What operators have switched off. One record for the whole stack; there is none while all is on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SCHEMA;
+use crate::ids::PoolName;
+use crate::time::Time;
+
+/// Something that can be switched off.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// New machines, of every pool. Jobs wait, and machines that are there go on.
+    Launches,
+    /// Every delete that is not forced. Nothing is marked, deregistered or terminated.
+    Deletes,
+    /// New machines of one pool.
+    Pool(PoolName),
+}
+
+impl std::fmt::Display for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Launches => f.write_str("launches"),
+            Self::Deletes => f.write_str("deletes"),
+            Self::Pool(name) => write!(f, "pool {name}"),
+        }
+    }
+}
+
+/// When, by whom and why something was switched off.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Off {
+    /// Since when.
+    pub since: Time,
+    /// Who did it.
+    pub by: String,
+    /// Why, in the operator's words.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Off {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "switched off at {} by {}: {}", self.since, self.by, self.reason)
+    }
+}
+
+/// The record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Switches {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// Bumped by every write.
+    pub generation: u64,
+    /// See [`Switch::Launches`].
+    pub launches: Option<Off>,
+    /// See [`Switch::Deletes`].
+    pub deletes: Option<Off>,
+    /// See [`Switch::Pool`].
+    #[serde(default)]
+    pub pools: BTreeMap<PoolName, Off>,
+}
+
+impl Default for Switches {
+    /// All is on.
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            generation: 0,
+            launches: None,
+            deletes: None,
+            pools: BTreeMap::new(),
+        }
+    }
+}
+
+impl Switches {
+    /// Why no machine of this pool is launched, if none is.
+    #[must_use]
+    pub fn launches_off(&self, pool: &PoolName) -> Option<&Off> {
+        self.launches.as_ref().or_else(|| self.pools.get(pool))
+    }
+
+    /// Since when the first of what is off has been off.
+    #[must_use]
+    pub fn off_since(&self) -> Option<Time> {
+        let stack = self.launches.iter().chain(&self.deletes);
+        stack.chain(self.pools.values()).map(|off| off.since).min()
+    }
+
+    /// The record with one switch set. Switching off what is off keeps its first time and reason.
+    #[must_use]
+    pub fn with(&self, switch: &Switch, off: Option<Off>) -> Self {
+        let mut next = self.clone();
+        match (switch, off) {
+            (Switch::Launches, off) => next.launches = off.map(|off| kept(&self.launches, off)),
+            (Switch::Deletes, off) => next.deletes = off.map(|off| kept(&self.deletes, off)),
+            (Switch::Pool(name), Some(off)) => {
+                next.pools.entry(name.clone()).or_insert(off);
+            }
+            (Switch::Pool(name), None) => {
+                next.pools.remove(name);
+            }
+        }
+        if next != *self {
+            next.generation += 1;
+        }
+        next
+    }
+}
+
+fn kept(before: &Option<Off>, off: Off) -> Off {
+    before.clone().unwrap_or(off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn off(seconds: i64) -> Off {
+        let since = Time::from_millis(seconds * 1000);
+        Off { since, by: "ada".to_owned(), reason: "moving subnets".to_owned() }
+    }
+
+    fn pool(name: &str) -> PoolName {
+        name.parse().expect("valid")
+    }
+
+    #[test]
+    fn a_pool_is_off_by_its_own_switch_or_by_that_of_all() {
+        let own = Switches::default().with(&Switch::Pool(pool("big")), Some(off(5)));
+        assert_eq!(own.launches_off(&pool("big")), Some(&off(5)));
+        assert_eq!(own.launches_off(&pool("small")), None);
+        let all = own.with(&Switch::Launches, Some(off(9)));
+        assert_eq!(all.launches_off(&pool("small")), Some(&off(9)));
+        assert_eq!(all.deletes, None);
+        assert_eq!(all.off_since(), Some(Time::from_millis(5000)));
+    }
+
+    #[test]
+    fn what_is_off_keeps_its_first_time_and_what_is_on_has_none() {
+        for switch in [Switch::Launches, Switch::Deletes, Switch::Pool(pool("big"))] {
+            let first = Switches::default().with(&switch, Some(off(5)));
+            assert_eq!(first.generation, 1);
+            assert_eq!(first.with(&switch, Some(off(9))), first);
+            let on = first.with(&switch, None);
+            assert_eq!((on.off_since(), on.generation), (None, 2));
+            assert_eq!(on.with(&switch, None), on);
+        }
+    }
+}
