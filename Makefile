@@ -27,6 +27,19 @@ test: test-template up ## Set up and run every test
 test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
 	cargo test -p domain -p control -p world
 
+.PHONY: simulate
+simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk
+	cargo run --release --quiet --package sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
+
+.PHONY: mutants
+mutants: python ## Plant known bugs in a copy of the rules; the simulator must find every one
+	tests/sim/mutants
+
+.PHONY: bench
+bench: ## Measure the functions as Lambda would run them; on a quiet machine
+	$(CARGO_BUILD)
+	target/release/muster-bench bench.json
+
 .PHONY: test-template
 test-template: install ## sam validate, cfn-lint, and the checks in tests/template
 	$(SAM) validate --lint --template-file template.yaml

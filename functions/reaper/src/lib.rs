@@ -8,7 +8,7 @@ use control::ports::{Compute, Github, Queue, Table};
 use control::reap::{Reap, Settlement, Ticket};
 use control::sweep::Sweep;
 use domain::ids::MachineId;
-use domain::message::ReapMessage;
+use domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use domain::metrics::Metric;
 use domain::time::Time;
 use serde::Deserialize;
@@ -118,12 +118,12 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
     let settlement = match message {
         ReapMessage::Reap { name, nonce } => {
             let ticket = Ticket { nonce: *nonce, receives };
-            reap.pass(name, &ticket, false, now).await
+            reap.pass(name, &ticket, now).await
         }
         ReapMessage::MachineChanged { machine, what } => {
             tracing::info!(machine.id = %machine, what, "machine changed");
             let nonce = nonce_of(record);
-            reap.machine_changed(machine, &Ticket { nonce, receives }, now).await
+            reap.machine_changed(machine, what, &Ticket { nonce, receives }, now).await
         }
     };
     match settlement {
@@ -142,6 +142,9 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
         }
     }
 }
+
+/// The `detail-type` of EC2's spot notice.
+const SPOT_WARNING: &str = "EC2 Spot Instance Interruption Warning";
 
 /// EventBridge's envelope, as EC2's rules deliver it.
 #[derive(Deserialize)]
@@ -170,7 +173,10 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
     if envelope.source != "aws.ec2" {
         return Err(format!("event of {}", envelope.source));
     }
-    let what = envelope.detail.state.unwrap_or(envelope.detail_type);
+    let what = match envelope.detail_type.as_str() {
+        SPOT_WARNING => SPOT_INTERRUPTION.to_owned(),
+        _ => envelope.detail.state.unwrap_or(envelope.detail_type),
+    };
     Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
 }
 
@@ -202,10 +208,7 @@ mod tests {
     fn ec2s_events_name_their_machine() {
         let cases = [
             (include_str!("../../../events/reaper-ec2-state-change.json"), "shutting-down"),
-            (
-                include_str!("../../../events/reaper-spot-warning.json"),
-                "EC2 Spot Instance Interruption Warning",
-            ),
+            (include_str!("../../../events/reaper-spot-warning.json"), SPOT_INTERRUPTION),
         ];
         for (event, expected) in cases {
             let read = messages(event);

@@ -1,7 +1,7 @@
 //! The scale-up Lambda: folds job events into the tables, then runs the launch pass of every pool
 //! that was touched. The queue only says that something happened; the tables say what to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
@@ -50,8 +50,9 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     for record in &event.records {
         let id = record.message_id.clone().unwrap_or_default();
         match fold(deps, record, now()).await {
-            Ok(Some(pool)) => pools.entry(pool).or_default().push(id),
-            Ok(None) => {}
+            Ok(woken) => {
+                woken.into_iter().for_each(|pool| pools.entry(pool).or_default().push(id.clone()));
+            }
             Err(Unfolded::Unreadable) => {
                 outcome.metrics.push((Metric::UnknownRecords, 1.0));
                 outcome.response.add_failure(id);
@@ -83,12 +84,12 @@ enum Unfolded {
     Later,
 }
 
-/// Folds one message; answers with the pool whose pass should run.
+/// Folds one message; answers with the pools whose pass should run.
 async fn fold<T: Table, Q, C>(
     deps: &Deps<T, Q, C>,
     record: &SqsMessage,
     now: Time,
-) -> Result<Option<PoolName>, Unfolded> {
+) -> Result<BTreeSet<PoolName>, Unfolded> {
     let message_id = record.message_id.as_deref().unwrap_or_default();
     let body = record.body.as_deref().unwrap_or_default();
     let message: JobsMessage = serde_json::from_str(body).map_err(|error| {
@@ -96,7 +97,7 @@ async fn fold<T: Table, Q, C>(
         Unfolded::Unreadable
     })?;
     let (event, delivery) = match message {
-        JobsMessage::WakePool { pool } => return Ok(Some(pool)),
+        JobsMessage::WakePool { pool } => return Ok(BTreeSet::from([pool])),
         JobsMessage::JobEvent { event, delivery } => (event, delivery),
     };
     let ingest = Ingest { table: &deps.table, settings: &deps.settings };
@@ -107,7 +108,7 @@ async fn fold<T: Table, Q, C>(
         }
         Ok(Folded::NotOurs(why)) => {
             tracing::info!(job.id = %event.key, delivery, why, "job is none of ours");
-            Ok(None)
+            Ok(BTreeSet::new())
         }
         Err(error) => {
             tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");

@@ -1,5 +1,7 @@
 //! Folds a job event into the job's row, and levels the claims it upsets.
 
+use std::collections::BTreeSet;
+
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, PoolName};
 use domain::instance::Instance;
@@ -15,10 +17,11 @@ use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Folded {
-    /// The event is in the row. The pool's launch pass should run when `wake` is set.
+    /// The event is in the row.
     Stored {
-        /// The pool with new demand or new free supply.
-        wake: Option<PoolName>,
+        /// Pools with new demand or new free supply, whose launch pass should run. More than one when GitHub
+        /// gave a job of one pool to a runner of another.
+        wake: BTreeSet<PoolName>,
     },
     /// The job is none of ours; no row is kept.
     NotOurs(String),
@@ -78,9 +81,7 @@ impl<T: Table> Ingest<'_, T> {
             self.table.commit(&writes).await?;
         }
         // Also without a change: an earlier delivery of this event may have been stopped here.
-        let freed = touched.left.is_some() || touched.spared.is_some();
-        let wake = next.is_demand() || freed;
-        Ok(Folded::Stored { wake: next.pool.clone().filter(|_| wake) })
+        Ok(Folded::Stored { wake: to_wake(&next, &touched) })
     }
 
     fn match_pool(&self, job: &mut Job) {
@@ -165,6 +166,13 @@ impl<T: Table> Ingest<'_, T> {
         }
         (job, changes)
     }
+}
+
+fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {
+    let demand = job.pool.as_ref().filter(|_| job.is_demand());
+    let left = touched.left.as_ref().and_then(|left| left.pool.as_ref());
+    let spared = touched.spared.as_ref().map(|spared| &spared.pool);
+    [demand, left, spared].into_iter().flatten().cloned().collect()
 }
 
 fn changed(before: Option<&Instance>, next: &Instance) -> Option<Write> {

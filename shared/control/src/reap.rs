@@ -7,7 +7,7 @@ use domain::ids::{InstanceName, MachineId};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
-use domain::message::JobsMessage;
+use domain::message::{JobsMessage, SPOT_INTERRUPTION};
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
 use domain::time::{Seconds, Time};
 
@@ -62,24 +62,27 @@ pub struct Reap<'a, T, Q, C, G> {
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
-    /// A pass for the owner of a machine that something happened to. A machine without an owner
-    /// costs one read: the sweep looks after those.
+    /// A pass for the owner of a machine that something happened to: EC2's word for its state, or
+    /// [`SPOT_INTERRUPTION`]. A machine without an owner costs one read: the sweep looks after those.
     ///
     /// # Errors
     /// As [`Self::pass`].
     pub async fn machine_changed(
         &self,
         machine: &MachineId,
+        what: &str,
         ticket: &Ticket,
         now: Time,
     ) -> Result<Settlement, PassError> {
+        let spot_notice = what == SPOT_INTERRUPTION;
+        let heard = Observation { machine_hint: true, spot_notice, ..Observation::default() };
         match self.table.owner_of(machine).await? {
-            Some(name) => self.pass(&name, ticket, true, now).await,
+            Some(name) => self.pass_after(&name, ticket, &heard, now).await,
             None => Ok(Settlement::Ack),
         }
     }
 
-    /// One pass. `machine_hint`: something happened to the machine, so it is looked at first.
+    /// One pass.
     ///
     /// # Errors
     /// When a table or queue does not answer. The message stays and the pass is repeated.
@@ -87,11 +90,21 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         &self,
         name: &InstanceName,
         ticket: &Ticket,
-        machine_hint: bool,
+        now: Time,
+    ) -> Result<Settlement, PassError> {
+        self.pass_after(name, ticket, &Observation::default(), now).await
+    }
+
+    /// A pass that starts with what its message has told.
+    async fn pass_after(
+        &self,
+        name: &InstanceName,
+        ticket: &Ticket,
+        heard: &Observation,
         now: Time,
     ) -> Result<Settlement, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
-            match self.try_pass(name, ticket, machine_hint, now).await {
+            match self.try_pass(name, ticket, heard, now).await {
                 Err(PassError::Commit(CommitError::Conflict)) => {}
                 other => return other,
             }
@@ -105,7 +118,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         &self,
         name: &InstanceName,
         ticket: &Ticket,
-        machine_hint: bool,
+        heard: &Observation,
         now: Time,
     ) -> Result<Settlement, PassError> {
         let mut instance = match self.table.instance(name).await {
@@ -117,13 +130,22 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
             Err(error) => return Err(error.into()),
         };
-        let mut seen = Observation { machine_hint, ..Observation::default() };
+        let mut seen = heard.clone();
         let policy = Policy {
             timings: &self.settings.timings,
             max_lifetime: self.settings.max_lifetime(&instance.pool),
         };
+        let mut knows_switches = false;
         for _ in 0..ROUNDS {
-            match lifecycle::decide(&instance, &seen, &policy, now) {
+            let mut step = lifecycle::decide(&instance, &seen, &policy, now);
+            // Read only by a pass that is about to end something: most are not.
+            if !knows_switches && lifecycle::asks_switch(&instance, &step) {
+                knows_switches = true;
+                seen.deletes_off =
+                    self.table.switches().await?.is_some_and(|all| all.deletes.is_some());
+                step = lifecycle::decide(&instance, &seen, &policy, now);
+            }
+            match step {
                 Step::Look(need) => self.look(need, &instance, &mut seen, now).await?,
                 Step::Act { next, records, effect } => {
                     // Room in the pool, or a job that needs another runner.
@@ -231,8 +253,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Write::Orphan { next: orphan, replaces: None },
         }));
-        if !writes.is_empty() {
-            self.table.commit(&writes).await?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        match self.table.commit(&writes).await {
+            Err(CommitError::Conflict) if self.is_uncounted(&writes).await? => {
+                tracing::error!(instance.id = %next.name, pool.name = %next.pool,
+                    "the pool's counter is at zero beside a live record: not counted down");
+                writes.retain(|write| !matches!(write, Write::CapacityDown(_)));
+                self.table.commit(&writes).await?;
+            }
+            result => result?,
         }
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
@@ -244,6 +275,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
         }
         Ok(())
+    }
+
+    /// A counter at zero beside a live record, as after a restored table: nobody may wait for what cannot be
+    /// counted down.
+    async fn is_uncounted(&self, writes: &[Write]) -> Result<bool, PassError> {
+        let down = writes.iter().find_map(|write| match write {
+            Write::CapacityDown(pool) => Some(pool),
+            _ => None,
+        });
+        let Some(pool) = down else { return Ok(false) };
+        Ok(self.table.capacity(pool).await?.is_none_or(|capacity| capacity.live == 0))
     }
 
     async fn perform(

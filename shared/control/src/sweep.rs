@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use domain::SCHEMA;
 use domain::audit::{Audit, AuditKind};
 use domain::ids::{InstanceName, LaunchId, MachineId};
-use domain::instance::{Fault, Instance, State};
+use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::metrics::Metric;
 use domain::observation::{Machine, Termination};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
+use domain::switches::Switches;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -52,6 +53,8 @@ pub struct Report {
     pub oldest_queued_job: u32,
     /// Entities that GitHub refuses us.
     pub unhealthy: usize,
+    /// Seconds; how long the first of what is switched off has been off.
+    pub switched_off: u32,
     /// Parts of the sweep that failed; the others ran.
     pub problems: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl Report {
             (Metric::EntitiesUnhealthy, self.unhealthy as f64),
             (Metric::JobsExpired, self.expired as f64),
             (Metric::UnknownRecords, self.unreadable as f64),
+            (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
         ]
     }
 }
@@ -94,8 +98,15 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for pool in &self.settings.pools {
             note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
         }
-        note(&mut problems, "orphan ledger", self.work_ledger(now, &mut report).await);
-        note(&mut problems, "comparison with EC2", self.reconcile(now, &mut report).await);
+        match self.table.switches().await {
+            // Nothing is terminated on a guess either.
+            Err(error) => problems.push(format!("switches: {error}")),
+            Ok(switches) => {
+                let switches = switches.unwrap_or_default();
+                report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
+                note(&mut problems, "orphans", self.end_orphans(&switches, now, &mut report).await);
+            }
+        }
         match self.table.unhealthy_entities().await {
             Ok(unhealthy) => report.unhealthy = unhealthy.len(),
             Err(error) => problems.push(format!("entities: {error}")),
@@ -177,6 +188,23 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
     }
 
+    /// Machines that no record owns. With deletes switched off they are only counted.
+    async fn end_orphans(
+        &self,
+        switches: &Switches,
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
+        if switches.deletes.is_some() {
+            report.orphans = self.table.orphans().await?.len();
+            return Ok(());
+        }
+        // The ledger's trouble does not keep the comparison from running.
+        let ledger = self.work_ledger(now, report).await;
+        self.reconcile(now, report).await?;
+        ledger
+    }
+
     /// Goes on killing what force gave up, until EC2 says that it is gone.
     async fn work_ledger(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
         for orphan in self.table.orphans().await? {
@@ -194,23 +222,20 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let tried = match self.compute.machine(&orphan.machine).await {
             Ok(Machine::Gone) => Tried::Gone,
             Ok(Machine::Absent) => self.absent_orphan(&orphan, now),
-            Ok(_) | Err(_) => match self.compute.terminate(&orphan.machine).await {
-                Termination::Accepted(Machine::Gone) => Tried::Gone,
-                Termination::Accepted(_) => Tried::Unchanged,
-                Termination::NotFound(fault) | Termination::Failed(_, fault) => {
-                    Tried::Changed(failed_again(&orphan, fault))
-                }
-            },
+            // Shown again: an earlier denial proves nothing any more.
+            Ok(_) => self.terminate_orphan(&Orphan { absent_since: None, ..orphan.clone() }).await,
+            Err(_) => self.terminate_orphan(&orphan).await,
         };
         let writes = match &tried {
             Tried::Gone => vec![
                 Write::OrphanGone(orphan.machine.clone()),
                 Write::Audit(terminated(&orphan.machine, "orphan ledger", now)),
             ],
-            Tried::Changed(next) => {
-                vec![Write::Orphan { next: next.clone(), replaces: Some(orphan.generation) }]
+            Tried::Still(next) if *next == orphan => return Ok(false),
+            Tried::Still(next) => {
+                let next = Orphan { generation: orphan.generation + 1, ..next.clone() };
+                vec![Write::Orphan { next, replaces: Some(orphan.generation) }]
             }
-            Tried::Unchanged => return Ok(false),
         };
         match self.table.commit(&writes).await {
             Ok(()) => Ok(matches!(tried, Tried::Gone)),
@@ -225,10 +250,18 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Some(first) if now.is_past(first, self.settings.timings.absence_confirm_seconds) => {
                 Tried::Gone
             }
-            Some(_) => Tried::Unchanged,
-            None => Tried::Changed(Orphan {
-                generation: orphan.generation + 1,
-                absent_since: Some(now),
+            Some(_) => Tried::Still(orphan.clone()),
+            None => Tried::Still(Orphan { absent_since: Some(now), ..orphan.clone() }),
+        }
+    }
+
+    async fn terminate_orphan(&self, orphan: &Orphan) -> Tried {
+        match self.compute.terminate(&orphan.machine).await {
+            Termination::Accepted(Machine::Gone) => Tried::Gone,
+            Termination::Accepted(_) => Tried::Still(orphan.clone()),
+            Termination::NotFound(fault) | Termination::Failed(_, fault) => Tried::Still(Orphan {
+                attempts: orphan.attempts + 1,
+                last_error: Some(fault),
                 ..orphan.clone()
             }),
         }
@@ -400,10 +433,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
 enum Tried {
     /// EC2 says that it is gone.
     Gone,
-    /// The entry of the ledger changes.
-    Changed(Orphan),
-    /// Nothing new.
-    Unchanged,
+    /// It is still there, or may be: its entry as it should be now.
+    Still(Orphan),
 }
 
 fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
@@ -426,15 +457,6 @@ fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
 #[must_use]
 pub fn nonce(generation: u64, now: Time) -> u64 {
     generation.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs()
-}
-
-fn failed_again(orphan: &Orphan, fault: Fault) -> Orphan {
-    Orphan {
-        generation: orphan.generation + 1,
-        attempts: orphan.attempts + 1,
-        last_error: Some(fault),
-        ..orphan.clone()
-    }
 }
 
 fn terminated(machine: &MachineId, why: &str, now: Time) -> Audit {

@@ -70,3 +70,6 @@ impl Capacity {
         Self { generation: self.generation + 1, ..self.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,3 +92,6 @@ pub fn set_job_claim(job: &mut Job, claim: Option<InstanceName>) {
         job.generation += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

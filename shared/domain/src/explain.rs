@@ -3,6 +3,7 @@
 use crate::instance::{Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
 use crate::pool::Pool;
+use crate::switches::Off;
 use crate::time::Time;
 
 /// What is known around a job.
@@ -14,6 +15,8 @@ pub struct JobContext<'a> {
     pub live: u32,
     /// The instance that it claims.
     pub claim: Option<&'a Instance>,
+    /// Why no machine of the pool is launched, if an operator has switched that off.
+    pub off: Option<&'a Off>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -71,6 +74,10 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
             "No launch before {}: {} (instances lost so far: {}).",
             hold.until, hold.reason, hold.failures
         ));
+        return;
+    }
+    if let Some(off) = context.off {
+        lines.push(format!("Launches are {off}. The job waits."));
         return;
     }
     match context.pool {
@@ -169,8 +176,14 @@ fn waits_for(waiting: &Waiting, attempts: u32) -> String {
         Waiting::Provider => {
             format!("EC2 failed to terminate it {attempts} time(s); it is tried again")
         }
+        Waiting::SwitchedOff => {
+            "Deletes are switched off by an operator (see status); force passes this".to_owned()
+        }
         Waiting::Absent => {
             "EC2 does not know its machine; that must be confirmed by a later look".to_owned()
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

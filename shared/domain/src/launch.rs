@@ -197,3 +197,6 @@ impl std::fmt::Display for LaunchError {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
+
+#[cfg(test)]
+mod tests;

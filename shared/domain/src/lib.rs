@@ -27,6 +27,9 @@ pub mod orphan;
 pub mod plan;
 pub mod pool;
 pub mod signature;
+pub mod switches;
+#[cfg(test)]
+pub(crate) mod testkit;
 pub mod time;
 pub mod timings;
 pub mod webhook;

@@ -39,10 +39,14 @@ pub enum ReapMessage {
     MachineChanged {
         /// The machine.
         machine: MachineId,
-        /// EC2's word for its state, or `spot-interruption`.
+        /// EC2's word for its state, or [`SPOT_INTERRUPTION`].
         what: String,
     },
 }
+
+/// What happened to a machine that EC2 takes back in two minutes.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+pub const SPOT_INTERRUPTION: &str = "spot-interruption";
 
 /// JSON in ASCII alone. SQS takes only the characters of XML 1.0, and a job's name is the text of
 /// strangers, so everything beyond ASCII and every control character is written as `\u….`

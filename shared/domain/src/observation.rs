@@ -95,6 +95,10 @@ pub type LaunchSeen = Option<(LaunchState, Time)>;
 pub struct Observation {
     /// The message that woke the pass says that something happened to the machine.
     pub machine_hint: bool,
+    /// The message says that EC2 takes the machine back in two minutes.
+    pub spot_notice: bool,
+    /// An operator has switched deletes off. The pass finds out when [`crate::lifecycle::asks_switch`] says so.
+    pub deletes_off: bool,
     /// DescribeInstances.
     pub machine: Look<Machine>,
     /// GitHub's view of the runner.

@@ -342,3 +342,6 @@ const fn weight(class: ErrorClass) -> u8 {
         ErrorClass::Ambiguous => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

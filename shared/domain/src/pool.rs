@@ -149,3 +149,6 @@ pub fn choose<'a>(pools: &'a [Pool], job: &Job) -> Result<&'a Pool, String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

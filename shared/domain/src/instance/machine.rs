@@ -89,6 +89,14 @@ impl Instance {
         }
     }
 
+    /// EC2 announced that it takes the machine back. Told once, however often it is announced.
+    pub fn spot_notice(&mut self, now: Time) {
+        if self.spot_notice_at.is_none() {
+            self.spot_notice_at = Some(now);
+            self.tell(now, "EC2 takes the machine back (spot notice)".to_owned());
+        }
+    }
+
     /// Takes the mark back: evidence against the delete came up. Only while nothing irreversible
     /// was done, that is before the row left `running`.
     pub fn unmark(&mut self, now: Time, why: &str) {
@@ -166,3 +174,6 @@ impl Instance {
         self.wake = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

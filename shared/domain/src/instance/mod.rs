@@ -83,6 +83,8 @@ pub struct Instance {
     pub last_error: Option<Fault>,
     /// When EC2 was first seen not to know the machine.
     pub absent_since: Option<Time>,
+    /// When EC2 announced that it takes the machine back.
+    pub spot_notice_at: Option<Time>,
     due_at: Option<Time>,
     wake: Option<u64>,
     /// Newest last.
@@ -128,6 +130,7 @@ impl Instance {
             attempts: 0,
             last_error: None,
             absent_since: None,
+            spot_notice_at: None,
             due_at: None,
             wake: None,
             events: Vec::new(),

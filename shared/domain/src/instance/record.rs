@@ -30,6 +30,8 @@ pub enum DeleteReason {
     MachineStopped,
     /// The machine is older than its pool allows.
     MaxLifetime,
+    /// EC2 has announced that it takes the machine back.
+    SpotNotice,
 }
 
 impl DeleteReason {
@@ -47,6 +49,7 @@ impl DeleteReason {
             Self::MachineGone => "machine_gone",
             Self::MachineStopped => "machine_stopped",
             Self::MaxLifetime => "max_lifetime",
+            Self::SpotNotice => "spot_notice",
         }
     }
 }
@@ -111,6 +114,8 @@ pub enum Waiting {
     Provider,
     /// EC2 does not know the machine; a second look must confirm it.
     Absent,
+    /// An operator has switched deletes off.
+    SwitchedOff,
 }
 
 /// The delete mark and the evidence gathered since it was set. While it stands, job-started is refused.

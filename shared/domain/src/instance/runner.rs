@@ -42,6 +42,13 @@ impl Runner {
         self.started.is_some() || self.github_job.is_some() || self.github_completed_at.is_some()
     }
 
+    /// No configuration has reached the machine: one is handed out only after its registration is on record, and
+    /// no call is out. So no job can run there, whatever GitHub shows.
+    #[must_use]
+    pub const fn is_without_configuration(&self) -> bool {
+        self.id.is_none() && self.asking_since.is_none()
+    }
+
     /// A job runs on it: the hook reported a start without an end, or GitHub a job in progress.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -234,7 +241,9 @@ impl Instance {
 
     /// Any sign against a delete that is only marked.
     pub fn seen_busy(&mut self, now: Time, why: &str) {
-        self.runner.move_to(RunnerState::Active, now);
+        self.runner.state = RunnerState::Active;
+        // Also when it was active before: every wait starts over.
+        self.runner.since = now;
         self.unmark(now, why);
     }
 
@@ -247,3 +256,6 @@ impl Instance {
         if name == self.runner_name() { Ok(()) } else { Err(Refused::OtherRegistration) }
     }
 }
+
+#[cfg(test)]
+mod tests;

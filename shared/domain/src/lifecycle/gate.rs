@@ -41,6 +41,9 @@ pub(super) fn gate(
         let until = asked + policy.timings.register_lease_seconds;
         return waiting(instance, Waiting::Registering, until);
     }
+    if instance.runner.is_without_configuration() {
+        return Verdict::Passed(Box::new(instance.clone()));
+    }
     match &seen.runner {
         Look::Unknown => Verdict::Look(Need::Runner),
         Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
@@ -53,6 +56,9 @@ pub(super) fn gate(
 fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Time) -> Verdict {
     let mut next = instance.clone();
     learn_registration(&mut next, seen, now);
+    if next.runner.is_without_configuration() {
+        return Verdict::Passed(Box::new(next));
+    }
     let apart = if instance.runner.hooks {
         policy.timings.busy_reads_apart_seconds
     } else {

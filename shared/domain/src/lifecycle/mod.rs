@@ -11,6 +11,7 @@ mod gate;
 mod running;
 mod starting;
 mod stop;
+mod switched;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use crate::observation::{Look, Machine, Observation};
 use crate::orphan::Orphan;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
+
+pub use self::switched::asks_switch;
 
 /// What a pass looks at when asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +90,17 @@ pub struct Policy<'a> {
 /// The next step for an instance.
 #[must_use]
 pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    let step = next_step(instance, seen, policy, now);
+    if seen.deletes_off && asks_switch(instance, &step) {
+        return switched::held_back(instance, policy, now);
+    }
+    step
+}
+
+fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    if let Some(next) = shown_again(instance, seen, now) {
+        return act(next);
+    }
     match instance.state() {
         State::PendingCreate => starting::pending_create(instance, policy, now),
         State::Creating => starting::creating(instance, seen, policy, now),
@@ -96,6 +110,19 @@ pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
         State::Deleting => deleting::deleting(instance, seen, policy, now),
         State::Deleted => Step::Done,
     }
+}
+
+/// The record of a machine that EC2 shows after it denied knowing it. Two denials count as its end, and only
+/// when nothing stood between them.
+fn shown_again(instance: &Instance, seen: &Observation, now: Time) -> Option<Instance> {
+    let is_shown =
+        matches!(seen.machine, Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped));
+    (is_shown && instance.absent_since.is_some()).then(|| {
+        let mut next = instance.clone();
+        next.absent_since = None;
+        next.tell(now, "EC2 shows the machine again".to_owned());
+        next
+    })
 }
 
 /// Commits `next` and decides again.

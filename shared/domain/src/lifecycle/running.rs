@@ -29,6 +29,9 @@ pub(super) fn running(
     if instance.drain().is_some() {
         return marked(instance, seen, policy, now);
     }
+    if let Some(step) = taken_back(instance, seen, now) {
+        return step;
+    }
     match instance.runner.state {
         RunnerState::Pending | RunnerState::Installing => booting(instance, policy, now),
         RunnerState::Idle => idle(instance, seen, policy, now),
@@ -54,6 +57,25 @@ fn machine_ended(
     let mut next = instance.clone();
     next.to_pending_delete(reason, now);
     Some(act(next))
+}
+
+/// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner without one must
+/// start none: it is marked, so that its hook refuses, and its job gets another machine at once. Its end is EC2's.
+fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step> {
+    let is_news = seen.spot_notice && instance.spot_notice_at.is_none();
+    let is_free = !instance.runner.has_taken_job() && instance.runner.state <= RunnerState::Idle;
+    if !is_news && (instance.spot_notice_at.is_none() || !is_free) {
+        return None;
+    }
+    let mut next = instance.clone();
+    next.spot_notice(now);
+    if !is_free {
+        return Some(act(next));
+    }
+    next.mark(DeleteReason::SpotNotice, now);
+    next.clear_claim(now, "EC2 takes the machine back");
+    next.set_due(now);
+    Some(perform(next, Effect::WakePool))
 }
 
 /// Older than its pool allows: ends, job or not. The one timer that may end a running job.
@@ -182,7 +204,8 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
     // The job is over and the machine has not reported its end. GitHub's `completed` alone proves
     // nothing, so the kill gate is asked.
     let hook = instance.runner.started.as_ref().and_then(|job| job.completed_at);
-    let over = hook.max(instance.runner.github_completed_at).unwrap_or(instance.runner.since);
+    let since = instance.runner.since;
+    let over = hook.max(instance.runner.github_completed_at).map_or(since, |over| over.max(since));
     let limit = over + policy.timings.completed_grace_seconds;
     if now < limit {
         return rest_until(instance.clone(), limit.min(lifetime));
@@ -224,8 +247,8 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         Verdict::Busy(why) => {
             let mut next = instance.clone();
             next.seen_busy(now, why);
-            next.set_due(now + policy.timings.busy_poll_seconds);
-            act(next)
+            // The same look would be held against the next mark: this pass is over.
+            rest_until(next, now + policy.timings.busy_poll_seconds)
         }
         Verdict::Passed(next) => {
             let mut next = *next;

@@ -40,7 +40,7 @@ pub(super) fn stop(
     if is_stopped(instance, seen) {
         return go(instance, policy, now, "the machine was stopped, and with it its runner");
     }
-    if instance.may_kill_job() {
+    if instance.may_kill_job() || now >= instance.created_at + policy.max_lifetime {
         return kill(instance, seen, policy, now);
     }
     deregister(instance, seen, policy, now)
@@ -171,7 +171,11 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
 /// A job runs. It is waited for, for ever; its machine's death or its end wakes us.
 fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
-    next.update_drain(|drain| drain.not_busy_since = None);
+    // A contrary sign: the evidence is gathered anew.
+    next.update_drain(|drain| {
+        drain.not_busy_since = None;
+        drain.gate_passed = false;
+    });
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
 
@@ -187,8 +191,8 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     else {
         return step;
     };
-    let (by, why) = instance
-        .order()
+    let order = instance.order().filter(|order| order.kill_running_job);
+    let (by, why) = order
         .map_or(("muster", "max lifetime"), |order| (order.by.as_str(), order.reason.as_str()));
     records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
     Step::Act { next, records, effect }

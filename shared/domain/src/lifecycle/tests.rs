@@ -1,1 +1,181 @@
+//! `decide`, row by row: a record, what was seen and the second make a step, told in a few words.
 
+mod deleting;
+mod force;
+mod gate;
+mod limits;
+mod moves;
+mod passes;
+mod running;
+mod spot;
+mod starting;
+mod stop;
+mod waits;
+
+use super::{Effect, Need, Record, Step, decide};
+use crate::instance::Instance;
+use crate::launch::LaunchState;
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
+use crate::testkit::{at, policy, second, timings};
+
+/// Name, record, what was seen, second, and the step as [`told`].
+pub(super) type Row = (&'static str, Instance, Observation, u32, &'static str);
+
+/// Shows all rows that differ, not only the first.
+pub(super) fn check(rows: Vec<Row>) {
+    let timings = timings();
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter_map(|(name, instance, seen, now, expected)| {
+            let got = told(instance, &decide(instance, seen, &policy(&timings), at(*now)));
+            (got != *expected).then(|| format!("{name}\n  expected {expected}\n  got      {got}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A step in words: everything that it changes, and nothing else.
+pub(super) fn told(before: &Instance, step: &Step) -> String {
+    match step {
+        Step::Look(Need::Machine) => "look at machine".to_owned(),
+        Step::Look(Need::Runner) => "look at runner".to_owned(),
+        Step::Look(Need::Launch) => "look at launch".to_owned(),
+        Step::Look(Need::ClaimedJob) => "look at claimed job".to_owned(),
+        Step::Done => "done".to_owned(),
+        Step::Rest(next) => {
+            let due = next.due_at().map_or("no time".to_owned(), |due| second(due).to_string());
+            [vec![format!("rest until {due}")], changes(before, next)].concat().join(", ")
+        }
+        Step::Act { next, records, effect } => {
+            let mut words = changes(before, next);
+            if next.due_at() != before.due_at() {
+                words.push(
+                    next.due_at()
+                        .map_or("never due".to_owned(), |due| format!("due {}", second(due))),
+                );
+            }
+            words.extend(effect.iter().map(|effect| effect_word(before, effect)));
+            words.extend(records.iter().map(record_word));
+            words.join(", ")
+        }
+    }
+}
+
+fn changes(before: &Instance, next: &Instance) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = |changed: bool, word: String| {
+        if changed {
+            words.push(word);
+        }
+    };
+    word(before.state() != next.state(), format!("to {}", next.state()));
+    word(before.claim() != next.claim(), "claim ended".to_owned());
+    word(before.passed_over != next.passed_over, "passed over".to_owned());
+    word(before.attempts != next.attempts, format!("attempts {}", next.attempts));
+    let code = next.last_error.as_ref().map_or("", |fault| fault.code.as_str());
+    word(before.last_error != next.last_error, format!("error {code}"));
+    word(before.spot_notice_at != next.spot_notice_at, "spot notice".to_owned());
+    word(before.absent_since != next.absent_since, "absent".to_owned());
+    let (old, new) = (&before.runner, &next.runner);
+    word(old.state != new.state, format!("runner {}", new.state.word()));
+    word(old.id != new.id, format!("registration {}", new.id.map_or(0, |id| id.0)));
+    word(old.asking_since.is_some() && new.asking_since.is_none(), "call settled".to_owned());
+    words.extend(drain_changes(before, next));
+    words
+}
+
+fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
+    let Some(new) = next.drain() else {
+        return before.drain().map(|_| "mark cleared".to_owned()).into_iter().collect();
+    };
+    let mut words = Vec::new();
+    let old = match before.drain() {
+        Some(old) if old.reason == new.reason => old.clone(),
+        _ => {
+            words.push(format!("marked {}", new.reason.word()));
+            let mut fresh = next.clone();
+            fresh.unmark(new.at, "");
+            fresh.mark(new.reason.clone(), new.at);
+            fresh.drain().expect("just marked").clone()
+        }
+    };
+    if old.not_busy_since != new.not_busy_since {
+        words.push(match new.not_busy_since {
+            Some(since) => format!("not busy since {}", second(since)),
+            None => "reads forgotten".to_owned(),
+        });
+    }
+    if old.gate_passed != new.gate_passed {
+        words.push(if new.gate_passed { "gate passed" } else { "gate shut" }.to_owned());
+    }
+    if old.deregistered != new.deregistered {
+        words.push("deregistered".to_owned());
+    }
+    if old.silences != new.silences {
+        words.push(format!("silences {}", new.silences));
+    }
+    if old.waiting != new.waiting {
+        words.push(match &new.waiting {
+            Some(waiting) => format!("waits {waiting:?}"),
+            None => "waits for nothing".to_owned(),
+        });
+    }
+    words
+}
+
+fn effect_word(before: &Instance, effect: &Effect) -> String {
+    match effect {
+        Effect::WakePool => "wake pool".to_owned(),
+        Effect::Deregister(id) => {
+            assert_eq!(before.runner.id, Some(*id), "not its own registration");
+            "deregister".to_owned()
+        }
+        Effect::Terminate(machine) => {
+            assert_eq!(before.machine(), Some(machine), "not its own machine");
+            "terminate".to_owned()
+        }
+    }
+}
+
+fn record_word(record: &Record) -> String {
+    match record {
+        Record::Audit(audit) => format!("audit {:?} by {}", audit.kind, audit.by),
+        Record::Orphan(_) => "orphan".to_owned(),
+    }
+}
+
+/// Nobody has looked at anything.
+pub(super) fn nothing() -> Observation {
+    Observation::default()
+}
+
+/// Something happened to the machine.
+pub(super) fn hint() -> Observation {
+    Observation { machine_hint: true, ..nothing() }
+}
+
+pub(super) fn sees(machine: Machine) -> Observation {
+    Observation { machine: Look::Seen(machine), ..nothing() }
+}
+
+pub(super) fn sees_runner(runner: RunnerSeen) -> Observation {
+    Observation { runner: Look::Seen(runner), ..nothing() }
+}
+
+pub(super) fn sees_launch(state: LaunchState, lease_until: u32) -> Observation {
+    Observation { launch: Look::Seen(Some((state, at(lease_until)))), ..nothing() }
+}
+
+pub(super) fn job_waits(waits: bool) -> Observation {
+    Observation { claimed_job_waits: Look::Seen(waits), ..nothing() }
+}
+
+/// GitHub answered the DELETE.
+pub(super) fn answers(answer: Deregistration) -> Observation {
+    Observation { deregistration: Look::Seen(answer), ..nothing() }
+}
+
+/// EC2 answered TerminateInstances.
+pub(super) fn ends(termination: Termination) -> Observation {
+    Observation { termination: Some(termination), ..nothing() }
+}

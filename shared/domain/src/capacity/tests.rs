@@ -1,0 +1,45 @@
+//! One launch pass a pool.
+
+use super::Capacity;
+use crate::testkit::{With, at, pool, timings};
+
+fn empty() -> Capacity {
+    Capacity::empty(pool().name)
+}
+
+#[test]
+fn a_free_lease_goes_to_whoever_asks() {
+    let held = empty().woken("first", at(0), &timings());
+    assert!(held.is_held_by("first") && !held.is_held_by("second"));
+    assert_eq!((held.lease_until, held.wakes, held.generation), (Some(at(90)), 1, 1));
+    assert!(!empty().is_held_by("first"));
+}
+
+#[test]
+fn a_held_lease_stays_and_its_holder_learns_of_the_wake() {
+    let held = empty().woken("first", at(0), &timings());
+    let woken = held.woken("second", at(89), &timings());
+    assert!(woken.is_held_by("first"));
+    assert_eq!((woken.lease_until, woken.wakes, woken.generation), (Some(at(90)), 2, 2));
+    let own = held.woken("first", at(89), &timings());
+    assert_eq!((own.lease_until, own.wakes), (Some(at(90)), 2));
+}
+
+#[test]
+fn a_lease_that_ran_out_or_was_given_back_is_free() {
+    let held = empty().woken("first", at(0), &timings());
+    let taken = held.woken("second", at(90), &timings());
+    assert!(taken.is_held_by("second"));
+    assert_eq!(taken.lease_until, Some(at(180)));
+    let back = held.released();
+    assert_eq!((back.holder.as_deref(), back.lease_until), (None, None));
+    assert_eq!((back.wakes, back.generation), (1, 2));
+    assert!(back.woken("second", at(1), &timings()).is_held_by("second"));
+}
+
+#[test]
+fn the_count_is_none_of_the_leases_business() {
+    let full = empty().with(|capacity| capacity.live = 7);
+    let held = full.woken("first", at(0), &timings());
+    assert_eq!((held.live, held.released().live), (7, 7));
+}

@@ -1,0 +1,185 @@
+//! Every condition has a sentence, and each sentence names what it is about.
+
+use super::{JobContext, instance, job as job_lines};
+use crate::instance::{Instance, Order};
+use crate::job::{Hold, Job, JobStatus};
+use crate::switches::Off;
+use crate::testkit::{
+    Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
+    forced, idle, installing, job, plain, pool, retrying, slot,
+};
+
+const UNKNOWN: JobContext<'_> = JobContext { pool: None, live: 0, claim: None, off: None };
+
+/// All lines but the first, which names the job.
+fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {
+    let lines = job_lines(job, context, at(601));
+    assert_eq!(
+        lines[0],
+        "Job 1/1 (\"build\" of acme/web, run 3 attempt 1) asks for the labels linux, self-hosted."
+    );
+    assert!(lines.iter().all(|line| line.ends_with('.')), "{lines:#?}");
+    lines[1..].to_vec()
+}
+
+fn status(status: JobStatus, runner: Option<&str>, conclusion: Option<&str>) -> Job {
+    job(1).with(|job| {
+        job.said.status = status;
+        job.said.runner = runner.map(str::to_owned);
+        job.said.conclusion = conclusion.map(str::to_owned);
+    })
+}
+
+#[test]
+fn a_job_that_needs_no_runner_says_so() {
+    use JobStatus::{Completed, InProgress, Waiting};
+    let expired = job(1).with(|job| job.expired = true);
+    let rows = [
+        (status(Completed, Some("r-1"), Some("success")), "It is over: success, run by r-1."),
+        (status(Completed, None, Some("cancelled")), "It is over: cancelled."),
+        (status(Completed, None, None), "It is over: completed."),
+        (status(InProgress, Some("r-1"), None), "It runs on r-1."),
+        (status(InProgress, None, None), "It runs on a runner that GitHub did not name."),
+        (
+            status(Waiting, None, None),
+            "GitHub holds it back (deployment protection); it needs no runner yet.",
+        ),
+        (expired, "It was queued for so long that GitHub has cancelled it; no runner is sought."),
+    ];
+    for (job, expected) in rows {
+        assert_eq!(of_job(&job, &UNKNOWN), [expected]);
+    }
+}
+
+#[test]
+fn a_queued_job_says_what_it_waits_for() {
+    let pool = pool();
+    let known = JobContext { pool: Some(&pool), live: 9, ..UNKNOWN };
+    let held = |until| {
+        job(1).with(|job| {
+            let reason = "its machine did not start a runner".to_owned();
+            job.hold = Some(Hold { until: at(until), reason, failures: 2 });
+        })
+    };
+    let off = Off { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let next = "The next launch pass finds it a runner.".to_owned();
+    let rows = [
+        ("room", job(1), known, next.clone()),
+        (
+            "no room",
+            job(1),
+            JobContext { live: 10, ..known },
+            "The pool is at its maximum (10 of 10); the job is served when an instance ends."
+                .to_owned(),
+        ),
+        ("no pool", job(1), UNKNOWN, "Pool default is not configured any more.".to_owned()),
+        (
+            "held back",
+            held(700),
+            known,
+            format!(
+                "No launch before {}: its machine did not start a runner \
+                 (instances lost so far: 2).",
+                at(700)
+            ),
+        ),
+        ("held back no longer", held(601), known, next),
+        (
+            "switched off",
+            job(1),
+            JobContext { off: Some(&off), ..known },
+            format!("Launches are switched off at {} by ada: moving. The job waits.", at(5)),
+        ),
+    ];
+    for (name, job, context, expected) in rows {
+        let lines = of_job(&job, &context);
+        assert_eq!(
+            lines[..2],
+            ["It has been queued for 10 min.", "Pool default serves it."],
+            "{name}"
+        );
+        assert_eq!(lines[2..], [expected], "{name}");
+    }
+}
+
+#[test]
+fn a_job_without_a_pool_says_why() {
+    let unmatched = job(1).with(|job| {
+        job.pool = None;
+        job.unmatched = Some("pool a: the job asks for no label".to_owned());
+    });
+    let lines = of_job(&unmatched, &UNKNOWN);
+    assert_eq!(lines[1], "No pool serves it: pool a: the job asks for no label.");
+    let silent = unmatched.with(|job| job.unmatched = None);
+    assert_eq!(of_job(&silent, &UNKNOWN)[1], "No pool serves it: no reason is on record.");
+}
+
+#[test]
+fn a_job_with_a_claim_tells_its_instances_story() {
+    let claim = idle();
+    let lines = of_job(&job(1), &JobContext { claim: Some(&claim), ..UNKNOWN });
+    assert_eq!(lines[2], "Instance default-l-1 is meant for it.");
+    assert_eq!(lines[3..], instance(&claim, at(601)));
+}
+
+/// The line between the state and the last error or due time.
+fn of_instance(instance: &Instance) -> Vec<String> {
+    let lines = super::instance(instance, at(1000));
+    assert!(lines.iter().all(|line| line.ends_with('.')), "{lines:#?}");
+    let told = lines.into_iter().skip(1);
+    told.filter(|line| !line.starts_with("The next look at it is due")).collect()
+}
+
+#[test]
+fn every_state_has_a_sentence() {
+    let refused = format!("Last error, at {}: CreateFleet: Capacity: no.", at(10));
+    let rows = [
+        (retrying(), vec!["Its launch is tried again (attempt 2).", &refused]),
+        (creating(), vec!["EC2 is asked for a machine."]),
+        (booting(), vec!["Its machine boots for job 1/1."]),
+        (booting().unclaimed(), vec!["Its machine boots."]),
+        (installing(), vec!["Its runner default-l-1-1 has its configuration for job 1/1."]),
+        (idle(), vec!["Its runner default-l-1-1 waits for job 1/1."]),
+        (active(), vec!["It runs job \"build\" of acme/web."]),
+        (active_by_github(), vec!["It runs a job for job 1/1."]),
+        (exited(), vec!["Its runner ended; the machine shuts itself down."]),
+        (boot_failed(), vec!["Its machine failed to boot and shuts itself down."]),
+        (idle().ordered(plain(700)).deleting(700).with(|i| i.to_deleted(at(800), "gone")), vec![]),
+    ];
+    for (instance, expected) in rows {
+        assert_eq!(of_instance(&instance), expected, "{}", instance.state());
+    }
+}
+
+#[test]
+fn a_row_on_its_way_out_names_who_and_why() {
+    let kill = Order { by: "eve".to_owned(), reason: "runaway".to_owned(), ..forced(700) };
+    let ordered = format!("Delete ordered by ada at {}: not needed.", at(700));
+    let by_force = format!("Forced delete ordered by eve at {}: runaway.", at(700));
+    let rows = [
+        (idle().ordered(plain(700)), vec![ordered.as_str(), "On its way out: ordered."]),
+        (idle().ordered(kill), vec![by_force.as_str(), "On its way out: ordered."]),
+        (
+            exited().stopping(crate::instance::DeleteReason::RunnerEnded, 700),
+            vec!["On its way out: runner_ended."],
+        ),
+    ];
+    for (instance, expected) in rows {
+        assert_eq!(of_instance(&instance), expected);
+    }
+    assert_eq!(of_instance(&error())[0][..10], *"Last error");
+}
+
+#[test]
+fn the_first_line_names_state_age_and_machine_and_the_last_the_next_look() {
+    let lines = instance(&booting(), at(605));
+    let first = format!(
+        "Instance default-l-1 is running since {} (10 min ago), machine i-00000000000000001.",
+        at(5)
+    );
+    assert_eq!(lines.first(), Some(&first));
+    assert_eq!(lines.last(), Some(&format!("The next look at it is due at {}.", at(600))));
+    let bare = instance(&creating(), at(30));
+    assert_eq!(bare[0], format!("Instance default-l-1 is creating since {} (30 s ago).", at(0)));
+    assert_eq!(slot(1).name.as_str(), "default-l-1");
+}

@@ -1,0 +1,239 @@
+//! What the machine and GitHub report, in any order and any number of times.
+
+use super::Refused;
+use crate::ids::{JobKey, RunnerId};
+use crate::instance::{DeleteReason, Instance, RunnerState};
+use crate::testkit::{
+    CLAIMED, RUNNER, Story, With, active, active_by_github, asking, at, boot_failed, booting,
+    completed, creating, error, exited, forced, idle, idle_without_hooks, installing, plain,
+    report, timings,
+};
+
+const OTHER: JobKey = JobKey { repository: 1, job: 9 };
+
+fn start(instance: &mut Instance, second: u32) -> Result<(), Refused> {
+    let name = instance.runner_name();
+    instance.job_started(&name, report(), at(second))
+}
+
+#[test]
+fn a_configuration_is_counted_before_it_is_asked_for() {
+    let asked = booting().with(|i| assert_eq!(i.ask_configuration(at(30)), Ok(None)));
+    assert_eq!((asked.runner.n, asked.runner.asking_since), (1, Some(at(30))));
+    assert_eq!(asked.runner_name(), "default-l-1-1");
+    let answered = asked.with(|i| i.configured(RUNNER, at(31)));
+    assert_eq!((answered.runner.id, answered.runner.asking_since), (Some(RUNNER), None));
+    assert_eq!(answered.runner.state, RunnerState::Installing);
+    // The answer did not reach the machine: the next one has another name, and the first is removed.
+    let again = answered.with(|i| assert_eq!(i.ask_configuration(at(40)), Ok(Some(RUNNER))));
+    assert_eq!((again.runner.n, again.runner.id), (2, None));
+    assert_eq!(again.runner_name(), "default-l-1-2");
+    // A launch whose answer is not on record yet may have machines that call already.
+    assert_eq!(creating().with(|i| assert!(i.ask_configuration(at(30)).is_ok())).runner.n, 1);
+}
+
+#[test]
+fn no_second_agent_and_none_on_a_machine_that_ends() {
+    use Refused::{AlreadyStarted, Draining, Ended};
+    let by_github = || installing().with(|i| assert!(i.github_started(CLAIMED, at(35))));
+    let ended_at_github =
+        || installing().with(|i| assert!(i.github_completed(CLAIMED, at(36), &timings())));
+    let rows = [
+        ("marked", booting().marked(DeleteReason::Ordered, 20), Draining),
+        ("ordered away", booting().ordered(plain(20)), Draining),
+        ("forced away", booting().ordered(forced(20)), Draining),
+        ("failed for good", error(), Draining),
+        ("its agent runs", idle(), AlreadyStarted),
+        ("its job runs", active(), AlreadyStarted),
+        ("GitHub saw its job", by_github(), AlreadyStarted),
+        ("GitHub saw its job end", ended_at_github(), AlreadyStarted),
+        ("its agent ended", exited(), Ended),
+        ("its agent never started", boot_failed(), Ended),
+    ];
+    for (name, mut instance, expected) in rows {
+        let before = instance.clone();
+        assert_eq!(instance.ask_configuration(at(900)), Err(expected), "{name}");
+        assert_eq!(instance, before, "{name}");
+    }
+}
+
+#[test]
+fn a_call_that_github_knows_nothing_of_is_settled() {
+    assert!(!asking().runner.is_without_configuration(), "it may be in flight");
+    let never = asking().with(|i| i.not_configured(at(90)));
+    assert_eq!((never.runner.asking_since, never.runner.id), (None, None));
+    assert!(never.runner.is_without_configuration());
+    assert!(!installing().runner.is_without_configuration());
+    assert!(booting().runner.is_without_configuration());
+}
+
+#[test]
+fn the_agents_start_makes_it_idle_once() {
+    let started = idle();
+    assert_eq!((started.runner.state, started.runner.since), (RunnerState::Idle, at(40)));
+    assert_eq!(started.due_at(), Some(at(100)), "its claim is looked at soon");
+    assert!(started.runner.hooks && !idle_without_hooks().runner.hooks);
+    let mut twice = idle_without_hooks();
+    let name = twice.runner_name();
+    assert_eq!(twice.runner_started(&name, true, at(70), &timings()), Ok(()));
+    assert_eq!((twice.runner.since, twice.due_at()), (at(40), Some(at(100))));
+    assert!(twice.runner.hooks);
+    assert_eq!(twice.runner_started(&name, false, at(71), &timings()), Ok(()));
+    assert!(twice.runner.hooks, "what was in place stays in place");
+    let mut busy = active();
+    assert_eq!(busy.runner_started(&name, true, at(70), &timings()), Ok(()));
+    assert_eq!(busy.runner.state, RunnerState::Active);
+}
+
+#[test]
+fn reports_of_another_registration_are_refused() {
+    let old = "default-l-1-0";
+    let mut instance = idle();
+    let before = instance.clone();
+    let refused = Err(Refused::OtherRegistration);
+    assert_eq!(instance.runner_started(old, true, at(50), &timings()), refused);
+    assert_eq!(instance.job_started(old, report(), at(50)), refused);
+    assert_eq!(instance.job_completed(old, at(50), &timings()), refused);
+    assert_eq!(instance, before);
+}
+
+#[test]
+fn a_job_starts_unless_a_delete_came_first() {
+    let mut idle_one = idle_without_hooks();
+    assert_eq!(start(&mut idle_one, 50), Ok(()));
+    let job = idle_one.runner.started.clone().expect("on record");
+    assert_eq!((job.at, job.repository.as_str(), job.run), (at(50), "acme/web", 3));
+    assert_eq!((idle_one.runner.state, idle_one.runner.hooks), (RunnerState::Active, true));
+    let once = idle_one.clone();
+    assert_eq!(start(&mut idle_one, 55), Ok(()), "the answer was lost");
+    assert_eq!(idle_one, once);
+
+    use Refused::{Draining, Ended};
+    let rows = [
+        ("marked", idle().marked(DeleteReason::Idle, 45), Draining),
+        ("marked while it ran: a second job", active().marked(DeleteReason::Idle, 55), Draining),
+        ("ordered away", idle().ordered(plain(45)), Draining),
+        ("forced away", idle().ordered(forced(45)), Draining),
+        ("deregistered", idle().ordered(plain(45)).deregistered(), Draining),
+        ("being terminated", idle().ordered(plain(45)).deleting(46), Draining),
+        ("its agent ended", exited(), Ended),
+    ];
+    for (name, mut instance, expected) in rows {
+        let before = instance.clone();
+        assert_eq!(start(&mut instance, 60), Err(expected), "{name}");
+        assert_eq!(instance, before, "{name}");
+    }
+    // A mark that was cleared lets it start after all.
+    let mut spared = idle().marked(DeleteReason::Idle, 45).with(|i| i.unmark(at(46), "busy"));
+    assert_eq!(start(&mut spared, 47), Ok(()));
+}
+
+#[test]
+fn a_jobs_end_is_noted_once_and_awaits_the_agents() {
+    let ended = completed();
+    let over = |i: &Instance| i.runner.started.as_ref().and_then(|job| job.completed_at);
+    assert_eq!((over(&ended), ended.runner.is_busy()), (Some(at(100)), false));
+    assert!(ended.runner.has_taken_job());
+    let mut again = ended.clone();
+    let name = again.runner_name();
+    assert_eq!(again.job_completed(&name, at(200), &timings()), Ok(()));
+    assert_eq!(again, ended);
+    let mut never = idle();
+    assert_eq!(never.job_completed(&name, at(60), &timings()), Ok(()));
+    assert_eq!(never, idle());
+    let late = active().due(9000).with(|i| {
+        assert_eq!(i.job_completed(&name, at(100), &timings()), Ok(()));
+    });
+    assert_eq!(late.due_at(), Some(at(400)));
+}
+
+#[test]
+fn the_agents_end_is_noted_once() {
+    let ended = exited();
+    assert_eq!(ended.runner.state, RunnerState::Terminated);
+    assert_eq!(ended.clone().with(|i| i.runner_ended(None, None, at(300), &timings())), ended);
+    assert_eq!(boot_failed().runner.state, RunnerState::Failed);
+    let exit = boot_failed().runner.exit.expect("on record");
+    assert_eq!((exit.code, exit.log.as_deref()), (None, Some("no disk")));
+    // With a job behind it the machine gets a moment; without one its claim must not wait.
+    let ends =
+        |i: Instance| i.due(9000).with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
+    assert_eq!(ends(completed()).due_at(), Some(at(230)));
+    assert_eq!(ends(idle()).due_at(), Some(at(110)));
+    // Whatever was reported before: nothing runs on an agent that ended.
+    for busy in [active(), active_by_github()] {
+        assert!(busy.runner.is_busy());
+        assert!(!ends(busy).runner.is_busy());
+    }
+}
+
+#[test]
+fn github_reports_a_start_once() {
+    let mut instance = idle();
+    assert!(instance.github_started(CLAIMED, at(50)));
+    assert_eq!((instance.runner.state, instance.runner.since), (RunnerState::Active, at(50)));
+    assert!(instance.runner.is_busy() && instance.runner.has_taken_job());
+    let once = instance.clone();
+    assert!(!instance.github_started(CLAIMED, at(60)));
+    assert_eq!(instance, once);
+    // It adds to what the hook said and does not restart its clock.
+    let both = active().with(|i| assert!(i.github_started(CLAIMED, at(70))));
+    assert_eq!((both.runner.since, both.runner.github_job), (at(50), Some(CLAIMED)));
+
+    let over = idle().with(|i| assert!(i.github_completed(CLAIMED, at(60), &timings())));
+    let deleted = idle().ordered(plain(60)).deleting(61).with(|i| i.to_deleted(at(62), "gone"));
+    for (name, mut late) in [("completed", over), ("agent ended", exited()), ("deleted", deleted)] {
+        let before = late.clone();
+        assert!(!late.github_started(OTHER, at(90)), "{name}");
+        assert_eq!(late, before, "{name}");
+    }
+}
+
+#[test]
+fn githubs_end_gives_the_machine_time_for_its_own_report() {
+    let ended = active_by_github().due(9000).with(|i| {
+        assert!(i.github_completed(CLAIMED, at(200), &timings()));
+    });
+    assert!(!ended.runner.is_busy() && ended.runner.has_taken_job());
+    assert_eq!((ended.due_at(), ended.runner.github_job), (Some(at(500)), None));
+    let again = ended.clone().with(|i| assert!(!i.github_completed(CLAIMED, at(300), &timings())));
+    assert_eq!(again, ended);
+    // The hook's own start still stands: GitHub's word alone ends nothing.
+    let started = active().with(|i| assert!(i.github_completed(CLAIMED, at(60), &timings())));
+    assert!(started.runner.is_busy());
+    let reported = exited().due(9000).with(|i| {
+        assert!(i.github_completed(CLAIMED, at(200), &timings()));
+    });
+    assert_eq!(reported.due_at(), Some(at(9000)));
+}
+
+#[test]
+fn any_sign_of_a_job_clears_the_mark() {
+    let spared = idle().marked(DeleteReason::Idle, 700).with(|i| i.seen_busy(at(710), "busy"));
+    assert_eq!((spared.drain(), spared.runner.state), (None, RunnerState::Active));
+    assert_eq!(spared.runner.since, at(710));
+}
+
+#[test]
+fn free_supply_could_still_take_a_job() {
+    let free = || idle().unclaimed();
+    assert!(free().is_free_supply());
+    assert!(booting().unclaimed().is_free_supply());
+    assert!(creating().unclaimed().is_free_supply());
+    let rows = [
+        ("claimed", idle()),
+        ("marked", free().marked(DeleteReason::Idle, 50)),
+        ("ordered away", free().ordered(plain(50))),
+        ("failed for good", error().unclaimed()),
+        ("busy", active().unclaimed()),
+        ("busy by GitHub", active_by_github().unclaimed()),
+        ("its job ended", completed().unclaimed()),
+        ("its agent ended", exited().unclaimed()),
+        ("it never started", boot_failed().unclaimed()),
+        ("passed over", free().with(|i| i.passed_over = true)),
+    ];
+    for (name, instance) in rows {
+        assert!(!instance.is_free_supply(), "{name}");
+    }
+    assert_eq!(RunnerId(900), RUNNER);
+}

@@ -1,0 +1,60 @@
+//! The lease of a launch and its ways to the end.
+
+use super::{Launch, LaunchRequest, LaunchState, Market};
+use crate::testkit::{With, at, pool, slot, timings};
+
+/// Committed at second 0.
+fn open() -> Launch {
+    let request = LaunchRequest {
+        template_id: "lt-1".to_owned(),
+        template_version: "3".to_owned(),
+        overrides: Vec::new(),
+        market: Market::Spot,
+        capacity: 2,
+        tags: Vec::new(),
+    };
+    let slots = vec![slot(1).name, slot(2).name];
+    Launch::open(slot(1).launch, pool().name, request, slots, at(0), &timings())
+}
+
+#[test]
+fn a_new_launch_belongs_to_the_pass_that_commits_it() {
+    let launch = open();
+    assert_eq!((launch.state, launch.generation, launch.calls), (LaunchState::Open, 0, 1));
+    assert_eq!((launch.created_at, launch.lease_until), (at(0), at(120)));
+    assert_eq!(launch.leased_again(at(119), &timings()), None);
+}
+
+#[test]
+fn a_replay_takes_over_when_the_lease_is_over_and_sends_the_same_request() {
+    let replay = open().leased_again(at(120), &timings()).expect("the lease is over");
+    assert_eq!((replay.calls, replay.generation, replay.lease_until), (2, 1, at(240)));
+    let same = replay.with(|launch| {
+        (launch.calls, launch.generation, launch.lease_until) = (1, 0, at(120));
+    });
+    assert_eq!(same, open());
+}
+
+#[test]
+fn a_lease_given_back_is_free_at_the_time_it_names() {
+    let released = open().released(at(30));
+    assert_eq!((released.generation, released.calls), (1, 1));
+    assert_eq!(released.leased_again(at(29), &timings()), None);
+    assert!(released.leased_again(at(30), &timings()).is_some());
+}
+
+#[test]
+fn a_settled_launch_is_never_replayed() {
+    let settled = open().settled();
+    assert_eq!((settled.state, settled.generation), (LaunchState::Settled, 1));
+    assert_eq!(settled.leased_again(at(90_000), &timings()), None);
+}
+
+#[test]
+fn an_ambiguous_launch_is_looked_for_five_minutes() {
+    assert!(!open().is_given_up(at(299), &timings()));
+    assert!(open().is_given_up(at(300), &timings()));
+    // Counted from the commit and not from the last replay.
+    let replay = open().leased_again(at(120), &timings()).expect("the lease is over");
+    assert!(replay.is_given_up(at(300), &timings()));
+}

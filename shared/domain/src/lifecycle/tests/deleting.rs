@@ -1,0 +1,188 @@
+//! EC2 is asked to terminate: leases, the ladder of waits, absence, and force that gives up.
+
+use super::{check, ends, hint, nothing, sees, told};
+use crate::audit::AuditKind;
+use crate::instance::{Instance, State};
+use crate::launch::ErrorClass;
+use crate::lifecycle::{Record, Step, decide};
+use crate::observation::{Look, Machine, Observation, Termination};
+use crate::testkit::{
+    Story, With, at, creating, fault, forced, idle, machine, plain, policy, timings, unavailable,
+};
+
+/// Terminated at 700 under a lease until 820.
+fn deleting() -> Instance {
+    idle().ordered(plain(700)).deregistered().deleting(700)
+}
+
+fn deleting_by_force() -> Instance {
+    idle().ordered(forced(700)).deregistered().deleting(700)
+}
+
+fn failed() -> Termination {
+    Termination::Failed(ErrorClass::Throttle, fault("RequestLimitExceeded"))
+}
+
+fn unknown() -> Termination {
+    Termination::NotFound(fault("InvalidInstanceID.NotFound"))
+}
+
+fn then_sees(termination: Termination, machine: Machine) -> Observation {
+    Observation { machine: Look::Seen(machine), ..ends(termination) }
+}
+
+#[test]
+fn a_lease_covers_the_call_and_then_it_is_made_again() {
+    let bare = creating().ordered(plain(60)).deleting(700);
+    check(vec![
+        ("leased", deleting(), nothing(), 819, "rest until 820"),
+        ("lease over", deleting(), nothing(), 820, "due 940, terminate"),
+        ("a hint is looked into", deleting(), hint(), 750, "look at machine"),
+        ("and confirms the end", deleting(), sees(Machine::Gone), 750, "to deleted, never due"),
+        ("no machine", bare, nothing(), 820, "to deleted, never due"),
+    ]);
+}
+
+#[test]
+fn only_ec2s_word_confirms_the_end() {
+    let end = "to deleted, never due";
+    let accepted = Termination::Accepted;
+    let known = || deleting().with(|i| i.absent_since = Some(at(580)));
+    let missed = Observation { machine: Look::Failed(unavailable()), ..ends(unknown()) };
+    check(vec![
+        ("shutting down", deleting(), ends(accepted(Machine::Gone)), 700, end),
+        ("accepted, no more", deleting(), ends(accepted(Machine::Running)), 700, "look at machine"),
+        (
+            "accepted, then gone",
+            deleting(),
+            then_sees(accepted(Machine::Running), Machine::Gone),
+            700,
+            end,
+        ),
+        (
+            "accepted, and it lives: the lease passes first",
+            deleting(),
+            then_sees(accepted(Machine::Running), Machine::Running),
+            700,
+            "rest until 820",
+        ),
+        ("not found: looked at", deleting(), ends(unknown()), 700, "look at machine"),
+        (
+            "not found, absent once",
+            deleting(),
+            then_sees(unknown(), Machine::Absent),
+            700,
+            "rest until 820, absent, waits Absent",
+        ),
+        ("not found, absent twice", known(), then_sees(unknown(), Machine::Absent), 700, end),
+        (
+            "not found, absent again too soon",
+            known(),
+            then_sees(unknown(), Machine::Absent),
+            699,
+            "rest until 700, waits Absent",
+        ),
+        (
+            "not found, and it lives",
+            deleting(),
+            then_sees(unknown(), Machine::Running),
+            700,
+            "to pending_delete, attempts 1, error InvalidInstanceID.NotFound, waits Provider, due 701",
+        ),
+        (
+            "not found, and nobody can look",
+            deleting(),
+            missed,
+            700,
+            "to pending_delete, attempts 1, error InvalidInstanceID.NotFound, waits Provider, due 701",
+        ),
+    ]);
+}
+
+/// GARM's ladder: 0, 1, 2, 4 … 300 seconds, for ever.
+#[test]
+fn a_plain_delete_climbs_the_ladder_and_never_gives_up() {
+    let timings = timings();
+    let mut instance = deleting();
+    let mut now = 700;
+    let mut waits = Vec::new();
+    for attempt in 1..=40 {
+        let step = decide(&instance, &ends(failed()), &policy(&timings), at(now));
+        let Step::Act { next, records, effect: None } = step else { panic!("attempt {attempt}") };
+        assert_eq!((next.state(), next.attempts), (State::PendingDelete, attempt));
+        assert!(records.is_empty(), "{records:?}");
+        let due = next.due_at().expect("it is tried again");
+        let wait = u32::try_from((due.as_millis() - at(now).as_millis()) / 1000).expect("later");
+        waits.push(wait);
+        let early = decide(&next, &nothing(), &policy(&timings), at(now + wait - 1));
+        assert_eq!(told(&next, &early), format!("rest until {}", now + wait));
+        now += wait;
+        let again = decide(&next, &nothing(), &policy(&timings), at(now));
+        assert!(told(&next, &again).ends_with("terminate"), "{again:?}");
+        instance = next.deleting(now);
+    }
+    assert_eq!(waits[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    assert!(waits[11..].iter().all(|wait| *wait == 300));
+}
+
+#[test]
+fn a_forced_delete_tries_three_times_or_ten_minutes() {
+    let tried = |n| deleting_by_force().with(|i| i.attempts = n);
+    let retry =
+        "to pending_force_delete, attempts 1, error RequestLimitExceeded, waits Provider, due 701";
+    let again =
+        "to pending_force_delete, attempts 2, error RequestLimitExceeded, waits Provider, due 701";
+    check(vec![
+        ("the first error", deleting_by_force(), ends(failed()), 700, retry),
+        ("the second: no longer wait", tried(1), ends(failed()), 700, again),
+        (
+            "the third",
+            tried(2),
+            ends(failed()),
+            700,
+            "to deleted, attempts 3, error RequestLimitExceeded, never due, orphan, audit GivenUp by ada",
+        ),
+        (
+            "the first, ten minutes after the order",
+            deleting_by_force(),
+            ends(failed()),
+            1300,
+            "to deleted, attempts 1, error RequestLimitExceeded, never due, orphan, audit GivenUp by ada",
+        ),
+        (
+            "the first, a second earlier",
+            deleting_by_force(),
+            ends(failed()),
+            1299,
+            "to pending_force_delete, attempts 1, error RequestLimitExceeded, waits Provider, due 1300",
+        ),
+    ]);
+}
+
+#[test]
+fn what_force_gives_up_is_on_record() {
+    let timings = timings();
+    let instance = deleting_by_force().with(|i| i.attempts = 2);
+    let step = decide(&instance, &ends(failed()), &policy(&timings), at(700));
+    let Step::Act { records, .. } = step else { panic!("{step:?}") };
+    let [Record::Orphan(orphan), Record::Audit(audit)] = records.as_slice() else {
+        panic!("{records:?}")
+    };
+    assert_eq!((&orphan.machine, orphan.instance.as_ref()), (&machine(1), Some(&instance.name)));
+    assert_eq!((orphan.since, orphan.attempts, orphan.generation), (at(700), 3, 0));
+    assert_eq!(orphan.last_error, Some(fault("RequestLimitExceeded")));
+    assert_eq!((audit.kind, audit.by.as_str()), (AuditKind::GivenUp, "ada"));
+    assert_eq!((audit.at, audit.subject.as_str()), (at(700), instance.name.as_str()));
+}
+
+#[test]
+fn the_end_is_the_end() {
+    let end = || deleting().with(|i| i.to_deleted(at(800), "gone"));
+    check(vec![
+        ("due or not", end(), nothing(), 9000, "done"),
+        ("whatever is seen", end(), sees(Machine::Running), 9000, "done"),
+        ("whatever EC2 answered", end(), ends(failed()), 9000, "done"),
+    ]);
+    let after = end().ordered(forced(9000));
+    assert_eq!(after, end());
+}

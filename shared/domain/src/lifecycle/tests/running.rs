@@ -1,0 +1,203 @@
+//! A machine is bound and nothing is marked: timers, the machine's end, claims given back.
+
+use super::{check, hint, job_waits, nothing, sees};
+use crate::observation::{Look, Machine, Observation};
+use crate::testkit::{
+    Story, With, active, active_by_github, asking, at, boot_failed, booting, completed, exited,
+    exited_unused, idle, installing, timings, unavailable,
+};
+
+fn no_answer_on_job() -> Observation {
+    Observation { claimed_job_waits: Look::Failed(unavailable()), ..nothing() }
+}
+
+#[test]
+fn a_machine_boots_until_its_deadline() {
+    let late = "claim ended, marked boot_timeout";
+    check(vec![
+        ("boots", booting(), nothing(), 599, "rest until 600"),
+        ("installs", installing(), nothing(), 599, "rest until 600"),
+        (
+            "never asked for a configuration: no job can reach it",
+            booting(),
+            nothing(),
+            600,
+            "to pending_delete, claim ended, marked boot_timeout",
+        ),
+        ("has a configuration: evidence first", installing(), nothing(), 600, late),
+        ("its call may be in flight: evidence first", asking(), nothing(), 600, late),
+    ]);
+}
+
+#[test]
+fn an_idle_runner_waits_for_its_job_and_then_for_any() {
+    let pause = |seconds| {
+        move |i: &mut crate::instance::Instance| {
+            i.set_claim(crate::testkit::CLAIMED, at(seconds));
+        }
+    };
+    let back = "claim ended, passed over, due 100, wake pool";
+    check(vec![
+        ("beside its queued job", idle().due(50), nothing(), 99, "rest until 100"),
+        ("for too long", idle(), nothing(), 100, "look at claimed job"),
+        ("the job still waits", idle().due(50), job_waits(true), 100, back),
+        (
+            "the job is gone",
+            idle().due(50),
+            job_waits(false),
+            100,
+            "claim ended, due 100, wake pool",
+        ),
+        ("nobody can say", idle(), no_answer_on_job(), 100, "rest until 160"),
+        (
+            "a claim made later counts from then",
+            idle().with(pause(200)),
+            nothing(),
+            259,
+            "rest until 260",
+        ),
+        ("and no longer", idle().with(pause(200)), nothing(), 260, "look at claimed job"),
+        ("without a job", idle().unclaimed(), nothing(), 339, "rest until 340"),
+        ("without a job for too long", idle().unclaimed(), nothing(), 340, "marked idle, due 340"),
+    ]);
+}
+
+#[test]
+fn a_busy_runner_is_left_alone_until_its_lifetime_ends() {
+    check(vec![
+        ("GitHub names the job", active_by_github(), nothing(), 60, "rest until 43200"),
+        ("without a claim", active().unclaimed(), nothing(), 9000, "rest until 43200"),
+        ("only the hook spoke so far", active(), nothing(), 109, "rest until 110"),
+        ("and GitHub's event stays away", active(), nothing(), 110, "look at claimed job"),
+        (
+            "its claimed job waits for a runner that is taken",
+            active(),
+            job_waits(true),
+            110,
+            "claim ended, due 110, wake pool",
+        ),
+        (
+            "its claimed job waits no more",
+            active(),
+            job_waits(false),
+            110,
+            "claim ended, due 110, wake pool",
+        ),
+        ("nobody can say", active(), no_answer_on_job(), 110, "rest until 170"),
+    ]);
+}
+
+#[test]
+fn after_the_job_the_machines_report_is_given_time() {
+    let both = || {
+        completed()
+            .with(|i| assert!(i.github_completed(crate::testkit::CLAIMED, at(200), &timings())))
+    };
+    let by_github = || {
+        active_by_github()
+            .with(|i| assert!(i.github_completed(crate::testkit::CLAIMED, at(200), &timings())))
+    };
+    let near_the_end = || {
+        active().with(|i| {
+            let name = i.runner_name();
+            assert_eq!(i.job_completed(&name, at(43_100), &timings()), Ok(()));
+        })
+    };
+    let nameless = || idle().with(|i| i.seen_busy(at(60), "GitHub says so"));
+    check(vec![
+        ("the hook's end", completed(), nothing(), 399, "rest until 400"),
+        ("for too long", completed(), nothing(), 400, "marked job_completed, due 400"),
+        ("GitHub's end counts when it is later", both(), nothing(), 499, "rest until 500"),
+        ("GitHub's end alone", by_github(), nothing(), 499, "rest until 500"),
+        (
+            "GitHub's end alone, too long",
+            by_github(),
+            nothing(),
+            500,
+            "marked job_completed, due 500",
+        ),
+        ("never beyond its lifetime", near_the_end(), nothing(), 43_150, "rest until 43200"),
+        ("busy by a read alone", nameless(), nothing(), 359, "rest until 360"),
+        (
+            "busy by a read alone, too long",
+            nameless(),
+            nothing(),
+            360,
+            "marked job_completed, due 360",
+        ),
+    ]);
+}
+
+#[test]
+fn a_machine_whose_runner_ended_shuts_itself_down_or_is_ended() {
+    let silent = Observation { machine: Look::Failed(unavailable()), ..nothing() };
+    let ended = "to pending_delete, claim ended, marked runner_ended, due 230";
+    let back = "claim ended, passed over, due 115, wake pool";
+    check(vec![
+        ("gets a moment", exited(), nothing(), 229, "rest until 230"),
+        ("is looked at", exited(), nothing(), 230, "look at machine"),
+        ("still runs", exited().due(200), sees(Machine::Running), 230, ended),
+        ("cannot be looked at", exited().due(200), silent, 230, ended),
+        (
+            "did shut down",
+            exited(),
+            sees(Machine::Gone),
+            150,
+            "to pending_delete, claim ended, marked machine_gone, due 150",
+        ),
+        ("held a claim", exited_unused(), nothing(), 115, "look at claimed job"),
+        ("its job needs another runner", exited_unused(), job_waits(true), 115, back),
+        (
+            "its job needs none",
+            exited_unused(),
+            job_waits(false),
+            115,
+            "claim ended, due 115, wake pool",
+        ),
+        ("nobody can say", exited_unused(), no_answer_on_job(), 115, "rest until 175"),
+        ("never started", boot_failed(), job_waits(true), 115, back),
+        (
+            "never started, without a job",
+            boot_failed().unclaimed(),
+            nothing(),
+            115,
+            "rest until 230",
+        ),
+    ]);
+}
+
+#[test]
+fn what_ec2_says_of_the_machine_comes_first() {
+    let gone = "to pending_delete, claim ended, marked machine_gone";
+    let known = || active().with(|i| i.absent_since = Some(at(700)));
+    check(vec![
+        ("a hint is looked into", active(), hint(), 70, "look at machine"),
+        (
+            "a hint about nothing",
+            active(),
+            Observation { machine_hint: true, ..sees(Machine::Running) },
+            70,
+            "rest until 110",
+        ),
+        ("pending is alive", booting(), sees(Machine::Pending), 70, "rest until 600"),
+        ("gone, whatever ran on it", active().due(70), sees(Machine::Gone), 70, gone),
+        (
+            "stopped, whatever ran on it",
+            active().due(70),
+            sees(Machine::Stopped),
+            70,
+            "to pending_delete, claim ended, marked machine_stopped",
+        ),
+        ("absent and young: EC2 is behind", active(), sees(Machine::Absent), 604, "rest until 605"),
+        ("absent once", active(), sees(Machine::Absent), 700, "rest until 820, absent"),
+        ("absent again too soon", known(), sees(Machine::Absent), 819, "rest until 820"),
+        ("absent twice", known().due(820), sees(Machine::Absent), 820, gone),
+        (
+            "silence is not absence",
+            known().unclaimed(),
+            Observation { machine_hint: true, machine: Look::Failed(unavailable()), ..nothing() },
+            820,
+            "rest until 43200",
+        ),
+    ]);
+}

@@ -1,0 +1,316 @@
+//! The graceful stop of a plain delete. The rows follow the table in ARCHITECTURE.md.
+
+use super::{answers, check, hint, nothing, sees, sees_launch, sees_runner};
+use crate::ids::RunnerId;
+use crate::instance::{DeleteReason, Instance, Waiting};
+use crate::launch::LaunchState::{Open, Settled};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
+use crate::testkit::{
+    CLAIMED, RUNNER, Story, With, active, asking, at, booting, creating, exited, idle, installing,
+    machine, plain, timings, unauthorized, unavailable,
+};
+
+const GO: &str = "to deleting, due 820, terminate";
+
+/// Ordered at 700, and due then.
+fn ordered(instance: Instance) -> Instance {
+    instance.ordered(plain(700))
+}
+
+fn passed(instance: Instance) -> Instance {
+    ordered(instance).through_gate()
+}
+
+fn waits(instance: Instance, waiting: Waiting) -> Instance {
+    instance.with(|i| i.update_drain(|drain| drain.waiting = Some(waiting)))
+}
+
+fn refused(trouble: Trouble) -> Observation {
+    Observation { deregistration: Look::Failed(trouble), ..nothing() }
+}
+
+#[test]
+fn what_cannot_take_a_job_is_terminated_without_asking_github() {
+    check(vec![
+        ("GitHub has removed it", ordered(idle()).deregistered(), nothing(), 700, GO),
+        ("its agent ended", ordered(exited()), nothing(), 700, GO),
+        ("never asked for a configuration", ordered(booting()), nothing(), 700, GO),
+        (
+            "never asked for one, and still boots",
+            booting().ordered(plain(60)),
+            nothing(),
+            60,
+            "to deleting, due 180, terminate",
+        ),
+        ("the machine was stopped", ordered(active()), sees(Machine::Stopped), 700, GO),
+        (
+            "the machine was seen stopped by an earlier pass",
+            active().stopping(DeleteReason::MachineStopped, 700),
+            nothing(),
+            700,
+            GO,
+        ),
+    ]);
+}
+
+#[test]
+fn a_dead_machine_ends_everything() {
+    let dead = "to deleted, never due";
+    let absent_at = |second| ordered(idle()).with(|i| i.absent_since = Some(at(second)));
+    let looked = waits(ordered(idle()), Waiting::Absent);
+    check(vec![
+        ("gone", ordered(idle()), sees(Machine::Gone), 700, dead),
+        ("gone, with a job on record", ordered(active()), sees(Machine::Gone), 700, dead),
+        (
+            "gone, though its time has not come",
+            ordered(idle()).due(900),
+            sees(Machine::Gone),
+            700,
+            dead,
+        ),
+        ("a hint is looked into at once", ordered(idle()).due(900), hint(), 700, "look at machine"),
+        (
+            "absent once",
+            ordered(idle()),
+            sees(Machine::Absent),
+            700,
+            "rest until 820, absent, waits Absent",
+        ),
+        (
+            "absent again too soon",
+            absent_at(600),
+            sees(Machine::Absent),
+            700,
+            "rest until 720, waits Absent",
+        ),
+        ("absent twice", absent_at(580), sees(Machine::Absent), 700, dead),
+        (
+            "absent and young",
+            idle().ordered(plain(300)),
+            sees(Machine::Absent),
+            300,
+            "rest until 605, waits Absent",
+        ),
+        ("the second look is made", looked, nothing(), 700, "look at machine"),
+    ]);
+}
+
+#[test]
+fn evidence_comes_before_the_delete_call() {
+    let first = || ordered(idle()).with(|i| i.update_drain(|d| d.not_busy_since = Some(at(520))));
+    let quiet = || sees_runner(RunnerSeen::NotBusy(RUNNER));
+    check(vec![
+        ("not its time yet", ordered(idle()).due(900), nothing(), 700, "rest until 900"),
+        (
+            "still boots",
+            installing().ordered(plain(300)),
+            nothing(),
+            300,
+            "rest until 600, waits SecondRead",
+        ),
+        ("GitHub is asked", ordered(idle()), nothing(), 700, "look at runner"),
+        (
+            "the first read",
+            ordered(idle()),
+            quiet(),
+            700,
+            "rest until 880, not busy since 700, waits SecondRead",
+        ),
+        ("the second read", first(), quiet(), 700, "gate passed"),
+        (
+            "busy: the row of reads is broken",
+            first(),
+            sees_runner(RunnerSeen::Busy(RUNNER)),
+            700,
+            "rest until 760, reads forgotten, waits Busy",
+        ),
+        ("all evidence is in", passed(idle()), nothing(), 700, "deregister"),
+        (
+            "a start that came through after the evidence",
+            passed(idle()).with(|i| assert!(i.github_started(CLAIMED, at(699)))),
+            nothing(),
+            700,
+            "rest until 760, gate shut, waits JobRunning",
+        ),
+    ]);
+}
+
+#[test]
+fn githubs_answer_to_the_delete_decides() {
+    let limited = |until| refused(Trouble::RateLimited(at(until)));
+    let silent = |n| passed(idle()).with(|i| i.update_drain(|d| d.silences = n));
+    check(vec![
+        ("204", passed(idle()), answers(Deregistration::Done), 700, "deregistered"),
+        (
+            "404 after a registration",
+            passed(idle()),
+            answers(Deregistration::NotFound),
+            700,
+            "deregistered",
+        ),
+        (
+            "422",
+            passed(idle()),
+            answers(Deregistration::Busy),
+            700,
+            "rest until 760, gate shut, waits Busy",
+        ),
+        ("rate limit", passed(idle()), limited(1234), 700, "rest until 1234, waits RateLimited"),
+        (
+            "401",
+            passed(idle()),
+            refused(unauthorized()),
+            700,
+            "rest until 1000, error 401, waits Unauthorized",
+        ),
+        (
+            "502",
+            passed(idle()),
+            refused(unavailable()),
+            700,
+            "rest until 701, error 502, silences 1, waits GithubUnavailable",
+        ),
+        (
+            "502 for the fifth time",
+            silent(4),
+            refused(unavailable()),
+            700,
+            "rest until 716, error 502, silences 5, waits GithubUnavailable",
+        ),
+        (
+            "an answer ends the row of silences",
+            waits(silent(4), Waiting::GithubUnavailable),
+            answers(Deregistration::Done),
+            700,
+            "deregistered, silences 0, waits for nothing",
+        ),
+    ]);
+}
+
+#[test]
+fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
+    let running = || waits(ordered(active()), Waiting::JobRunning);
+    let busy = || waits(passed(idle()), Waiting::Busy);
+    let day = 86_400;
+    check(vec![
+        (
+            "its hook reported a start",
+            ordered(active()),
+            nothing(),
+            700,
+            "rest until 760, waits JobRunning",
+        ),
+        ("not its time yet", running().due(760), nothing(), 759, "rest until 760"),
+        ("the machine is looked at each minute", running(), nothing(), 700, "look at machine"),
+        ("and lives", running(), sees(Machine::Running), 700, "rest until 760"),
+        (
+            "and died",
+            running(),
+            sees(Machine::Gone),
+            700,
+            "to deleted, waits for nothing, never due",
+        ),
+        ("a day later", running(), sees(Machine::Running), day, "rest until 86460"),
+        ("busy by GitHub alone: looked at as well", busy(), nothing(), 700, "look at machine"),
+        ("and asked again", busy(), sees(Machine::Running), 700, "deregister"),
+        (
+            "the job ended",
+            running().with(|i| i.runner_ended(Some(0), None, at(690), &timings())),
+            sees(Machine::Running),
+            700,
+            "to deleting, waits for nothing, due 820, terminate",
+        ),
+    ]);
+}
+
+/// The gate was passed on the way, or the order came between the call and its answer.
+#[test]
+fn a_registration_that_only_its_name_leads_to_is_looked_up() {
+    let lost = || passed(asking());
+    let found = sees_runner(RunnerSeen::NotBusy(RunnerId(901)));
+    let silent = Observation { runner: Look::Failed(unavailable()), ..nothing() };
+    check(vec![
+        (
+            "the call may be in flight",
+            lost().with(|i| i.runner.asking_since = Some(at(650))),
+            nothing(),
+            700,
+            "rest until 710, waits Registering",
+        ),
+        (
+            "its lease is over",
+            lost().with(|i| i.runner.asking_since = Some(at(640))),
+            nothing(),
+            700,
+            "look at runner",
+        ),
+        ("it got through", lost(), found, 700, "runner installing, registration 901, call settled"),
+        (
+            "it got through and is busy: the DELETE will say so",
+            lost(),
+            sees_runner(RunnerSeen::Busy(RunnerId(901))),
+            700,
+            "runner installing, registration 901, call settled",
+        ),
+        (
+            "it never happened",
+            lost(),
+            sees_runner(RunnerSeen::Absent),
+            700,
+            "call settled, deregistered",
+        ),
+        (
+            "GitHub does not say",
+            lost(),
+            silent,
+            700,
+            "rest until 701, error 502, silences 1, waits GithubUnavailable",
+        ),
+    ]);
+}
+
+#[test]
+fn a_slot_without_a_machine_waits_for_its_launchs_answer() {
+    let slot = || creating().ordered(plain(60));
+    let unread = Observation { launch: Look::Failed(unavailable()), ..nothing() };
+    check(vec![
+        ("the launch is looked at", slot(), nothing(), 60, "look at launch"),
+        (
+            "EC2 has not answered",
+            slot(),
+            sees_launch(Open, 120),
+            60,
+            "rest until 120, waits LaunchOpen",
+        ),
+        (
+            "nobody waits for the answer any more",
+            slot(),
+            sees_launch(Open, 60),
+            60,
+            "waits LaunchOpen, due 75, wake pool",
+        ),
+        ("the launch cannot be read", slot(), unread, 60, "rest until 75, waits LaunchOpen"),
+        (
+            "EC2 launched nothing for it",
+            slot(),
+            sees_launch(Settled, 120),
+            60,
+            "to deleted, never due",
+        ),
+        (
+            "there is no launch",
+            slot(),
+            Observation { launch: Look::Seen(None), ..nothing() },
+            60,
+            "to deleted, never due",
+        ),
+        ("a hint cannot be meant for it", slot(), hint(), 60, "look at launch"),
+        (
+            "the machine came after the order",
+            slot().with(|i| i.bind(machine(1), at(70), &timings())),
+            nothing(),
+            70,
+            "to deleting, due 190, terminate",
+        ),
+    ]);
+}

@@ -1,0 +1,140 @@
+//! Fleet requests: size, market, names, tags.
+
+use super::{launched, plan, view};
+use crate::instance::{Instance, State};
+use crate::launch::{LaunchState, Market, Override};
+use crate::plan::{MAX_SLOTS, Plan};
+use crate::pool::MarketPolicy;
+use crate::testkit::{T0, With, at, job, pool, retrying, slot, timings};
+
+fn jobs(count: u32) -> Vec<crate::job::Job> {
+    (1..=count).map(job).collect()
+}
+
+/// Slot `n` of an earlier launch with `attempts` behind it.
+fn retry(n: u32, attempts: u32) -> Instance {
+    retrying().with(|i| {
+        i.name = slot(1000 + n).name;
+        i.attempts = attempts;
+    })
+}
+
+/// Market, retries and new slots of each launch.
+fn shape(plan: &Plan) -> Vec<(Market, usize, usize)> {
+    plan.launches
+        .iter()
+        .map(|one| (one.launch.request.market, one.again.len(), one.fresh.len()))
+        .collect()
+}
+
+#[test]
+fn a_launch_is_cut_to_what_one_transaction_holds() {
+    let (pool, timings) = (pool().with(|pool| pool.max = 1000), timings());
+    let sizes = |count| -> Vec<usize> {
+        launched(&plan(view(&pool, &timings, jobs(count)))).iter().map(Vec::len).collect()
+    };
+    assert_eq!(sizes(1), [1]);
+    assert_eq!(sizes(48), [48]);
+    assert_eq!(sizes(49), [48, 1]);
+    assert_eq!(sizes(100), [48, 48, 4]);
+    // Two records a slot, the launch and the counter.
+    assert_eq!(MAX_SLOTS * 2 + 2, 98);
+    // Retries come first, and new slots fill up what is left.
+    let mixed = plan(view(&pool, &timings, jobs(20)).with(|view| {
+        view.retries = (0..40).map(|n| retry(n, 1)).collect();
+    }));
+    assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 8), (Market::OnDemand, 0, 12)]);
+}
+
+#[test]
+fn each_market_has_its_own_request() {
+    let timings = timings();
+    let rows = [
+        (MarketPolicy::OnDemand, vec![(Market::OnDemand, 2, 2)]),
+        (MarketPolicy::Spot, vec![(Market::Spot, 2, 2)]),
+        // Spot first; what spot had no capacity for goes on-demand.
+        (MarketPolicy::SpotThenOnDemand, vec![(Market::Spot, 0, 2), (Market::OnDemand, 2, 0)]),
+    ];
+    for (policy, expected) in rows {
+        let pool = pool().with(|pool| pool.market = policy);
+        let plan = plan(view(&pool, &timings, jobs(2)).with(|view| {
+            view.retries = vec![retry(1, 1), retry(2, 4)];
+        }));
+        assert_eq!(shape(&plan), expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn retries_need_no_room_and_no_demand() {
+    let (pool, timings) = (pool().with(|pool| pool.max = 2), timings());
+    let plan = plan(view(&pool, &timings, jobs(1)).with(|view| {
+        view.live = 2;
+        view.retries = vec![retry(1, 1)];
+    }));
+    assert_eq!((shape(&plan), plan.over_maximum), (vec![(Market::OnDemand, 1, 0)], 1));
+    let [again] = plan.launches[0].again.as_slice() else { panic!("one retry") };
+    assert_eq!((again.state(), &again.launch), (State::Creating, &plan.launches[0].launch.id));
+    // `control` commits it against the generation before.
+    assert_eq!(again.generation(), retry(1, 1).generation() + 1);
+}
+
+#[test]
+fn the_request_holds_all_that_is_sent() {
+    let (pool, timings) = (pool(), timings());
+    let plan = plan(view(&pool, &timings, jobs(2)));
+    let launch = &plan.launches[0].launch;
+    assert_eq!(launch.id.as_str(), "default-00c0ffee-0");
+    assert_eq!((launch.state, launch.calls, launch.created_at), (LaunchState::Open, 1, at(1000)));
+    assert_eq!(launch.lease_until, at(1120));
+    let request = &launch.request;
+    assert_eq!((request.template_id.as_str(), request.template_version.as_str()), ("lt-1", "3"));
+    assert_eq!((request.capacity, request.market), (2, Market::OnDemand));
+    let pair = |(instance_type, subnet): (&str, &str)| Override {
+        instance_type: instance_type.to_owned(),
+        subnet: subnet.to_owned(),
+    };
+    let overrides = [
+        ("m7i.large", "subnet-a"),
+        ("m7i.large", "subnet-b"),
+        ("m7a.large", "subnet-a"),
+        ("m7a.large", "subnet-b"),
+    ];
+    assert_eq!(request.overrides, overrides.map(pair));
+    let tags: Vec<String> =
+        request.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(
+        tags,
+        [
+            "muster:stack=prod",
+            "muster:launch=default-00c0ffee-0",
+            "muster:pool=default",
+            "Name=default-00c0ffee-0"
+        ]
+    );
+}
+
+#[test]
+fn slots_carry_their_job_and_their_launch() {
+    let (own, timings) = (pool(), timings());
+    let person = job(2).with(|job| {
+        job.said.user_owned = true;
+        job.said.repository = "ada/tools".to_owned();
+    });
+    let first = plan(view(&own, &timings, vec![job(1), person]));
+    let [launch] = first.launches.as_slice() else { panic!("one launch") };
+    let names: Vec<&str> = launch.launch.slots.iter().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["default-00c0ffee-0-0", "default-00c0ffee-0-1"]);
+    for ((instance, own), name) in launch.fresh.iter().zip(names) {
+        assert_eq!((instance.name.as_str(), instance.state()), (name, State::Creating));
+        assert_eq!((instance.claim(), own.claim.as_ref()), (Some(own.key()), Some(&instance.name)));
+        assert_eq!((&instance.launch, instance.created_at), (&launch.launch.id, at(1000)));
+        // `control` commits the job against the generation before.
+        assert_eq!(own.generation, job(1).generation + 1);
+    }
+    let entities: Vec<&str> =
+        launch.fresh.iter().map(|(instance, _)| instance.entity.as_str()).collect();
+    assert_eq!(entities, ["acme", "ada/tools"]);
+    let other = plan(view(&own, &timings, vec![job(1)]).with(|view| view.seed = 0xbeef));
+    assert_eq!(other.launches[0].launch.id.as_str(), "default-0000beef-0");
+    assert!(T0 < at(1000));
+}

@@ -1,0 +1,264 @@
+//! Records in every condition that a test may want, made by the same calls that make them in life.
+//!
+//! The story that they share, in seconds after [`T0`]: launched at 0, machine bound at 5, configuration asked
+//! at 30 and answered at 31, runner started at 40, job started at 50, hook's end at 100, exit at 110.
+
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+
+use crate::ids::{JobKey, RunnerId};
+pub(crate) use crate::instance::tests::{T0, at, machine, slot};
+use crate::instance::{DeleteReason, Fault, Instance, Order, StartReport};
+use crate::job::{Job, JobEvent, JobStatus, fold};
+use crate::labels::Labels;
+use crate::launch::{ErrorClass, LaunchError};
+use crate::lifecycle::Policy;
+use crate::observation::Trouble;
+use crate::pool::Pool;
+use crate::time::{Seconds, Time};
+use crate::timings::Timings;
+
+/// The registration of every configured fixture.
+pub(crate) const RUNNER: RunnerId = RunnerId(900);
+/// The job that every fixture claims: `slot(1)` is launched for it.
+pub(crate) const CLAIMED: JobKey = JobKey { repository: 1, job: 1 };
+/// The longest life of the fixtures' pool.
+pub(crate) const LIFETIME: u32 = 43_200;
+
+/// Changes a value in the middle of an expression.
+pub(crate) trait With: Sized {
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+impl<T> With for T {}
+
+pub(crate) fn timings() -> Timings {
+    Timings::default()
+}
+
+pub(crate) fn policy(timings: &Timings) -> Policy<'_> {
+    Policy { timings, max_lifetime: Seconds(LIFETIME) }
+}
+
+/// The second of a time after [`T0`], for messages.
+pub(crate) fn second(time: Time) -> i64 {
+    (time.as_millis() - T0.as_millis()) / 1000
+}
+
+pub(crate) fn creating() -> Instance {
+    Instance::planned(slot(1), T0, &timings())
+}
+
+pub(crate) fn refusal(class: ErrorClass) -> LaunchError {
+    LaunchError { class, code: format!("{class:?}"), message: "no".to_owned() }
+}
+
+/// Waits for its second attempt since second 10.
+pub(crate) fn retrying() -> Instance {
+    creating().with(|i| i.launch_failed(&refusal(ErrorClass::Capacity), at(10), &timings()))
+}
+
+/// In its fifth and last attempt since second 100.
+pub(crate) fn last_attempt() -> Instance {
+    creating().with(|i| {
+        for _ in 1..5 {
+            i.launch_failed(&refusal(ErrorClass::Capacity), at(10), &timings());
+            i.relaunch(i.launch.clone(), at(100), &timings());
+        }
+    })
+}
+
+pub(crate) fn error() -> Instance {
+    last_attempt().with(|i| i.launch_failed(&refusal(ErrorClass::Quota), at(110), &timings()))
+}
+
+pub(crate) fn booting() -> Instance {
+    creating().with(|i| i.bind(machine(1), at(5), &timings()))
+}
+
+/// Its configuration call is out, or its answer was lost.
+pub(crate) fn asking() -> Instance {
+    booting().with(|i| assert_eq!(i.ask_configuration(at(30)), Ok(None)))
+}
+
+pub(crate) fn installing() -> Instance {
+    asking().with(|i| i.configured(RUNNER, at(31)))
+}
+
+fn started(hooks: bool) -> Instance {
+    installing().with(|i| {
+        let name = i.runner_name();
+        i.runner_started(&name, hooks, at(40), &timings()).expect("its own name");
+    })
+}
+
+pub(crate) fn idle() -> Instance {
+    started(true)
+}
+
+pub(crate) fn idle_without_hooks() -> Instance {
+    started(false)
+}
+
+pub(crate) fn report() -> StartReport {
+    StartReport { repository: "acme/web".to_owned(), run: 3, name: "build".to_owned() }
+}
+
+/// Its hook reported a start. GitHub's event has not come.
+pub(crate) fn active() -> Instance {
+    idle().with(|i| {
+        let name = i.runner_name();
+        i.job_started(&name, report(), at(50)).expect("no delete is marked");
+    })
+}
+
+/// GitHub's event reported a start. The hook has not.
+pub(crate) fn active_by_github() -> Instance {
+    idle().with(|i| assert!(i.github_started(CLAIMED, at(50))))
+}
+
+/// Its hook reported the end of the job.
+pub(crate) fn completed() -> Instance {
+    active().with(|i| {
+        let name = i.runner_name();
+        i.job_completed(&name, at(100), &timings()).expect("its own name");
+    })
+}
+
+pub(crate) fn exited() -> Instance {
+    completed().with(|i| i.runner_ended(Some(0), None, at(110), &timings()))
+}
+
+/// Its agent ended without a job.
+pub(crate) fn exited_unused() -> Instance {
+    idle().with(|i| i.runner_ended(Some(1), None, at(110), &timings()))
+}
+
+pub(crate) fn boot_failed() -> Instance {
+    booting().with(|i| i.runner_ended(None, Some("no disk".to_owned()), at(110), &timings()))
+}
+
+/// Changes of a fixture that read well in a row of a table.
+pub(crate) trait Story {
+    fn unclaimed(self) -> Instance;
+    fn marked(self, reason: DeleteReason, second: u32) -> Instance;
+    fn due(self, second: u32) -> Instance;
+    fn ordered(self, order: Order) -> Instance;
+    fn stopping(self, reason: DeleteReason, second: u32) -> Instance;
+    fn through_gate(self) -> Instance;
+    fn deregistered(self) -> Instance;
+    fn deleting(self, second: u32) -> Instance;
+}
+
+impl Story for Instance {
+    fn unclaimed(self) -> Self {
+        self.with(|i| i.clear_claim(at(45), "the job was cancelled"))
+    }
+
+    fn marked(self, reason: DeleteReason, second: u32) -> Self {
+        self.with(|i| i.mark(reason, at(second)))
+    }
+
+    fn due(self, second: u32) -> Self {
+        self.with(|i| i.set_due(at(second)))
+    }
+
+    fn ordered(self, order: Order) -> Self {
+        self.with(|i| i.order_delete(&order, order.at))
+    }
+
+    fn stopping(self, reason: DeleteReason, second: u32) -> Self {
+        self.with(|i| i.to_pending_delete(reason, at(second)))
+    }
+
+    fn through_gate(self) -> Self {
+        self.with(|i| i.update_drain(|drain| drain.gate_passed = true))
+    }
+
+    fn deregistered(self) -> Self {
+        self.with(|i| i.update_drain(|drain| drain.deregistered = true))
+    }
+
+    fn deleting(self, second: u32) -> Self {
+        self.with(|i| i.to_deleting(at(second), "safe", &timings()))
+    }
+}
+
+pub(crate) fn plain(second: u32) -> Order {
+    Order {
+        at: at(second),
+        by: "ada".to_owned(),
+        reason: "not needed".to_owned(),
+        force: false,
+        bypass_github_unauthorized: false,
+        kill_running_job: false,
+    }
+}
+
+pub(crate) fn forced(second: u32) -> Order {
+    Order { force: true, ..plain(second) }
+}
+
+pub(crate) fn fault(code: &str) -> Fault {
+    Fault { at: T0, operation: "test".to_owned(), code: code.to_owned(), message: "no".to_owned() }
+}
+
+pub(crate) fn unauthorized() -> Trouble {
+    Trouble::Unauthorized(fault("401"))
+}
+
+pub(crate) fn unavailable() -> Trouble {
+    Trouble::Unavailable(fault("502"))
+}
+
+pub(crate) fn pool() -> Pool {
+    Pool {
+        name: "default".parse().expect("valid"),
+        entity: None,
+        labels: Labels::new(["linux", "x64"]),
+        runner_group_id: 1,
+        launch_template_id: "lt-1".to_owned(),
+        launch_template_version: "3".to_owned(),
+        instance_types: vec!["m7i.large".to_owned(), "m7a.large".to_owned()],
+        subnets: vec!["subnet-a".to_owned(), "subnet-b".to_owned()],
+        market: crate::pool::MarketPolicy::OnDemand,
+        max: 10,
+        public_repositories: false,
+        max_lifetime_seconds: Seconds(LIFETIME),
+        environment: std::collections::BTreeMap::new(),
+    }
+}
+
+/// A queued job of `acme/web`, matched to the pool, queued `n` seconds after [`T0`].
+pub(crate) fn job(n: u32) -> Job {
+    let said = JobEvent {
+        key: JobKey { repository: 1, job: u64::from(n) },
+        status: JobStatus::Queued,
+        repository: "acme/web".to_owned(),
+        private: true,
+        user_owned: false,
+        installation: None,
+        run: 3,
+        attempt: 1,
+        name: "build".to_owned(),
+        labels: Labels::new(["self-hosted", "linux"]),
+        runner: None,
+        conclusion: None,
+        queued_at: Some(at(n)),
+        started_at: None,
+        completed_at: None,
+    };
+    fold(None, said, at(n)).with(|job| job.pool = Some(pool().name))
+}
+
+/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one.
+pub(crate) fn searched(cases: u32) -> ProptestConfig {
+    let found = ProptestConfig::default();
+    let rng_seed = match found.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(20_261_121),
+        given => given,
+    };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..found }
+}
