@@ -38,11 +38,7 @@ pub fn settle_started(
 
     let pair = match (&all.left, &all.spared) {
         (Some(left), Some(spared)) => {
-            spared.claim() == Some(key)
-                && left.claim.as_ref() == Some(&all.taker.name)
-                && left.is_waiting()
-                && is_available(spared)
-                && can_serve(spared, left)
+            left.is_waiting() && is_available(spared) && can_serve(spared, left)
         }
         _ => false,
     };

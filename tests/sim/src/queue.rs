@@ -128,7 +128,7 @@ impl One {
     }
 
     /// Takes up to a batch of visible messages.
-    fn receive(&mut self, most: u64, now: Millis) -> Vec<Received> {
+    pub fn receive(&mut self, most: u64, now: Millis) -> Vec<Received> {
         let mut batch = Vec::new();
         while (batch.len() as u64) < most {
             let Some((visible_at, id)) = self.order.first().copied() else { break };

@@ -32,8 +32,6 @@ pub enum DeleteReason {
     MaxLifetime,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
-    /// Launched from an older launch template than its pool has now.
-    Outdated,
 }
 
 impl DeleteReason {
@@ -52,7 +50,6 @@ impl DeleteReason {
             Self::MachineStopped => "machine_stopped",
             Self::MaxLifetime => "max_lifetime",
             Self::SpotNotice => "spot_notice",
-            Self::Outdated => "outdated",
         }
     }
 }

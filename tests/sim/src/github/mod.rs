@@ -132,7 +132,7 @@ pub struct Github {
     pub jobs: Vec<Job>,
     /// Registrations that exist.
     pub runners: BTreeMap<u64, Runner>,
-    names: BTreeMap<String, u64>,
+    names: BTreeMap<(Entity, String), u64>,
     /// Jobs that need a runner.
     pub queued: Vec<u32>,
     /// Registrations whose agent waits for a job.
@@ -140,7 +140,7 @@ pub struct Github {
     deliveries: Vec<Rc<JobEvent>>,
     /// How many deliveries are on their way.
     pub in_flight: usize,
-    removed: BTreeMap<String, (Millis, u64)>,
+    removed: BTreeMap<(Entity, String), (Millis, u64)>,
     next_runner: u64,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
@@ -201,8 +201,9 @@ impl Github {
 
     fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {
         let runner = self.runners.remove(&id)?;
-        self.names.remove(&runner.name);
-        self.removed.insert(runner.name.clone(), (now, id));
+        let name = (runner.entity.clone(), runner.name.clone());
+        self.names.remove(&name);
+        self.removed.insert(name, (now, id));
         self.idle.retain(|other| *other != id);
         Some(runner)
     }

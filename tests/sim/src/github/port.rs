@@ -63,7 +63,8 @@ impl World {
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
         self.ask_github(registrar, "generate-jitconfig").map_err(JitError::Trouble)?;
-        if self.github.names.contains_key(name) {
+        let full_name = (registrar.entity.clone(), name.to_owned());
+        if self.github.names.contains_key(&full_name) {
             return Err(JitError::NameTaken);
         }
         if self.strikes(Fault::ConfigureRefused) {
@@ -82,7 +83,7 @@ impl World {
             not_busy: Vec::new(),
         };
         self.github.runners.insert(id, runner);
-        self.github.names.insert(name.to_owned(), id);
+        self.github.names.insert(full_name, id);
         // The request was sent twice, and the second answer is the one that arrives.
         if self.strikes(Fault::ConfigureConflict) {
             return Err(JitError::NameTaken);
@@ -92,8 +93,13 @@ impl World {
         Ok(JitConfig { runner: RunnerId(id), encoded: id.to_string() })
     }
 
-    fn view(&mut self, id: u64) -> RunnerSeen {
-        if self.github.hides_runners || !self.github.runners.contains_key(&id) {
+    /// Whether there is such a registration, at this very entity.
+    fn is_registered(&self, registrar: &Registrar, id: u64) -> bool {
+        self.github.runners.get(&id).is_some_and(|runner| runner.entity == registrar.entity)
+    }
+
+    fn view(&mut self, registrar: &Registrar, id: u64) -> RunnerSeen {
+        if self.github.hides_runners || !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
         }
         if self.looks_busy(id) {
@@ -103,19 +109,20 @@ impl World {
         }
     }
 
-    fn view_named(&mut self, name: &str) -> RunnerSeen {
+    fn view_named(&mut self, registrar: &Registrar, name: &str) -> RunnerSeen {
         // A list may be as old as a minute (`Cache-Control: max-age=60`), and behind GitHub's own records.
         let then = self.now - 2 * MINUTE;
-        match self.github.names.get(name).copied() {
+        let name = (registrar.entity.clone(), name.to_owned());
+        match self.github.names.get(&name).copied() {
             Some(id) => {
                 let young = self.github.runners.get(&id).is_some_and(|one| one.created_at > then);
                 if young && self.strikes(Fault::ListCached) {
                     self.lies_about(id);
                     return RunnerSeen::Absent;
                 }
-                self.view(id)
+                self.view(registrar, id)
             }
-            None => match self.github.removed.get(name).copied() {
+            None => match self.github.removed.get(&name).copied() {
                 Some((at, id)) if at > then && self.strikes(Fault::ListCached) => {
                     RunnerSeen::NotBusy(RunnerId(id))
                 }
@@ -139,9 +146,9 @@ impl World {
         })
     }
 
-    fn delete_runner(&mut self, id: u64) -> Deregistration {
+    fn delete_runner(&mut self, registrar: &Registrar, id: u64) -> Deregistration {
         self.check_deregister(id);
-        if !self.github.runners.contains_key(&id) {
+        if !self.is_registered(registrar, id) {
             return Deregistration::NotFound;
         }
         if self.looks_busy(id) {
@@ -204,7 +211,7 @@ impl Github for Door {
         self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "get-runner")?;
-            let seen = world.view(id.0);
+            let seen = world.view(registrar, id.0);
             world.narrate(|| format!("get-runner {id}: {}", shown(seen)));
             Ok(seen)
         })
@@ -215,7 +222,7 @@ impl Github for Door {
         self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "list-runners")?;
-            let seen = world.view_named(name);
+            let seen = world.view_named(registrar, name);
             world.narrate(|| format!("list-runners {name}: {}", shown(seen)));
             Ok(seen)
         })
@@ -250,7 +257,7 @@ impl Github for Door {
         self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "delete-runner")?;
-            let answer = world.delete_runner(id.0);
+            let answer = world.delete_runner(registrar, id.0);
             world.narrate(|| format!("delete-runner {id}: {answer:?}"));
             world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;
             Ok(answer)

@@ -147,7 +147,10 @@ impl Tables {
                 })
             }
             Write::CapacityDown(pool) => {
-                self.capacities.get(pool).is_some_and(|stored| stored.live > 0)
+                let down =
+                    |other: &&Write| matches!(other, Write::CapacityDown(one) if one == pool);
+                let count = writes.iter().filter(down).count();
+                self.capacities.get(pool).is_some_and(|stored| stored.live as usize >= count)
             }
             Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
             Write::Orphan { next, replaces } => {
@@ -202,6 +205,8 @@ impl Tables {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));
                 }
+                // Its key is made of all that it says: written twice it is one.
+                Write::Audit(line) if self.audits.contains(line) => {}
                 Write::Audit(line) => self.audits.push(line.clone()),
             }
         }
@@ -236,7 +241,9 @@ impl Tables {
 impl World {
     /// A commit, with everything that can go wrong.
     fn commit(&mut self, writes: &[Write]) -> Result<(), CommitError> {
-        self.check_form(writes);
+        if !self.check_form(writes) {
+            return Err(CommitError::Unavailable("not a transaction".to_owned()));
+        }
         if self.is_away(Fault::OutageTable) || self.strikes(Fault::CommitRefused) {
             return Err(CommitError::Unavailable("throttled".to_owned()));
         }
@@ -303,7 +310,7 @@ impl World {
     }
 
     /// What DynamoDB refuses as invalid, whatever stands in the tables.
-    fn check_form(&mut self, writes: &[Write]) {
+    fn check_form(&mut self, writes: &[Write]) -> bool {
         // A row that ends also writes the end of its `machine#` item.
         let ends = writes.iter().filter(|write| {
             matches!(write, Write::Instance { next, .. }
@@ -331,5 +338,6 @@ impl World {
         if writes.is_empty() {
             self.broken("form", || "an empty commit".to_owned());
         }
+        actions <= MOST_ACTIONS
     }
 }

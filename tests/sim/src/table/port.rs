@@ -1,5 +1,7 @@
 //! The tables' door: every call takes a moment, and may fail.
 
+use std::collections::BTreeSet;
+
 use control::ports::{CommitError, Page, ReadError, Table, Write};
 use domain::audit::Audit;
 use domain::capacity::Capacity;
@@ -20,6 +22,12 @@ use crate::world::World;
 
 /// How many records one page of a listing holds. Small, so that paging happens.
 const PAGE: usize = 40;
+
+/// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
+fn start_of(page: Option<String>) -> Result<usize, ReadError> {
+    let Some(mark) = page else { return Ok(0) };
+    mark.parse().map_err(|_| ReadError::Unavailable(format!("{mark}: not a page")))
+}
 
 fn unavailable() -> ReadError {
     ReadError::Unavailable("no answer".to_owned())
@@ -93,7 +101,8 @@ impl Table for Door {
 
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError> {
         self.read(|tables| {
-            let found = names.iter().filter_map(|name| tables.instances.get(name));
+            let names: BTreeSet<&InstanceName> = names.iter().collect();
+            let found = names.into_iter().filter_map(|name| tables.instances.get(name));
             found.map(|one| Instance::clone(one)).collect()
         })
         .await
@@ -109,7 +118,7 @@ impl Table for Door {
         limit: u32,
         page: Option<String>,
     ) -> Result<Page<Instance>, ReadError> {
-        let start = page.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let start = start_of(page)?;
         let limit = (limit as usize).min(PAGE);
         self.list(|tables| {
             let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
@@ -128,7 +137,7 @@ impl Table for Door {
         pool: &PoolName,
         page: Option<String>,
     ) -> Result<Page<Instance>, ReadError> {
-        let start = page.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let start = start_of(page)?;
         self.list(|tables| match tables.index.pool(pool) {
             Some(of) => page_of(of.live.values(), start, PAGE),
             None => page_of(std::iter::empty(), 0, PAGE),
@@ -155,7 +164,8 @@ impl Table for Door {
 
     async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError> {
         self.read(|tables| {
-            let found = keys.iter().filter_map(|key| tables.jobs.get(key));
+            let keys: BTreeSet<&JobKey> = keys.iter().collect();
+            let found = keys.into_iter().filter_map(|key| tables.jobs.get(key));
             found.map(|one| Job::clone(one)).collect()
         })
         .await
@@ -196,7 +206,10 @@ impl Table for Door {
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
         self.list(|tables| {
             let lines = tables.audits.iter().rev().filter(|line| line.subject == subject);
-            lines.take(limit as usize).cloned().collect()
+            let mut lines: Vec<Audit> = lines.cloned().collect();
+            lines.sort_by_key(|line| std::cmp::Reverse(line.at));
+            lines.truncate(limit as usize);
+            lines
         })
         .await
     }

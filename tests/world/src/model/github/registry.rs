@@ -16,8 +16,9 @@ pub struct Runner {
     pub labels: Vec<String>,
     pub group_id: u64,
     pub created_at: Millis,
+    /// What its process proves itself with; part of its configuration.
     #[serde(skip)]
-    pub(crate) secret: String,
+    pub secret: String,
     /// The connection of its process, once there was one.
     pub session: Option<String>,
     pub removed_at: Option<Millis>,

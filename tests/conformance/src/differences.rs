@@ -1,0 +1,44 @@
+//! Where a door does not do what a check says, and why that is left so. README.md shows the same as a table.
+
+use crate::Difference;
+
+const NO_REQUEST_IS_WRONG: &str = "the simulator has no accounts and groups of its own; a wrong request is a mistake of the configuration";
+const RECORDS_ARE_VALUES: &str =
+    "the simulator keeps records as values, and has none of another version";
+
+/// EC2 in the simulator.
+pub const SIMULATOR_EC2: &[Difference] = &[];
+/// GitHub in the simulator.
+pub const SIMULATOR_GITHUB: &[Difference] = &[
+    ("an_unknown_entity_is_refused", NO_REQUEST_IS_WRONG),
+    ("an_unknown_group_is_refused", NO_REQUEST_IS_WRONG),
+    ("a_request_without_labels_is_refused", NO_REQUEST_IS_WRONG),
+];
+/// The tables in the simulator.
+pub const SIMULATOR_TABLE: &[Difference] = &[
+    ("a_record_of_a_later_version_is_not_read", RECORDS_ARE_VALUES),
+    ("a_group_with_an_unreadable_record_is_not_read", RECORDS_ARE_VALUES),
+    ("a_listing_names_unreadable_records_and_goes_on", RECORDS_ARE_VALUES),
+];
+/// The queues in the simulator.
+pub const SIMULATOR_QUEUE: &[Difference] = &[];
+/// EC2 on the wire.
+pub const WIRE_EC2: &[Difference] = &[];
+/// GitHub on the wire.
+pub const WIRE_GITHUB: &[Difference] = &[];
+/// The tables on the emulator.
+pub const WIRE_TABLE: &[Difference] = &[];
+/// The queues on the emulator.
+pub const WIRE_QUEUE: &[Difference] = &[];
+
+/// All of them, by door.
+pub const ALL: &[(&str, &[Difference])] = &[
+    ("simulator, EC2", SIMULATOR_EC2),
+    ("simulator, GitHub", SIMULATOR_GITHUB),
+    ("simulator, tables", SIMULATOR_TABLE),
+    ("simulator, queues", SIMULATOR_QUEUE),
+    ("wire, EC2", WIRE_EC2),
+    ("wire, GitHub", WIRE_GITHUB),
+    ("emulator, tables", WIRE_TABLE),
+    ("emulator, queues", WIRE_QUEUE),
+];

@@ -1,0 +1,181 @@
+//! Records to write, by a number that is also the second of their making.
+
+use domain::audit::{Audit, AuditKind};
+use domain::capacity::Capacity;
+use domain::ids::{InstallationId, JobKey, MachineId, PoolName};
+use domain::instance::{DeleteReason, Instance, Slot};
+use domain::job::{Job, JobEvent, JobStatus, fold};
+use domain::labels::Labels;
+use domain::launch::{ErrorClass, Launch, LaunchError, LaunchRequest, Market, Override};
+use domain::orphan::Orphan;
+use domain::plan::{LAUNCH_TAG, STACK_TAG};
+use domain::time::{Seconds, Time};
+use domain::timings::Timings;
+
+/// The pool of all records, and of [`pool`].
+pub const POOL: &str = "default";
+/// A pool without records.
+pub const OTHER_POOL: &str = "other";
+
+const T0: Time = Time::from_millis(1_795_000_000_000);
+
+/// A moment.
+#[must_use]
+pub fn at(seconds: u32) -> Time {
+    T0 + Seconds(seconds)
+}
+
+/// The pool of all records.
+#[must_use]
+pub fn pool() -> PoolName {
+    POOL.parse().expect("a pool's name")
+}
+
+/// Another pool.
+#[must_use]
+pub fn other_pool() -> PoolName {
+    OTHER_POOL.parse().expect("a pool's name")
+}
+
+/// A job's key.
+#[must_use]
+pub const fn key(n: u64) -> JobKey {
+    JobKey { repository: 1, job: n }
+}
+
+/// A machine's id.
+#[must_use]
+pub fn machine(n: u32) -> MachineId {
+    format!("i-{n:017x}").parse().expect("a machine's id")
+}
+
+/// A slot, with a claim or without.
+#[must_use]
+pub fn planned(n: u32, claim: Option<JobKey>) -> Instance {
+    let slot = Slot {
+        name: format!("{POOL}-l{n}-0").parse().expect("an instance's name"),
+        pool: pool(),
+        entity: "acme".parse().expect("an entity"),
+        installation: Some(InstallationId(7)),
+        launch: format!("{POOL}-l{n}").parse().expect("a launch's id"),
+        claim,
+    };
+    Instance::planned(slot, at(n), &Timings::default())
+}
+
+/// A slot with a machine, as its first record.
+#[must_use]
+pub fn running(n: u32, claim: Option<JobKey>) -> Instance {
+    let mut instance = planned(n, claim);
+    instance.bind(machine(n), at(n + 3), &Timings::default());
+    instance
+}
+
+/// A slot whose launch failed once.
+#[must_use]
+pub fn failed(n: u32, claim: Option<JobKey>) -> Instance {
+    let mut instance = planned(n, claim);
+    let error =
+        LaunchError { class: ErrorClass::Capacity, code: "None".into(), message: "left".into() };
+    instance.launch_failed(&error, at(50), &Timings::default());
+    instance
+}
+
+/// A slot on its way out, marked at a moment.
+#[must_use]
+pub fn ending(n: u32, marked: u32) -> Instance {
+    let mut instance = running(n, None);
+    instance.to_pending_delete(DeleteReason::Idle, at(marked));
+    instance
+}
+
+/// The instance's tombstone.
+#[must_use]
+pub fn deleted(instance: &Instance) -> Instance {
+    let mut next = instance.clone();
+    next.to_pending_delete(DeleteReason::Idle, at(100));
+    next.to_deleting(at(100), "a check", &Timings::default());
+    next.to_deleted(at(100), "a check");
+    next
+}
+
+/// What GitHub says of a job.
+#[must_use]
+pub fn event(n: u64, status: JobStatus) -> JobEvent {
+    JobEvent {
+        key: key(n),
+        status,
+        repository: "acme/web".into(),
+        private: true,
+        user_owned: false,
+        installation: Some(InstallationId(7)),
+        run: 9_007_199_254_740_993,
+        attempt: 1,
+        name: "build 👷".into(),
+        labels: Labels::new(["self-hosted", "linux"]),
+        runner: None,
+        conclusion: None,
+        queued_at: Some(at(u32::try_from(n).expect("small"))),
+        started_at: None,
+        completed_at: (status == JobStatus::Completed).then(|| at(5000)),
+    }
+}
+
+/// A job that waits.
+#[must_use]
+pub fn queued(n: u64) -> Job {
+    let mut job = fold(None, event(n, JobStatus::Queued), at(60));
+    job.pool = Some(pool());
+    job
+}
+
+/// A fleet request of a stack.
+#[must_use]
+pub fn request(stack: &str, launch: &str, capacity: u32) -> LaunchRequest {
+    let choice =
+        |subnet: &str| Override { instance_type: "m7i.large".into(), subnet: subnet.into() };
+    LaunchRequest {
+        template_id: "lt-1".into(),
+        template_version: "3".into(),
+        overrides: vec![choice("subnet-a"), choice("subnet-b")],
+        market: Market::Spot,
+        capacity,
+        tags: vec![(STACK_TAG.into(), stack.into()), (LAUNCH_TAG.into(), launch.into())],
+    }
+}
+
+/// An open launch.
+#[must_use]
+pub fn launch(n: u32) -> Launch {
+    let id = format!("{POOL}-l{n}");
+    let (request, slots) = (request("s", &id, 1), vec![planned(n, None).name]);
+    let id = id.parse().expect("a launch's id");
+    Launch::open(id, pool(), request, slots, at(n), &Timings::default())
+}
+
+/// An entry of the orphan ledger.
+#[must_use]
+pub fn orphan(n: u32) -> Orphan {
+    Orphan {
+        schema: domain::SCHEMA,
+        generation: 0,
+        machine: machine(n),
+        instance: Some(planned(n, None).name),
+        since: at(n),
+        attempts: 0,
+        last_error: None,
+        absent_since: None,
+    }
+}
+
+/// A line of the audit trail.
+#[must_use]
+pub fn audit(second: u32, why: &str) -> Audit {
+    Audit::of(&planned(1, None).name, AuditKind::Ordered, "somebody", why, at(second))
+}
+
+/// A pool's counter and the holder of its lease.
+#[must_use]
+pub fn capacity(live: u32, holder: Option<&str>) -> Capacity {
+    Capacity { live, holder: holder.map(str::to_owned), ..Capacity::empty(pool()) }
+}

@@ -1,0 +1,156 @@
+//! EC2: crate `ec2` at the world's EC2 Query door.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
+use conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
+use conformance::{differences, run_all};
+use domain::ids::MachineId;
+use world::Running;
+use world::model::World;
+use world::model::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
+use world::model::faults::{Answer, FaultSpec};
+
+use crate::{NEVER_MS, RUNTIME, open};
+
+const STACK: &str = "s1";
+const HIDDEN: Duration = Duration::from_secs(3);
+
+struct Bench {
+    running: Running,
+    ec2: ec2::Ec2,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let running = open().await;
+        running.cloud.with(|world, _| {
+            world.ec2.toggles.page_limit = 10;
+            world.ec2.put_template(LaunchTemplate {
+                id: "lt-1".into(),
+                name: "runner".into(),
+                version: 3,
+                on_shutdown: ShutdownBehavior::Terminate,
+                ..LaunchTemplate::default()
+            });
+        });
+        let config = aws::client::load()
+            .await
+            .into_builder()
+            .endpoint_url(format!("http://{}", running.ec2))
+            .region(Region::new("us-east-1"))
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
+            .build();
+        let ec2 = ec2::Ec2::new(&config, STACK.into());
+        Self { running, ec2 }
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut World, u64) -> R) -> R {
+        self.running.cloud.with(change)
+    }
+}
+
+impl Ec2World for Bench {
+    type Ec2 = ec2::Ec2;
+
+    fn ec2(&self) -> &ec2::Ec2 {
+        &self.ec2
+    }
+
+    fn stack(&self) -> &str {
+        STACK
+    }
+
+    fn more_than_a_page(&self) -> u32 {
+        25
+    }
+
+    async fn settle(&self) {
+        self.change(|world, now| world.advance(now + 2 * NEVER_MS));
+    }
+
+    async fn forget_the_ended(&self) {
+        self.change(|world, _| world.timings_mut().terminated_visible_ms = 0);
+    }
+
+    async fn hide_new(&self) {
+        let hidden = u64::try_from(HIDDEN.as_millis()).expect("small");
+        self.change(|world, _| world.timings_mut().visible_after_ms = hidden);
+    }
+
+    async fn show(&self) {
+        tokio::time::sleep(HIDDEN).await;
+    }
+
+    async fn stop(&self, machine: &MachineId) {
+        self.change(|world, now| world.stop_instance(machine.as_str(), now)).expect("stopped");
+    }
+
+    async fn protect(&self, machine: &MachineId, protected: bool) {
+        self.change(|world, _| world.protect(machine.as_str(), protected)).expect("there");
+    }
+
+    async fn run_short(&self, some: bool) {
+        let rules = serde_json::json!([{ "left": u32::from(some) }]);
+        let rules = serde_json::from_value(rules).expect("a rule");
+        self.change(|world, _| world.ec2.set_capacity(rules));
+    }
+
+    async fn answer_replays_barely(&self) {
+        self.change(|world, _| world.ec2.toggles.replay_shows_instances = false);
+    }
+
+    async fn fail(&self, call: Call, how: Failure) {
+        let operation = match call {
+            Call::Launch => "CreateFleet",
+            Call::Describe => "DescribeInstances",
+            Call::Terminate => "TerminateInstances",
+        };
+        let error = |status, code: &str| {
+            let (code, message) = (code.into(), "scripted".into());
+            Answer::Error { status, code, message, headers: Vec::new(), body: None }
+        };
+        let (perform, answer) = match how {
+            Failure::Unheard => (Some(true), Answer::Drop),
+            Failure::Undone => (Some(false), Answer::Drop),
+            Failure::Throttled => (None, error(503, "RequestLimitExceeded")),
+            Failure::Misconfigured => (None, error(400, "InvalidLaunchTemplateId.NotFound")),
+            Failure::OverQuota => (None, error(400, "VcpuLimitExceeded")),
+            Failure::Denied => (None, error(403, "UnauthorizedOperation")),
+        };
+        let fault = FaultSpec { perform, answer, ..crate::github::fault("ec2", operation) };
+        self.change(|world, _| world.faults.add(fault)).expect("a fault that makes sense");
+    }
+
+    async fn mend(&self) {
+        self.change(|world, _| {
+            world.faults.clear(None);
+            world.ec2.set_capacity(Vec::new());
+        });
+    }
+
+    async fn somebody_elses(&self) -> MachineId {
+        let place = serde_json::json!({ "tags": { STACK_TAG: "somebody-elses" } });
+        let place: PlaceSpec = serde_json::from_value(place).expect("a place");
+        let id = self.change(|world, now| world.place_instance(&place, now));
+        id.parse().expect("an id")
+    }
+
+    async fn living(&self) -> usize {
+        self.change(|world, _| {
+            let ours = world.ec2.instances().filter(|one| one.stack() == Some(STACK));
+            ours.filter(|one| !one.state.is_ending()).count()
+        })
+    }
+}
+
+#[test]
+fn ec2_is_as_the_passes_know_it() {
+    let run = |name: &str| {
+        RUNTIME.block_on(async {
+            let bench = Bench::new().await;
+            check(name, &bench).await;
+        });
+    };
+    assert!(run_all(CHECKS, differences::WIRE_EC2, run) >= 40);
+}

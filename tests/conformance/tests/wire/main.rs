@@ -1,0 +1,60 @@
+//! The suite with the real adapters: EC2 and GitHub at the wire doors of the simulated cloud, tables and queues
+//! at an emulator. This binary links the SDKs; the simulator's half of the suite does not.
+
+mod ec2;
+mod github;
+mod tables;
+// The emulator, and a stack's tables and queues on it: as the adapters' own tests make them.
+#[path = "../../../../shared/aws/tests/emulator/support.rs"]
+#[allow(dead_code, reason = "the adapters' own tests use all of it")]
+mod support;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Runtime;
+use world::model::Timings;
+use world::wire::Credentials;
+use world::{Running, Settings};
+
+/// Later than any check.
+const NEVER_MS: u64 = 1_000_000_000;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+/// A world of its own for a check. Nothing moves in it by itself, and no machine boots.
+async fn open() -> Running {
+    static WORLDS: AtomicU64 = AtomicU64::new(0);
+    let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("muster-conformance-{}-{number}", std::process::id());
+    let timings = Timings {
+        pending_ms: NEVER_MS,
+        boot_ms: NEVER_MS * 1000,
+        shutting_down_ms: 0,
+        stopping_ms: 0,
+        ..Timings::default()
+    };
+    world::start(Settings {
+        state_dir: directory().join(name),
+        ec2_port: 0,
+        github_port: 0,
+        control_port: 0,
+        machine_port: 0,
+        region: "us-east-1".into(),
+        emulator: None,
+        credentials: Credentials {
+            access_key_id: "test".into(),
+            secret_access_key: "test".into(),
+            session_token: None,
+        },
+        timings,
+        seed: number,
+    })
+    .await
+    .expect("the world starts")
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}

@@ -1,0 +1,401 @@
+//! The conformance suite (tests/conformance) at the simulator's in-process doors.
+//!
+//! Nothing runs here but the check: functions and machines that the world would start are not started, so
+//! every effect is the check's own.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use conformance::queue::Which;
+use conformance::records::{OTHER_POOL, POOL};
+use conformance::{differences, ec2, github, queue, run_all, table};
+use control::Settings;
+use control::ports::Registrar;
+use domain::ids::{InstallationId, InstanceName, MachineId};
+use domain::labels::Labels;
+use domain::time::Time;
+use domain::timings::Timings;
+use sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
+use sim::door::Door;
+use sim::executor::{Pause, Sim};
+use sim::fault::{Fault, Odds};
+use sim::github::Job;
+use sim::queue::{Body, Received};
+use sim::schedule;
+use sim::world::{Manner, World};
+
+const SURELY: u32 = 1_000_000;
+const CHECK: TaskId = TaskId { place: u32::MAX, age: 0 };
+
+/// A world of its own for a check.
+struct Bench {
+    door: Door,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let pools =
+            [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
+        let manner = Manner { replay_shows_machines: true, slowest_call: 1, by_hand: true };
+        let world = World::new(1, &pools, Odds::none(), manner);
+        let settings =
+            Settings { stack: "sim".into(), pools: pools.into(), timings: Timings::default() };
+        let sim = Rc::new(Sim { world: world.into(), settings });
+        Self { door: Door { sim, skew: 0, cold: false.into() } }
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        change(&mut self.door.sim.world.borrow_mut())
+    }
+
+    fn surely(&self, fault: Fault) {
+        self.change(|world| world.odds.set(fault, SURELY));
+    }
+
+    fn number(&self, machine: &MachineId) -> u32 {
+        self.change(|world| world.ec2.number(machine)).expect("a machine of this world")
+    }
+
+    async fn wait(&self, length: Millis) {
+        Pause::new(&self.door.sim, length).await;
+    }
+
+    /// Runs a check to its end, in virtual time.
+    fn drive(&self, check: impl Future<Output = ()>) {
+        let mut check = pin!(check);
+        loop {
+            self.change(|world| world.current = Some(CHECK));
+            let done = check.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            self.change(|world| world.current = None);
+            if done {
+                return;
+            }
+            self.change(until_woken);
+        }
+    }
+}
+
+fn until_woken(world: &mut World) {
+    loop {
+        let (when, event) = world.agenda.next(Millis::MAX).expect("something to wait for");
+        world.now = when;
+        match event {
+            Event::Wake(task) if task == CHECK => return,
+            Event::Wake(_) | Event::Kill(_) | Event::Poll(_) | Event::Tick => {}
+            Event::Start(number) => drop(world.take_pending(number)),
+            other => world.happen(other),
+        }
+    }
+}
+
+impl ec2::Ec2World for Bench {
+    type Ec2 = Door;
+
+    fn ec2(&self) -> &Door {
+        &self.door
+    }
+
+    fn stack(&self) -> &str {
+        &self.door.sim.settings.stack
+    }
+
+    fn more_than_a_page(&self) -> u32 {
+        40
+    }
+
+    async fn settle(&self) {
+        self.wait(MINUTE).await;
+    }
+
+    async fn forget_the_ended(&self) {
+        self.wait(2 * HOUR).await;
+    }
+
+    async fn hide_new(&self) {
+        self.surely(Fault::MachineHidden);
+    }
+
+    async fn show(&self) {
+        self.wait(MINUTE).await;
+    }
+
+    async fn stop(&self, machine: &MachineId) {
+        let number = self.number(machine);
+        self.change(|world| world.machine_arrives(number, Arrival::Halted));
+        self.wait(MINUTE).await;
+    }
+
+    async fn protect(&self, machine: &MachineId, protected: bool) {
+        let number = self.number(machine);
+        let until = if protected { Millis::MAX } else { 0 };
+        self.change(|world| world.ec2.at_mut(number).behaviour.blocked_until = until);
+    }
+
+    async fn run_short(&self, some: bool) {
+        self.surely(if some { Fault::LaunchPartial } else { Fault::LaunchNoCapacity });
+    }
+
+    async fn answer_replays_barely(&self) {
+        self.change(|world| world.manner.replay_shows_machines = false);
+    }
+
+    async fn fail(&self, call: ec2::Call, how: ec2::Failure) {
+        use ec2::{Call, Failure};
+        self.surely(match (call, how) {
+            (Call::Launch, Failure::Unheard) => Fault::LaunchAnswerLost,
+            (Call::Launch, Failure::Undone) => Fault::LaunchTimedOut,
+            (Call::Launch, Failure::Throttled) => Fault::LaunchThrottled,
+            (Call::Launch, Failure::Misconfigured) => Fault::LaunchMisconfigured,
+            (Call::Launch, Failure::OverQuota) => Fault::LaunchQuota,
+            (Call::Launch, Failure::Denied) => unreachable!("no check does that"),
+            (Call::Terminate, Failure::Denied) => Fault::TerminateDenied,
+            (Call::Terminate, Failure::Unheard) => Fault::TerminateAnswerLost,
+            (Call::Terminate, _) => Fault::TerminateFailed,
+            (Call::Describe, _) => Fault::DescribeFailed,
+        });
+    }
+
+    async fn mend(&self) {
+        self.change(|world| world.odds = Odds::none());
+    }
+
+    async fn somebody_elses(&self) -> MachineId {
+        let number = self.change(|world| world.make_machine(None, false));
+        self.wait(MINUTE).await;
+        self.change(|world| world.ec2.at(number).id.clone())
+    }
+
+    async fn living(&self) -> usize {
+        self.change(|world| world.ec2.live())
+    }
+}
+
+/// Jobs of the simulator are numbered from here.
+const FIRST_JOB: u64 = 1000;
+
+fn job_number(job: u64) -> u32 {
+    u32::try_from(job - FIRST_JOB).expect("a job of this world")
+}
+
+fn registrar(entity: &str) -> Registrar {
+    let entity = entity.parse().expect("an entity");
+    Registrar { entity, installation: Some(InstallationId(7)) }
+}
+
+impl github::GithubWorld for Bench {
+    type Github = Door;
+
+    fn github(&self) -> &Door {
+        &self.door
+    }
+
+    fn organization(&self) -> Registrar {
+        registrar("acme")
+    }
+
+    fn another_organization(&self) -> Registrar {
+        registrar("zoo")
+    }
+
+    fn repository(&self) -> String {
+        "acme/web".into()
+    }
+
+    fn now(&self) -> Time {
+        self.door.now()
+    }
+
+    async fn queue_job(&self) -> u64 {
+        self.change(|world| {
+            let number = u32::try_from(world.github.jobs.len()).expect("few");
+            let job = Job::planned(number, "acme/web", true, Labels::default(), None);
+            world.github.jobs.push(job);
+            world.queue_job(number);
+            FIRST_JOB + u64::from(number)
+        })
+    }
+
+    async fn take(&self, job: u64, runner: &str) {
+        self.change(|world| {
+            let mut runners = world.github.runners.values();
+            let id = runners.find(|one| one.name == runner).expect("registered").id;
+            world.assign(job_number(job), id);
+        });
+    }
+
+    async fn end(&self, job: u64, conclusion: &'static str) {
+        let number = job_number(job);
+        self.change(|world| {
+            let (id, _) = world.github.job(number).runner.clone().expect("taken");
+            world.agent_done(id, number, conclusion);
+        });
+    }
+
+    async fn cancel(&self, job: u64) {
+        self.change(|world| world.cancel_job(job_number(job)));
+    }
+
+    async fn lie(&self) {
+        self.change(|world| world.github.always_lies = true);
+    }
+
+    async fn list_from_cache(&self) {
+        self.surely(Fault::ListCached);
+    }
+
+    async fn fail(&self, how: github::Failure) {
+        use github::Failure;
+        self.surely(match how {
+            Failure::Broken => Fault::GithubFails,
+            Failure::Unauthorized | Failure::Forbidden => Fault::Unauthorized,
+            Failure::TooMany | Failure::LimitUsedUp => Fault::RateLimited,
+            Failure::Unheard => Fault::ConfigureAnswerLost,
+        });
+        if how == Failure::Unheard {
+            self.surely(Fault::DeleteAnswerLost);
+        }
+    }
+
+    async fn mend(&self) {
+        self.change(|world| world.odds = Odds::none());
+    }
+
+    async fn registered(&self) -> Vec<String> {
+        let names = |world: &mut World| {
+            world.github.runners.values().map(|runner| runner.name.clone()).collect()
+        };
+        self.change(names)
+    }
+}
+
+impl table::TableWorld for Bench {
+    type Table = Door;
+
+    fn table(&self) -> &Door {
+        &self.door
+    }
+
+    async fn spoil(&self, _: &InstanceName) {
+        panic!("the simulator's records are values: all of them can be read");
+    }
+}
+
+fn which(which: Which) -> agenda::Which {
+    match which {
+        Which::Jobs => agenda::Which::Jobs,
+        Which::Reap => agenda::Which::Reap,
+    }
+}
+
+impl queue::QueueWorld for Bench {
+    type Queue = Door;
+
+    fn queue(&self) -> &Door {
+        &self.door
+    }
+
+    async fn receive(&self, from: Which) -> Vec<queue::Received> {
+        // A message takes a moment to arrive.
+        self.wait(SECOND / 10).await;
+        let batch = self.change(|world| {
+            let now = world.now;
+            world.queues.of(which(from)).receive(10, now)
+        });
+        let told = |received: Received| queue::Received {
+            receipt: received.receipt(),
+            receives: received.receives,
+            body: match &*received.body {
+                Body::Jobs(message) => queue::Body::Jobs(message.clone()),
+                Body::Reap(message) => queue::Body::Reap(message.clone()),
+            },
+        };
+        batch.into_iter().map(told).collect()
+    }
+
+    async fn delete(&self, from: Which, received: &queue::Received) {
+        let (id, _) = received.receipt.split_once('/').expect("a receipt of the simulator");
+        let id = id.parse().expect("a number");
+        let body = Rc::new(match received.body.clone() {
+            queue::Body::Jobs(message) => Body::Jobs(message),
+            queue::Body::Reap(message) => Body::Reap(message),
+        });
+        let received = Received { id, receives: received.receives, body };
+        self.change(|world| world.acknowledge(which(from), &received));
+    }
+
+    async fn pass(&self, seconds: u32) {
+        self.wait(Millis::from(seconds) * SECOND).await;
+    }
+
+    async fn lapse(&self) {
+        self.wait(7 * MINUTE).await;
+    }
+}
+
+#[test]
+fn ec2_is_as_the_passes_know_it() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(ec2::check(name, &bench));
+    };
+    assert!(run_all(ec2::CHECKS, differences::SIMULATOR_EC2, run) >= 40);
+}
+
+#[test]
+fn github_is_as_the_passes_know_it() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(github::check(name, &bench));
+    };
+    assert!(run_all(github::CHECKS, differences::SIMULATOR_GITHUB, run) >= 30);
+}
+
+#[test]
+fn the_tables_are_as_the_passes_know_them() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(table::check(name, &bench));
+    };
+    assert!(run_all(table::CHECKS, differences::SIMULATOR_TABLE, run) >= 65);
+}
+
+#[test]
+fn the_queues_are_as_the_passes_know_them() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(queue::check(name, &bench));
+    };
+    assert!(run_all(queue::CHECKS, differences::SIMULATOR_QUEUE, run) >= 15);
+}
+
+/// The suite's page lists every difference, word for word.
+#[test]
+fn the_page_lists_every_difference() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/README.md");
+    let page = std::fs::read_to_string(page).expect("readable");
+    for (door, known) in differences::ALL {
+        for (check, why) in *known {
+            let row = format!("| {door} | `{check}` | {why} |");
+            assert!(page.contains(&row), "not on the page: {row}");
+        }
+    }
+    let is_row = |line: &&str| {
+        differences::ALL.iter().any(|(door, _)| line.starts_with(&format!("| {door} |")))
+    };
+    let known: usize = differences::ALL.iter().map(|(_, known)| known.len()).sum();
+    let rows = page.lines().filter(is_row).count();
+    assert_eq!(rows, known, "the page lists a difference that is not there");
+    let parts = [
+        ("ec2", ec2::CHECKS.len()),
+        ("github", github::CHECKS.len()),
+        ("table", table::CHECKS.len()),
+        ("queue", queue::CHECKS.len()),
+    ];
+    for (part, count) in parts {
+        let mut rows = page.lines().filter(|line| line.starts_with(&format!("| `{part}.rs`")));
+        assert!(rows.any(|row| row.contains(&format!("| {count} |"))), "{part}: {count} checks");
+    }
+}
