@@ -38,7 +38,11 @@ pub fn settle_started(
 
     let pair = match (&all.left, &all.spared) {
         (Some(left), Some(spared)) => {
-            left.is_waiting() && is_available(spared) && can_serve(spared, left)
+            spared.claim() == Some(key)
+                && left.claim.as_ref() == Some(&all.taker.name)
+                && left.is_waiting()
+                && is_available(spared)
+                && can_serve(spared, left)
         }
         _ => false,
     };

@@ -106,7 +106,10 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
             lines.push(format!("Its launch is tried again (attempt {}).", instance.attempts + 1));
         }
         State::Creating => lines.push("EC2 is asked for a machine.".to_owned()),
-        State::Running => lines.push(running(instance)),
+        State::Running => {
+            lines.push(running(instance));
+            lines.extend(ending(instance));
+        }
         State::Error | State::PendingDelete | State::PendingForceDelete | State::Deleting => {
             lines.extend(ending(instance));
         }
@@ -148,7 +151,11 @@ fn ending(instance: &Instance) -> Vec<String> {
         lines.push(format!("{force} ordered by {} at {}: {}.", order.by, order.at, order.reason));
     }
     if let Some(drain) = instance.drain() {
-        lines.push(format!("On its way out: {}.", drain.reason.word()));
+        let how = match instance.state() {
+            State::Running => "Marked for delete, so it takes no job",
+            _ => "On its way out",
+        };
+        lines.push(format!("{how}: {}.", drain.reason.word()));
         if let Some(waiting) = &drain.waiting {
             lines.push(format!("{}.", waits_for(waiting, instance.attempts)));
         }

@@ -97,6 +97,8 @@ pub struct Observation {
     pub machine_hint: bool,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,
+    /// The pool's launch template has moved on since the machine was launched.
+    pub outdated: bool,
     /// An operator has switched deletes off. The pass finds out when [`crate::lifecycle::asks_switch`] says so.
     pub deletes_off: bool,
     /// DescribeInstances.

@@ -161,6 +161,7 @@ fn planned_launch(
         .into_iter()
         .map(|mut instance| {
             instance.relaunch(id.clone(), view.now, view.timings);
+            instance.template_version = Some(pool.launch_template_version.clone());
             instance
         })
         .collect();
@@ -176,7 +177,8 @@ fn planned_launch(
                 launch: id.clone(),
                 claim: Some(job.key()),
             };
-            let instance = Instance::planned(slot, view.now, view.timings);
+            let mut instance = Instance::planned(slot, view.now, view.timings);
+            instance.template_version = Some(pool.launch_template_version.clone());
             claim::set_job_claim(&mut job, Some(instance.name.clone()));
             Some((instance, job))
         })
@@ -186,6 +188,9 @@ fn planned_launch(
         .chain(fresh.iter().map(|(instance, _)| instance))
         .map(|instance| instance.name.clone())
         .collect();
+    if slots.is_empty() {
+        return None;
+    }
     let request = request(view.stack, pool, &id, market, u32::try_from(slots.len()).ok()?);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
     Some(PlannedLaunch { launch, fresh, again })

@@ -65,6 +65,8 @@ pub struct Instance {
     pub installation: Option<InstallationId>,
     /// The launch that its machine comes from.
     pub launch: LaunchId,
+    /// The version of that launch's template, where it is known.
+    pub template_version: Option<String>,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -108,6 +110,7 @@ impl Instance {
             entity: slot.entity,
             installation: slot.installation,
             launch: slot.launch,
+            template_version: None,
             machine: None,
             bound_at: None,
             claim: slot.claim,
@@ -239,6 +242,12 @@ impl Instance {
             && !self.passed_over
             && self.runner.exit.is_none()
             && !self.runner.has_taken_job()
+    }
+
+    /// Launched from another version of the launch template than `version`.
+    #[must_use]
+    pub fn is_outdated(&self, version: &str) -> bool {
+        self.template_version.as_deref().is_some_and(|own| own != version)
     }
 
     /// Claims a job.

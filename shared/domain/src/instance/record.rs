@@ -32,6 +32,8 @@ pub enum DeleteReason {
     MaxLifetime,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
+    /// Launched from an older launch template than its pool has now.
+    Outdated,
 }
 
 impl DeleteReason {
@@ -50,6 +52,7 @@ impl DeleteReason {
             Self::MachineStopped => "machine_stopped",
             Self::MaxLifetime => "max_lifetime",
             Self::SpotNotice => "spot_notice",
+            Self::Outdated => "outdated",
         }
     }
 }

@@ -55,6 +55,7 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     };
     let mut next = instance.clone();
     next.set_due(now + policy.timings.deleting_lease_seconds);
+    next.update_drain(|drain| drain.waiting = None);
     next.tell(now, "terminate again: the earlier attempt left no answer".to_owned());
     perform(next, Effect::Terminate(machine))
 }

@@ -2,9 +2,7 @@
 
 use super::gate::{self, Verdict};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
-use crate::audit::{Audit, AuditKind};
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
-use crate::lifecycle::Record;
 use crate::observation::{Look, Machine, Observation};
 use crate::time::Time;
 
@@ -14,7 +12,9 @@ pub(super) fn running(
     policy: &Policy<'_>,
     now: Time,
 ) -> Step {
-    if seen.machine_hint && seen.machine == Look::Unknown {
+    // A first denial is to be confirmed, or not, as soon as it may be.
+    let confirms = instance.absent_since.is_some() && !is_early(instance, now);
+    if (seen.machine_hint || confirms) && seen.machine == Look::Unknown {
         return Step::Look(Need::Machine);
     }
     if let Some(step) = machine_ended(instance, seen, policy, now) {
@@ -78,24 +78,14 @@ fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step
     Some(perform(next, Effect::WakePool))
 }
 
-/// Older than its pool allows: ends, job or not. The one timer that may end a running job.
+/// Older than its pool allows: ends, job or not. The one timer that may end a running job; the audit line is
+/// written when that is done.
 fn outlived(instance: &Instance, now: Time) -> Step {
     let mut next = instance.clone();
     // An idle mark may stand already; the lifetime overrules it.
     next.unmark(now, "max lifetime reached");
     next.to_pending_delete(DeleteReason::MaxLifetime, now);
-    let mut records = Vec::new();
-    if instance.runner.is_busy() {
-        let why = "older than its pool's max lifetime";
-        records.push(Record::Audit(Audit::of(
-            &instance.name,
-            AuditKind::JobKilled,
-            "muster",
-            why,
-            now,
-        )));
-    }
-    Step::Act { next: Box::new(next), records, effect: None }
+    act(next)
 }
 
 /// The happy path's last wait: the machine shuts itself down, and EC2 says so. Only when it does not,
@@ -147,11 +137,11 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
         return idle_beside_job(instance, seen, policy, now);
     }
     let limit = instance.runner.since + policy.timings.idle_limit_seconds;
-    if now < limit {
+    if now < limit && !seen.outdated {
         return rest_until(instance.clone(), limit);
     }
     let mut next = instance.clone();
-    next.mark(DeleteReason::Idle, now);
+    next.mark(if seen.outdated { DeleteReason::Outdated } else { DeleteReason::Idle }, now);
     next.set_due(now);
     act(next)
 }

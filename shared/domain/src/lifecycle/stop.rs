@@ -179,8 +179,12 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
 
-/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens.
+/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it
+/// listens, and the audit trail once, however often EC2 fails.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
+    if instance.attempts > 0 {
+        return go(instance, policy, now, "a running job does not hold it up");
+    }
     if let (Some(id), Look::Unknown) = (instance.runner.id, &seen.deregistration) {
         return perform(instance.clone(), Effect::Deregister(id));
     }

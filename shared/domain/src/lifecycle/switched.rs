@@ -12,8 +12,8 @@ pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
     let destroys = matches!(effect, Some(Effect::Deregister(_) | Effect::Terminate(_)));
     let marks = instance.state() == State::Running
         && next.drain().is_some_and(|drain| {
-            use DeleteReason::{Idle, JobCompleted, MaxLifetime};
-            matches!(drain.reason, Idle | JobCompleted | MaxLifetime)
+            use DeleteReason::{Idle, JobCompleted, MaxLifetime, Outdated};
+            matches!(drain.reason, Idle | JobCompleted | MaxLifetime | Outdated)
         });
     !instance.is_forced() && (destroys || marks)
 }
