@@ -10,6 +10,7 @@ mod running;
 mod spot;
 mod starting;
 mod stop;
+mod switched;
 mod waits;
 
 use super::{Effect, Need, Record, Step, decide};

@@ -4,8 +4,8 @@ use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::testkit::{
-    RUNNER, Story, With, active, asking, at, forced, idle, idle_without_hooks, installing, plain,
-    unauthorized, unavailable,
+    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, idle_without_hooks,
+    installing, plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -29,7 +29,7 @@ fn later(instance: Instance, waiting: Waiting, second: u32) -> Instance {
 
 #[test]
 fn force_skips_the_evidence_but_never_a_busy_runner() {
-    let busy = || later(idle().ordered(forced(700)), Waiting::Busy, 90_000);
+    let busy = || later(idle().ordered(forced(700)), Waiting::Busy, 40_000);
     check(vec![
         ("asks GitHub at once", idle().ordered(forced(700)), nothing(), 700, "deregister"),
         ("also while it boots", installing().ordered(forced(60)), nothing(), 60, "deregister"),
@@ -42,11 +42,11 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
             "rest until 760, waits Busy",
         ),
         (
-            "422 a day later",
+            "422 eleven hours later",
             busy(),
             answers(Deregistration::Busy).with(|seen| seen.machine = Look::Seen(Machine::Running)),
-            90_000,
-            "rest until 90060",
+            40_000,
+            "rest until 40060",
         ),
         (
             "a start by its hook",
@@ -56,17 +56,17 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
             "rest until 760, waits JobRunning",
         ),
         (
-            "a start by its hook, a day later",
-            later(active().ordered(forced(700)), Waiting::JobRunning, 90_000),
+            "a start by its hook, eleven hours later",
+            later(active().ordered(forced(700)), Waiting::JobRunning, 40_000),
             sees(Machine::Running),
-            90_000,
-            "rest until 90060",
+            40_000,
+            "rest until 40060",
         ),
         (
             "busy, but the machine is dead",
             busy(),
             sees(Machine::Gone),
-            90_000,
+            40_000,
             "to deleted, waits for nothing, never due",
         ),
         (
@@ -218,6 +218,8 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
 fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
     let killed = "to deleting, due 820, terminate, audit JobKilled by ada";
     let busy = || active().ordered(kill(700));
+    let failed = || fault("Throttled");
+    let tried = || busy().deleting(600).with(|i| i.terminate_failed(failed(), at(610), &timings()));
     check(vec![
         ("GitHub is told first", busy(), nothing(), 700, "deregister"),
         ("422", busy(), answers(Deregistration::Busy), 700, killed),
@@ -233,6 +235,13 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
         ),
         ("no job after all", idle().ordered(kill(700)), answers(Deregistration::Done), 700, GO),
         ("no registration", asking().ordered(kill(700)), nothing(), 700, GO),
+        (
+            "told once, however often EC2 fails",
+            tried(),
+            nothing(),
+            700,
+            "to deleting, waits for nothing, due 820, terminate",
+        ),
     ]);
 }
 
@@ -243,6 +252,20 @@ fn a_machine_past_its_lifetime_takes_the_same_way() {
     check(vec![
         ("GitHub is told first", old(active()), nothing(), 700, "deregister"),
         ("422", old(active()), answers(Deregistration::Busy), 700, killed),
+        (
+            "also a row that was ordered away before",
+            later(active().ordered(plain(700)), Waiting::JobRunning, LIFETIME),
+            Observation { machine: Look::Seen(Machine::Running), ..answers(Deregistration::Busy) },
+            LIFETIME,
+            "to deleting, waits for nothing, due 43320, terminate, audit JobKilled by muster",
+        ),
+        (
+            "a second younger",
+            later(active().ordered(plain(700)), Waiting::JobRunning, 43_199),
+            sees(Machine::Running),
+            43_199,
+            "rest until 43259",
+        ),
         ("204, without a job", old(idle()), answers(Deregistration::Done), 700, GO),
     ]);
 }

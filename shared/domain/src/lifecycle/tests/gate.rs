@@ -105,8 +105,8 @@ fn each_condition_alone_blocks() {
             i.runner.asking_since = Some(at(1850));
         })
     };
-    let cleared = "runner active, mark cleared, due 940";
-    let cleared_active = "mark cleared, due 940";
+    let cleared = "rest until 940, runner active, mark cleared";
+    let cleared_active = "rest until 940, mark cleared";
     check(vec![
         (
             "before its boot deadline",

@@ -54,6 +54,10 @@ fn looked<T: Clone + std::fmt::Debug + 'static>(seen: Vec<T>) -> impl Strategy<V
     prop_oneof![3 => seen, 1 => trouble().prop_map(Look::Failed)]
 }
 
+fn rarely() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
+}
+
 fn machines() -> Vec<Machine> {
     vec![Machine::Pending, Machine::Running, Machine::Stopped, Machine::Gone, Machine::Absent]
 }
@@ -77,14 +81,14 @@ fn world() -> impl Strategy<Value = Observation> {
         Some((LaunchState::Open, at(90_000))),
     ];
     (
-        (any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+        (any::<bool>(), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
         (looked(vec![true, false]), looked(deregistrations)),
         prop::sample::select(terminations()),
     )
         .prop_map(
             |(
-                (machine_hint, deletes_off, spot_notice),
+                (machine_hint, deletes_off, spot_notice, outdated),
                 (machine, runner, launch),
                 (job, answer),
                 end,
@@ -93,6 +97,7 @@ fn world() -> impl Strategy<Value = Observation> {
                     machine_hint,
                     deletes_off,
                     spot_notice,
+                    outdated,
                     machine,
                     runner,
                     launch,
@@ -199,6 +204,7 @@ fn pass(start: &Instance, world: &Observation, policy: &Policy<'_>, now: Time) -
         machine_hint: world.machine_hint,
         deletes_off: world.deletes_off,
         spot_notice: world.spot_notice,
+        outdated: world.outdated,
         ..Observation::default()
     };
     for _ in 0..ROUNDS {

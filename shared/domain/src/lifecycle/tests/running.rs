@@ -191,6 +191,20 @@ fn what_ec2_says_of_the_machine_comes_first() {
         ("absent and young: EC2 is behind", active(), sees(Machine::Absent), 604, "rest until 605"),
         ("absent once", active(), sees(Machine::Absent), 700, "rest until 820, absent"),
         ("absent again too soon", known(), sees(Machine::Absent), 819, "rest until 820"),
+        (
+            "the second look is made when it is due",
+            known().due(820),
+            nothing(),
+            820,
+            "look at machine",
+        ),
+        (
+            "shown again: two denials must be neighbours",
+            known(),
+            sees(Machine::Running),
+            750,
+            "known again",
+        ),
         ("absent twice", known().due(820), sees(Machine::Absent), 820, gone),
         (
             "silence is not absence",

@@ -191,7 +191,7 @@ fn githubs_answer_to_the_delete_decides() {
 fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
     let running = || waits(ordered(active()), Waiting::JobRunning);
     let busy = || waits(passed(idle()), Waiting::Busy);
-    let day = 86_400;
+    let old = crate::testkit::LIFETIME;
     check(vec![
         (
             "its hook reported a start",
@@ -210,7 +210,8 @@ fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
             700,
             "to deleted, waits for nothing, never due",
         ),
-        ("a day later", running(), sees(Machine::Running), day, "rest until 86460"),
+        ("as long as its lifetime", running(), sees(Machine::Running), old - 1, "rest until 43259"),
+        ("and no longer", running(), sees(Machine::Running), old, "deregister"),
         ("busy by GitHub alone: looked at as well", busy(), nothing(), 700, "look at machine"),
         ("and asked again", busy(), sees(Machine::Running), 700, "deregister"),
         (

@@ -1,6 +1,7 @@
 //! Fleet requests: size, market, names, tags.
 
 use super::{launched, plan, view};
+use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
 use crate::launch::{LaunchState, Market, Override};
 use crate::plan::{MAX_SLOTS, Plan};
@@ -122,7 +123,7 @@ fn slots_carry_their_job_and_their_launch() {
     });
     let first = plan(view(&own, &timings, vec![job(1), person]));
     let [launch] = first.launches.as_slice() else { panic!("one launch") };
-    let names: Vec<&str> = launch.launch.slots.iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = launch.launch.slots.iter().map(InstanceName::as_str).collect();
     assert_eq!(names, ["default-00c0ffee-0-0", "default-00c0ffee-0-1"]);
     for ((instance, own), name) in launch.fresh.iter().zip(names) {
         assert_eq!((instance.name.as_str(), instance.state()), (name, State::Creating));
