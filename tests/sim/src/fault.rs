@@ -247,13 +247,6 @@ impl Odds {
         odds
     }
 
-    /// The same without some kinds.
-    #[must_use]
-    pub fn without(mut self, kinds: &[Fault]) -> Self {
-        kinds.iter().for_each(|kind| self.set(*kind, 0));
-        self
-    }
-
     /// Sets the odds of one kind.
     pub const fn set(&mut self, fault: Fault, ppm: u32) {
         self.0[fault as usize] = ppm;

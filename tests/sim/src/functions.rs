@@ -244,7 +244,9 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let settings = &door.sim.settings;
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
-    note(door, || format!("  {report:?}"));
+    if report != control::sweep::Report::default() {
+        note(door, || format!("  swept: {report:?}"));
+    }
 }
 
 async fn runner_api(door: &Door, number: u32) {

@@ -191,15 +191,6 @@ impl World {
         if before.order() != next.order() && !has_audit(writes, AuditKind::Ordered) {
             self.broken("I14", || format!("an order for {} without an audit", next.name));
         }
-        let by_age = |row: &Instance| {
-            row.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime)
-        };
-        let kills = by_age(next) && !by_age(before) && next.runner.is_busy();
-        if kills && !has_audit(writes, AuditKind::JobKilled) {
-            self.broken("I14", || {
-                format!("{} ends by age with a job, without an audit", next.name)
-            });
-        }
     }
 
     /// I12: the waits of the delete ladder never shrink, and are capped.

@@ -23,6 +23,7 @@ pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod schedule;
+pub mod shrink;
 pub mod table;
 pub mod totals;
 pub mod world;

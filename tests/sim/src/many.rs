@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::run::{Outcome, run};
-use crate::schedule::Length;
+use crate::run::{Outcome, play};
+use crate::schedule::Plan;
 use crate::totals::Totals;
 
 /// How many threads there are to use.
@@ -16,12 +16,12 @@ pub fn threads() -> usize {
 }
 
 /// Runs seeds, and tells `watch` the totals after each. With `stop`, no seed after the first failing one
-/// is begun. Answers with the totals and the failing seeds in order.
+/// is begun. `plan` makes a seed's day. Answers with the totals and the failing seeds in order.
 pub fn run_many(
     seeds: Range<u64>,
-    length: Length,
     threads: usize,
     stop: bool,
+    plan: impl Fn(u64) -> Plan + Sync,
     mut watch: impl FnMut(&Totals),
 ) -> (Totals, Vec<Outcome>) {
     let next = AtomicU64::new(seeds.start);
@@ -31,13 +31,13 @@ pub fn run_many(
     let mut failed = Vec::new();
     thread::scope(|scope| {
         for _ in 0..threads.max(1) {
-            let (next, end, sender) = (&next, &end, sender.clone());
+            let (next, end, plan, sender) = (&next, &end, &plan, sender.clone());
             scope.spawn(move || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     // Nobody listens any more when a thread has panicked: its join tells.
                     if seed >= end.load(Ordering::Relaxed)
-                        || sender.send(run(seed, length, false)).is_err()
+                        || sender.send(play(seed, &plan(seed), false)).is_err()
                     {
                         return;
                     }

@@ -5,7 +5,7 @@ use crate::executor::Executor;
 use crate::fault::Counts;
 use crate::invariants::Violation;
 use crate::liveness::Watch;
-use crate::schedule::{Length, Plan};
+use crate::schedule::Plan;
 use crate::world::Tally;
 
 /// What came of a seed.
@@ -31,8 +31,8 @@ const LAST_LOOK: Millis = 30 * HOUR;
 
 /// Runs a seed.
 #[must_use]
-pub fn run(seed: u64, length: Length, keep_trace: bool) -> Outcome {
-    play(seed, &Plan::of(seed, length), keep_trace)
+pub fn run(seed: u64, keep_trace: bool) -> Outcome {
+    play(seed, &Plan::of(seed), keep_trace)
 }
 
 /// Runs a plan that may have been changed.

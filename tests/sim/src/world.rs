@@ -335,7 +335,10 @@ impl World {
         if let Task::Function(call) = &task {
             self.tally.invocations += 1;
             let name = call.name();
-            self.say(|| format!("{name} starts"));
+            // A minute in which nothing happens is not told.
+            if !matches!(call, Call::Sweep) {
+                self.say(|| format!("{name} starts"));
+            }
         }
         Some((task, cold))
     }

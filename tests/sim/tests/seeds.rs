@@ -2,16 +2,17 @@
 
 use std::io::Write as _;
 
+use sim::fault::Fault;
 use sim::many::{run_many, threads};
 use sim::run::{play, run};
-use sim::schedule::{Length, Plan};
+use sim::schedule::Plan;
 
 /// Built without optimisation a day takes far longer, and a few of them are enough to see that they run.
 const SEEDS: u64 = if cfg!(debug_assertions) { 300 } else { 20_000 };
 
 #[test]
 fn twenty_thousand_days_break_no_invariant_and_meet_every_fault() {
-    let (totals, failed) = run_many(0..SEEDS, Length::Day, threads(), false, |_| ());
+    let (totals, failed) = run_many(0..SEEDS, threads(), false, Plan::of, |_| ());
     let mut out = std::io::stdout().lock();
     writeln!(out, "{SEEDS} days\n{}{}", totals.faults(), totals.summary()).expect("stdout");
     let broken: Vec<String> = failed
@@ -35,7 +36,7 @@ fn twenty_thousand_days_break_no_invariant_and_meet_every_fault() {
 #[test]
 fn a_seed_always_tells_the_same_story() {
     for seed in 0..20 {
-        let (first, second) = (run(seed, Length::Day, true), run(seed, Length::Day, true));
+        let (first, second) = (run(seed, true), run(seed, true));
         assert!(first.trace.len() > 1000);
         assert_eq!(first.trace, second.trace, "seed {seed}");
     }
@@ -43,17 +44,15 @@ fn a_seed_always_tells_the_same_story() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let (alone, _) = run_many(100..200, Length::Day, 1, false, |_| ());
-    let (together, _) = run_many(100..200, Length::Day, 3, false, |_| ());
+    let (alone, _) = run_many(100..200, 1, false, Plan::of, |_| ());
+    let (together, _) = run_many(100..200, 3, false, Plan::of, |_| ());
     assert_eq!(alone, together);
 }
 
 #[test]
 fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     for seed in 0..200 {
-        let mut plan = Plan::of(seed, Length::Day);
-        plan.weathers.clear();
-        plan.windows.clear();
+        let mut plan = Plan::of(seed).without(Fault::ALL);
         plan.orders.clear();
         let outcome = play(seed, &plan, false);
         assert_eq!(outcome.violation, None, "seed {seed}");

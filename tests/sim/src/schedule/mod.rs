@@ -20,13 +20,7 @@ pub use self::orders::{Aim, Order};
 pub use self::pools::pool;
 
 /// How long a day is, from first to last job and fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// One rush and nothing else.
-    Short,
-    /// 24 hours.
-    Day,
-}
+pub const DAY: Millis = 24 * HOUR;
 
 /// A job of the day.
 #[derive(Clone, Debug)]
@@ -82,7 +76,7 @@ struct Rush {
 impl Plan {
     /// The day of a seed.
     #[must_use]
-    pub fn of(seed: u64, length: Length) -> Self {
+    pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let settings = pools::settings(&mut rng);
         let odds = if rng.chance(50_000) { Odds::none() } else { Odds::swarm(&mut rng) };
@@ -91,11 +85,7 @@ impl Plan {
             slowest_call: [5, 40, 400, 3_000][rng.index(4)],
             by_hand: false,
         };
-        let rushes = rushes(&mut rng, &odds, length);
-        let busy = match length {
-            Length::Short => rushes.iter().map(|rush| rush.length).sum(),
-            Length::Day => 24 * HOUR,
-        };
+        let rushes = rushes(&mut rng, &odds);
         let mut plan = Self {
             seed: rng.next(),
             settings,
@@ -107,7 +97,7 @@ impl Plan {
             strangers: rng.below(3),
             kept: rng.chance(300_000).then_some(5 * HOUR),
             first_tick: START + rng.between(0, MINUTE),
-            faults_end: START + busy,
+            faults_end: START + DAY,
         };
         for rush in &rushes {
             plan.weathers.push((rush.from, rush.odds.clone()));
@@ -115,12 +105,9 @@ impl Plan {
             plan.rush_orders(&mut rng, rush);
             plan.rush_outages(&mut rng, rush);
         }
-        if length == Length::Day {
-            for _ in 0..rng.below(6) {
-                let at = START + rng.between(0, busy);
-                let job = job(&mut rng, at);
-                plan.jobs.push(job);
-            }
+        for _ in 0..rng.below(6) {
+            let at = START + rng.between(0, DAY);
+            plan.jobs.push(job(&mut rng, at));
         }
         plan
     }
@@ -177,6 +164,16 @@ impl Plan {
         }
     }
 
+    /// The same day without some kinds of faults.
+    #[must_use]
+    pub fn without(mut self, faults: &[Fault]) -> Self {
+        for (_, odds) in &mut self.weathers {
+            faults.iter().for_each(|fault| odds.set(*fault, 0));
+        }
+        self.windows.retain(|window| !faults.contains(&window.fault));
+        self
+    }
+
     /// The world of the day, with everything entered in its agenda.
     #[must_use]
     pub fn world(&self) -> World {
@@ -214,15 +211,14 @@ impl Plan {
     }
 }
 
-fn rushes(rng: &mut Rng, day: &Odds, length: Length) -> Vec<Rush> {
-    let count = if length == Length::Day { [1, 1, 2, 3][rng.index(4)] } else { 1 };
+fn rushes(rng: &mut Rng, day: &Odds) -> Vec<Rush> {
+    let count = [1, 1, 2, 3][rng.index(4)];
     let mut rushes: Vec<Rush> = (0..count)
         .map(|_| Rush {
-            from: match length {
-                Length::Short => START,
-                // Many a day ends in the middle of a rush: everything must come to rest without help.
-                Length::Day if rng.chance(400_000) => START + 24 * HOUR - 30 * MINUTE,
-                Length::Day => START + rng.between(0, 23 * HOUR),
+            // Many a day ends in the middle of a rush: everything must come to rest without help.
+            from: match rng.chance(400_000) {
+                true => START + DAY - 30 * MINUTE,
+                false => START + rng.between(0, DAY - HOUR),
             },
             length: rng.between(10 * MINUTE, 40 * MINUTE),
             odds: if rng.chance(700_000) { Odds::swarm(rng) } else { day.clone() },

@@ -1,0 +1,138 @@
+//! `simulate`: runs days of the simulated cloud, one a seed, and stops at the first that breaks an invariant.
+
+mod arguments;
+mod progress;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use sim::many::run_many;
+use sim::run::{Outcome, play};
+use sim::schedule::Plan;
+use sim::shrink::shrink;
+use sim::totals::Totals;
+
+use crate::arguments::{Arguments, USAGE};
+use crate::progress::Progress;
+
+/// How much of a shrunk trace is shown: its end.
+const LINES_SHOWN: usize = 300;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::read(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match simulate(&arguments, &mut io::stdout().lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
+    if arguments.trace {
+        return trace(arguments, out);
+    }
+    let seeds = arguments.from..arguments.from + arguments.seeds;
+    let mut progress = Progress::new(arguments.seeds);
+    let plan = |seed| plan(seed, arguments);
+    let stop = !arguments.keep_going;
+    let (totals, failed) =
+        run_many(seeds, arguments.threads, stop, plan, |totals| progress.show(totals));
+    progress.end();
+    if arguments.keep_going {
+        for outcome in &failed {
+            tell(outcome, arguments, out)?;
+        }
+    } else if let Some(outcome) = failed.first() {
+        tell(outcome, arguments, out)?;
+        tell_shrunk(outcome, arguments, out)?;
+    }
+    write!(out, "{}{}", totals.faults(), totals.summary())?;
+    if let Some(file) = &arguments.record {
+        std::fs::write(file, record(arguments, &totals))?;
+    }
+    let (took, cpu) = (progress.elapsed().as_secs_f64(), cpu_seconds());
+    let rate = totals.seeds as f64 / took.max(0.001);
+    let cpu = cpu.map(|cpu| format!(", {:.1} ms CPU a seed", cpu * 1e3 / totals.seeds as f64));
+    writeln!(
+        out,
+        "{} seeds from {}, 24 virtual hours each, {} events, {} failed: {took:.1} s, \
+         {rate:.0} schedules/s{}",
+        totals.seeds,
+        arguments.from,
+        totals.steps,
+        totals.failed,
+        cpu.unwrap_or_default()
+    )?;
+    Ok(totals.failed == 0)
+}
+
+/// The day of a seed, without the faults that are left out.
+fn plan(seed: u64, arguments: &Arguments) -> Plan {
+    Plan::of(seed).without(&arguments.without)
+}
+
+/// Everything that happens, seed by seed.
+fn trace(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
+    for seed in arguments.from..arguments.from + arguments.seeds {
+        let outcome = play(seed, &plan(seed, arguments), true);
+        write!(out, "{}", outcome.trace)?;
+        if outcome.violation.is_some() {
+            tell(&outcome, arguments, out)?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+    let Some(violation) = &outcome.violation else { return Ok(()) };
+    let seed = outcome.seed;
+    writeln!(out, "seed {seed}: {} broken: {}", violation.rule, violation.what)?;
+    write!(
+        out,
+        "  replay: cargo run --release -p sim --bin simulate -- --trace --seeds 1 --from {seed}"
+    )?;
+    for fault in &arguments.without {
+        write!(out, " --without {}", fault.word())?;
+    }
+    writeln!(out)
+}
+
+fn tell_shrunk(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+    let Some(shrunk) = shrink(outcome.seed, &plan(outcome.seed, arguments)) else {
+        return Ok(());
+    };
+    writeln!(out, "\nthe same broken in a shorter day:\n{}", shrunk.plan.tell())?;
+    let lines: Vec<&str> = shrunk.outcome.trace.lines().collect();
+    let cut = lines.len().saturating_sub(LINES_SHOWN);
+    if cut > 0 {
+        writeln!(out, "({cut} lines before)")?;
+    }
+    writeln!(out, "{}\n", lines[cut..].join("\n"))
+}
+
+/// What a run has shown, the same for the same code wherever and however fast it ran.
+fn record(arguments: &Arguments, totals: &Totals) -> String {
+    let (from, to) = (arguments.from, arguments.from + arguments.seeds);
+    format!(
+        "seeds {from}..{to}: {} days of 24 virtual hours, {} events\n\n{}\n{}",
+        totals.seeds,
+        totals.steps,
+        totals.summary(),
+        totals.faults()
+    )
+}
+
+/// Processor time of all threads so far, where the system tells.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // After the program's name in brackets; user and system time are the 12th and 13th word from there, in ticks.
+    let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?;
+    Some(ticks / 100.0)
+}

@@ -1,0 +1,137 @@
+//! Makes a failing day shorter: leaves out one part after another as long as the same invariant still breaks.
+
+use crate::agenda::{Millis, SECOND, START};
+use crate::fault::Fault;
+use crate::run::{Outcome, play};
+use crate::schedule::Plan;
+
+/// With how many other chances a shorter day is tried: what is left out changes when everything else happens.
+const CHANCES: u64 = 6;
+/// How many passes over all parts, unless one changes nothing.
+const PASSES: usize = 3;
+
+/// A day that was made shorter.
+#[derive(Debug)]
+pub struct Shrunk {
+    /// What is left of the day.
+    pub plan: Plan,
+    /// What happens in it, with a trace.
+    pub outcome: Outcome,
+}
+
+/// Makes the day of a failing seed shorter. None when it does not fail.
+#[must_use]
+pub fn shrink(seed: u64, plan: &Plan) -> Option<Shrunk> {
+    let rule = play(seed, plan, false).violation?.rule;
+    let mut shrinker = Shrinker { seed, rule, plan: plan.clone() };
+    for _ in 0..PASSES {
+        if !shrinker.pass() {
+            break;
+        }
+    }
+    let outcome = play(seed, &shrinker.plan, true);
+    Some(Shrunk { plan: shrinker.plan, outcome })
+}
+
+struct Shrinker {
+    seed: u64,
+    rule: &'static str,
+    plan: Plan,
+}
+
+impl Shrinker {
+    /// Tries everything once. Whether anything could be left out.
+    fn pass(&mut self) -> bool {
+        let mut shorter = false;
+        shorter |= self.drop_each(|plan| &mut plan.orders);
+        shorter |= self.drop_each(|plan| &mut plan.windows);
+        shorter |= self.drop_each(|plan| &mut plan.jobs);
+        shorter |= self.drop_each(|plan| &mut plan.weathers);
+        for fault in Fault::ALL {
+            let strikes = self.plan.weathers.iter().any(|(_, odds)| odds.of(*fault) > 0);
+            shorter |= strikes && self.attempt(|plan| *plan = plan.clone().without(&[*fault]));
+        }
+        shorter |= self.plan.strangers > 0 && self.attempt(|plan| plan.strangers = 0);
+        shorter |= self.plan.kept.is_some() && self.attempt(|plan| plan.kept = None);
+        let cancelled = |plan: &Plan| plan.jobs.iter().any(|job| job.cancelled_at.is_some());
+        shorter |= cancelled(&self.plan)
+            && self.attempt(|plan| plan.jobs.iter_mut().for_each(|job| job.cancelled_at = None));
+        shorter | self.end_sooner()
+    }
+
+    /// Leaves out all, then halves, quarters … of a list.
+    fn drop_each<T>(&mut self, list: fn(&mut Plan) -> &mut Vec<T>) -> bool {
+        let mut shorter = false;
+        let mut size = list(&mut self.plan).len();
+        while size > 0 {
+            let mut from = 0;
+            while from < list(&mut self.plan).len() {
+                let dropped = self.attempt(|plan| {
+                    let list = list(plan);
+                    list.drain(from..(from + size).min(list.len()));
+                });
+                shorter |= dropped;
+                from += if dropped { 0 } else { size };
+            }
+            size /= 2;
+        }
+        shorter
+    }
+
+    /// Nothing that happens after the violation matters.
+    fn end_sooner(&mut self) -> bool {
+        let Some(violation) = play(self.seed, &self.plan, false).violation else { return false };
+        let end: Millis = (violation.at + SECOND).max(START + SECOND);
+        end < self.plan.faults_end && self.attempt(|plan| plan.faults_end = end)
+    }
+
+    /// Keeps a change if the invariant still breaks.
+    fn attempt(&mut self, change: impl Fn(&mut Plan)) -> bool {
+        let mut plan = self.plan.clone();
+        change(&mut plan);
+        for chance in 0..CHANCES {
+            plan.seed = self.plan.seed.wrapping_add(chance);
+            let violation = play(self.seed, &plan, false).violation;
+            if violation.is_some_and(|violation| violation.rule == self.rule) {
+                self.plan = plan;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Plan {
+    /// The day in words: what is in it, one thing a line.
+    #[must_use]
+    pub fn tell(&self) -> String {
+        let at = |when: Millis| {
+            let seconds = (when - START) / SECOND;
+            format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+        };
+        let mut lines: Vec<(Millis, String)> = Vec::new();
+        for (from, odds) in &self.weathers {
+            let words: Vec<String> = Fault::ALL
+                .iter()
+                .filter(|fault| odds.of(**fault) > 0)
+                .map(|fault| format!("{} {:.1} %", fault.word(), f64::from(odds.of(*fault)) / 1e4))
+                .collect();
+            lines.push((*from, format!("faults from here on: {}", words.join(", "))));
+        }
+        for job in &self.jobs {
+            let length = job.length / SECOND;
+            lines.push((job.at, format!("a job of {length} s, {}", job.labels.join(" "))));
+        }
+        for (when, order) in &self.orders {
+            lines.push((*when, format!("{order:?}")));
+        }
+        for window in &self.windows {
+            let until = at(window.until);
+            lines.push((window.from, format!("{} until {until}", window.fault.word())));
+        }
+        lines.sort();
+        let lines: Vec<String> =
+            lines.into_iter().map(|(when, line)| format!("{} {line}\n", at(when))).collect();
+        lines.concat()
+    }
+}
