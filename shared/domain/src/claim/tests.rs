@@ -150,12 +150,25 @@ fn claims_that_others_have_changed_meanwhile_are_left_alone() {
     let elsewhere = theft().with(|all| {
         let spared = all.spared.as_mut().expect("a spared runner");
         spared.set_claim(job(7).key(), at(55));
-        spared.passed_over = true;
         all.left.as_mut().expect("a job that was left").claim = Some(slot(8).name);
     });
     assert_eq!(
         told(&settled(elsewhere)),
         "taken by runner 1, taker has job 2, left for runner 8, spared for job 7"
+    );
+    let one_side = theft().with(|all| {
+        all.left.as_mut().expect("a job that was left").claim = Some(slot(8).name);
+    });
+    assert_eq!(
+        told(&settled(one_side)),
+        "taken by runner 1, taker has job 2, left for runner 8, spared for nothing"
+    );
+    let other_side = theft().with(|all| {
+        all.spared.as_mut().expect("a spared runner").set_claim(job(7).key(), at(55));
+    });
+    assert_eq!(
+        told(&settled(other_side)),
+        "taken by runner 1, taker has job 2, left for nobody, spared for job 7"
     );
 }
 

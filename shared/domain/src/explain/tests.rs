@@ -1,7 +1,7 @@
 //! Every condition has a sentence, and each sentence names what it is about.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::instance::{Instance, Order};
+use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
 use crate::switches::Off;
 use crate::testkit::{
@@ -159,9 +159,16 @@ fn a_row_on_its_way_out_names_who_and_why() {
     let rows = [
         (idle().ordered(plain(700)), vec![ordered.as_str(), "On its way out: ordered."]),
         (idle().ordered(kill), vec![by_force.as_str(), "On its way out: ordered."]),
+        (exited().stopping(DeleteReason::RunnerEnded, 700), vec!["On its way out: runner_ended."]),
         (
-            exited().stopping(crate::instance::DeleteReason::RunnerEnded, 700),
-            vec!["On its way out: runner_ended."],
+            idle().unclaimed().marked(DeleteReason::Idle, 700).with(|i| {
+                i.update_drain(|drain| drain.waiting = Some(Waiting::Unauthorized));
+            }),
+            vec![
+                "Its runner default-l-1-1 waits.",
+                "Marked for delete, so it takes no job: idle.",
+                "GitHub refuses the App's credentials (bypass_github_unauthorized passes this).",
+            ],
         ),
     ];
     for (instance, expected) in rows {

@@ -110,6 +110,14 @@ fn the_first_mark_stands_until_it_is_cleared() {
 }
 
 #[test]
+fn a_spot_notice_is_told_once() {
+    let told = idle().with(|i| i.spot_notice(at(60)));
+    assert_eq!(told.spot_notice_at, Some(at(60)));
+    assert_eq!(last_event(&told), "EC2 takes the machine back (spot notice)");
+    assert_eq!(told.clone().with(|i| i.spot_notice(at(70))), told);
+}
+
+#[test]
 fn an_order_moves_every_live_state_on_its_way_out() {
     use State::{Deleting, PendingDelete, PendingForceDelete};
     let stopping = || idle().ordered(plain(700));

@@ -22,13 +22,14 @@ const MOVES: [Call; 5] = [
 ];
 
 /// The calls that may come at any time: where they have nothing to move they leave the state alone.
-const REPORTS: [Call; 20] = [
+const REPORTS: [Call; 21] = [
     ("launch_failed", |i| i.launch_failed(&refusal(ErrorClass::Quota), at(900), &timings())),
     ("order_delete", |i| i.order_delete(&plain(900), at(900))),
     ("order_delete, forced", |i| i.order_delete(&forced(900), at(900))),
     ("mark", |i| i.mark(DeleteReason::Idle, at(900))),
     ("unmark", |i| i.unmark(at(900), "busy")),
     ("update_drain", |i| i.update_drain(|drain| drain.gate_passed = true)),
+    ("spot_notice", |i| i.spot_notice(at(900))),
     ("seen_busy", |i| i.seen_busy(at(900), "busy")),
     ("ask_configuration", |i| _ = i.ask_configuration(at(900))),
     ("configured", |i| i.configured(RUNNER, at(900))),

@@ -6,7 +6,7 @@ use crate::instance::{Instance, State};
 use crate::launch::{LaunchState, Market, Override};
 use crate::plan::{MAX_SLOTS, Plan};
 use crate::pool::MarketPolicy;
-use crate::testkit::{T0, With, at, job, pool, retrying, slot, timings};
+use crate::testkit::{With, at, job, pool, retrying, slot, timings};
 
 fn jobs(count: u32) -> Vec<crate::job::Job> {
     (1..=count).map(job).collect()
@@ -137,5 +137,29 @@ fn slots_carry_their_job_and_their_launch() {
     assert_eq!(entities, ["acme", "ada/tools"]);
     let other = plan(view(&own, &timings, vec![job(1)]).with(|view| view.seed = 0xbeef));
     assert_eq!(other.launches[0].launch.id.as_str(), "default-0000beef-0");
-    assert!(T0 < at(1000));
+}
+
+#[test]
+fn a_slot_knows_the_template_that_its_machine_comes_from() {
+    let (pool, timings) = (pool(), timings());
+    let plan = plan(view(&pool, &timings, vec![job(1)]).with(|view| {
+        view.retries = vec![retry(1, 1).with(|i| i.template_version = Some("2".to_owned()))];
+    }));
+    let [launch] = plan.launches.as_slice() else { panic!("one launch") };
+    for slot in [&launch.fresh[0].0, &launch.again[0]] {
+        assert!(!slot.is_outdated("3"));
+        assert!(slot.is_outdated("4"));
+    }
+    // Nobody knows of a record that an earlier version of Muster wrote.
+    assert!(!retry(1, 1).is_outdated("3"));
+}
+
+#[test]
+fn a_job_without_a_place_for_its_runner_makes_no_launch() {
+    let (pool, timings) = (pool(), timings());
+    let nameless = || job(1).with(|job| job.said.repository = "acme".to_owned());
+    assert_eq!(plan(view(&pool, &timings, vec![nameless()])).launches, []);
+    let mixed = plan(view(&pool, &timings, vec![nameless(), job(2)]));
+    assert_eq!(launched(&mixed), [[2]]);
+    assert_eq!(mixed.launches[0].launch.request.capacity, 1);
 }
