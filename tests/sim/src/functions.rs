@@ -108,7 +108,13 @@ impl World {
         if self.strikes(Fault::ReportLost) {
             return;
         }
-        self.say(|| format!("  → machine {machine}: {reply:?}"));
+        match &reply {
+            Reply::Refused(why) => {
+                let id = self.ec2.at(machine).id.clone();
+                self.narrate(|| format!("{id} is refused: {why}"));
+            }
+            other => self.say(|| format!("  → machine {machine}: {other:?}")),
+        }
         let call = &mut self.api_calls[number as usize];
         if call.reply.is_none() {
             call.reply = Some(reply);

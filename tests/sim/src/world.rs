@@ -254,9 +254,15 @@ impl World {
         }
     }
 
+    /// Whether anybody reads what happens.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.trace.is_some() || self.story.is_some()
+    }
+
     /// Adds a line to the trace and to a scenario's timeline.
     pub fn narrate(&mut self, line: impl FnOnce() -> String) {
-        if self.trace.is_none() && self.story.is_none() {
+        if !self.is_told() {
             return;
         }
         let line = line();

@@ -5,6 +5,7 @@
 
 mod command;
 mod expect;
+mod narrate;
 mod timeline;
 
 use control::Settings;

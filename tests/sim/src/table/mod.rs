@@ -252,6 +252,7 @@ impl World {
             return Err(CommitError::Conflict);
         }
         self.before_commit(writes);
+        self.narrate_commit(writes);
         let visible = self.visible_from();
         self.tables.apply(writes, visible);
         self.plan_expiry(writes);

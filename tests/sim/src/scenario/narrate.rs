@@ -1,0 +1,53 @@
+//! What a commit changes besides states: told in a scenario's timeline, and in the trace of a seed.
+
+use control::ports::Write;
+use domain::job::Job;
+
+use crate::world::World;
+
+impl World {
+    /// Tells of claims, holds, the orphan ledger and the audit trail.
+    pub(crate) fn narrate_commit(&mut self, writes: &[Write]) {
+        if !self.is_told() {
+            return;
+        }
+        for write in writes {
+            match write {
+                Write::Job { next, .. } => self.narrate_job(next, writes),
+                Write::Orphan { next, replaces: None } => {
+                    self.narrate(|| format!("{} enters the orphan ledger", next.machine));
+                }
+                Write::OrphanGone(machine) => {
+                    self.narrate(|| format!("{machine} is struck from the orphan ledger"));
+                }
+                Write::Audit(line) => self.narrate(|| {
+                    format!("audit: {:?} {}, by {}: {}", line.kind, line.subject, line.by, line.why)
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    /// A new instance tells itself for which job it is planned.
+    fn narrate_job(&mut self, next: &Job, writes: &[Write]) {
+        let Some(before) = self.tables.jobs.get(&next.key()).cloned() else { return };
+        if !next.is_waiting() {
+            return;
+        }
+        let key = next.key();
+        if let Some(hold) = next.hold.as_ref().filter(|hold| before.hold.as_ref() != Some(hold)) {
+            let wait = hold.until.since(self.time());
+            self.narrate(|| format!("job {key} is on hold for {wait}: {}", hold.reason));
+        }
+        let planned = writes.iter().any(|write| {
+            matches!(write, Write::Instance { next: one, replaces: None }
+                if Some(&one.name) == next.claim.as_ref())
+        });
+        if before.claim != next.claim && !planned {
+            self.narrate(|| match &next.claim {
+                Some(name) => format!("job {key} waits for {name}"),
+                None => format!("job {key} waits for nobody"),
+            });
+        }
+    }
+}
