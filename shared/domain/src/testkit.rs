@@ -253,12 +253,13 @@ pub(crate) fn job(n: u32) -> Job {
     fold(None, said, at(n)).with(|job| job.pool = Some(pool().name))
 }
 
-/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one.
+/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one and `PROPTEST_CASES` a
+/// longer one.
 pub(crate) fn searched(cases: u32) -> ProptestConfig {
     let found = ProptestConfig::default();
     let rng_seed = match found.rng_seed {
         RngSeed::Random => RngSeed::Fixed(20_261_121),
         given => given,
     };
-    ProptestConfig { cases, rng_seed, failure_persistence: None, ..found }
+    ProptestConfig { cases: cases.max(found.cases), rng_seed, failure_persistence: None, ..found }
 }

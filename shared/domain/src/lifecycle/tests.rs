@@ -17,7 +17,7 @@ use super::{Effect, Need, Record, Step, decide};
 use crate::instance::Instance;
 use crate::launch::LaunchState;
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
-use crate::testkit::{at, policy, second, timings};
+use crate::testkit::{Story, at, idle, policy, second, timings};
 
 /// Name, record, what was seen, second, and the step as [`told`].
 pub(super) type Row = (&'static str, Instance, Observation, u32, &'static str);
@@ -91,16 +91,12 @@ fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
         return before.drain().map(|_| "mark cleared".to_owned()).into_iter().collect();
     };
     let mut words = Vec::new();
-    let old = match before.drain() {
-        Some(old) if old.reason == new.reason => old.clone(),
-        _ => {
-            words.push(format!("marked {}", new.reason.word()));
-            let mut fresh = next.clone();
-            fresh.unmark(new.at, "");
-            fresh.mark(new.reason.clone(), new.at);
-            fresh.drain().expect("just marked").clone()
-        }
-    };
+    let known = before.drain().filter(|old| old.reason == new.reason);
+    if known.is_none() {
+        words.push(format!("marked {}", new.reason.word()));
+    }
+    let unmarked = idle().marked(new.reason.clone(), 0);
+    let old = known.or(unmarked.drain()).expect("just marked");
     if old.not_busy_since != new.not_busy_since {
         words.push(match new.not_busy_since {
             Some(since) => format!("not busy since {}", second(since)),

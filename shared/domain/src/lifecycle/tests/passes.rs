@@ -11,8 +11,9 @@ use crate::observation::{
     Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
 };
 use crate::testkit::{
-    RUNNER, at, creating, fault, machine, plain, policy, refusal, report, searched, timings,
-    unauthorized, unavailable,
+    RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,
+    error, exited, fault, forced, idle, idle_without_hooks, installing, machine, plain, policy,
+    refusal, report, retrying, searched, timings, unauthorized, unavailable,
 };
 use crate::time::Time;
 
@@ -37,6 +38,7 @@ enum Happening {
     Claim,
     Unclaim,
     Mark,
+    SpotNotice,
     Order { force: bool, bypass: bool, kill: bool },
     Pass(Box<Observation>),
 }
@@ -129,13 +131,36 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(H::Claim),
         1 => Just(H::Unclaim),
         1 => Just(H::Mark),
+        1 => Just(H::SpotNotice),
         1 => (flag(), flag(), flag()).prop_map(|(force, bypass, kill)| H::Order { force, bypass, kill }),
         6 => world().prop_map(|world| H::Pass(Box::new(world))),
     ]
 }
 
-fn past() -> impl Strategy<Value = Vec<Happening>> {
-    prop::collection::vec(happening(), 0..24)
+/// A record in some condition, and what has happened to it since second 110.
+fn past() -> impl Strategy<Value = (Instance, Vec<Happening>)> {
+    let running = || {
+        vec![booting(), asking(), installing(), idle(), idle_without_hooks(), active(), completed()]
+    };
+    let mut starts =
+        vec![creating(), retrying(), error(), active_by_github(), exited(), boot_failed()];
+    starts.extend(running());
+    starts.extend(running().into_iter().map(|i| i.ordered(plain(110))));
+    starts.extend(running().into_iter().map(|i| i.ordered(forced(110))));
+    starts.extend(running().into_iter().map(|i| i.ordered(plain(110)).deleting(110)));
+    (prop::sample::select(starts), prop::collection::vec(happening(), 0..12))
+}
+
+/// The record after its past, and the time.
+fn lived((start, past): (Instance, Vec<Happening>)) -> (Instance, Time) {
+    let (mut instance, mut now) = (start, at(110));
+    for one in &past {
+        let before = instance.clone();
+        happen(&mut instance, one, &mut now);
+        keeps_order(&before, &instance);
+    }
+    assert!(!instance.state().is_live() || instance.due_at().is_some(), "{instance:#?}");
+    (instance, now)
 }
 
 /// What the passes of `control` would call, and only when they would.
@@ -182,6 +207,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
         Happening::Claim if instance.is_free_supply() => instance.set_claim(job(&1), *now),
         Happening::Unclaim => instance.clear_claim(*now, "cancelled"),
         Happening::Mark if live => instance.mark(DeleteReason::Ordered, *now),
+        Happening::SpotNotice if live => instance.spot_notice(*now),
         Happening::Order { force, bypass, kill } => {
             let order = crate::instance::Order {
                 at: *now,
@@ -213,7 +239,7 @@ fn pass(start: &Instance, world: &Observation, policy: &Policy<'_>, now: Time) -
             Step::Act { next, records, effect } => {
                 keeps_order(&instance, &next);
                 if let Some(effect) = &effect {
-                    spares_job(&instance, &seen, effect);
+                    spares_job(&instance, &seen, effect, policy, now);
                 }
                 leaves_trace(&instance, &next, &records);
                 instance = *next;
@@ -269,14 +295,21 @@ fn keeps_order(before: &Instance, next: &Instance) {
 
 /// Nothing but the order to kill, age or a stopped machine lays hands on a job that the hook reported; and
 /// nothing at all happens to the outside without a durable mark.
-fn spares_job(instance: &Instance, seen: &Observation, effect: &Effect) {
+fn spares_job(
+    instance: &Instance,
+    seen: &Observation,
+    effect: &Effect,
+    policy: &Policy<'_>,
+    now: Time,
+) {
     if *effect == Effect::WakePool {
         return;
     }
     let drain = instance.drain().expect("a mark before every effect");
     let ends = matches!(instance.state(), State::PendingDelete | State::PendingForceDelete);
     assert!(ends || instance.state() == State::Deleting, "{effect:?} in {}", instance.state());
-    if instance.may_kill_job() || instance.state() == State::Deleting {
+    let too_old = now >= instance.created_at + policy.max_lifetime;
+    if instance.may_kill_job() || too_old || instance.state() == State::Deleting {
         return;
     }
     let stopped = seen.machine == Look::Seen(Machine::Stopped)
@@ -299,30 +332,18 @@ fn leaves_trace(before: &Instance, next: &Instance, records: &[Record]) {
 }
 
 proptest! {
-    #![proptest_config(searched(1500))]
+    #![proptest_config(searched(800))]
 
     #[test]
     fn a_record_with_any_past_comes_to_rest(past in past(), world in world()) {
-        let timings = timings();
-        let (mut instance, mut now) = (creating(), at(0));
-        for one in &past {
-            let before = instance.clone();
-            happen(&mut instance, one, &mut now);
-            keeps_order(&before, &instance);
-        }
-        if instance.state().is_live() {
-            prop_assert!(instance.due_at().is_some(), "{instance:#?}");
-        }
-        pass(&instance, &world, &policy(&timings), now);
+        let (instance, now) = lived(past);
+        pass(&instance, &world, &policy(&timings()), now);
     }
 
     #[test]
     fn the_same_view_again_and_again_comes_to_rest(past in past(), seen in world()) {
         let timings = timings();
-        let (mut instance, mut now) = (creating(), at(0));
-        for one in &past {
-            happen(&mut instance, one, &mut now);
-        }
+        let (mut instance, now) = lived(past);
         let mut steps = 0;
         while let Step::Act { next, .. } = decide(&instance, &seen, &policy(&timings), now) {
             instance = *next;
