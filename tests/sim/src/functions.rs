@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use control::administer::Administer;
 use control::ingest::{Folded, Ingest};
-use control::ports::{Compute, Queue};
+use control::ports::{Compute, Github, Queue};
 use control::reap::{Reap, Settlement, Ticket};
 use control::register::{Denied, Register, Report};
 use control::scale_up::ScaleUp;
@@ -128,17 +128,17 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
     let door = Door { sim, skew, cold: Cell::new(cold) };
     match door.naive() {
         Some(naive) => naive.run(&door, &call).await,
-        None => ours(&door, &call, &door).await,
+        None => ours(&door, &call, &door, &door).await,
     }
 }
 
-/// Our own functions. EC2 is named apart, so that a naive policy can stand before it.
-pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute) {
+/// Our own functions. EC2 and GitHub are named apart, so that a naive policy can stand before them.
+pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
         Call::ScaleUp(batch) => scale_up(door, batch, compute).await,
         Call::Reap(batch) => reap(door, batch, compute).await,
         Call::Sweep => sweep(door, door).await,
-        Call::Api(number) => runner_api(door, *number).await,
+        Call::Api(number) => runner_api(door, *number, github).await,
         Call::Operator(number) => operator(door, *number).await,
         Call::Webhook(number) => webhook(door, *number).await,
     }
@@ -255,14 +255,14 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     }
 }
 
-async fn runner_api(door: &Door, number: u32) {
+async fn runner_api(door: &Door, number: u32, github: &impl Github) {
     let (machine, ask) = {
         let world = door.sim.world.borrow();
         let call = &world.api_calls[number as usize];
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let settings = &door.sim.settings;
-    let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+    let pass = Register { table: door, queue: door, compute: door, github, settings };
     let now = door.now();
     let answer = match &*ask {
         Ask::Configuration => pass.configure(&machine, now).await.map(|config| {

@@ -164,6 +164,16 @@ impl World {
     }
 }
 
+/// Why there is no configuration, in a few words.
+fn refused(error: &JitError) -> &str {
+    match error {
+        JitError::NameTaken => "409, the name is taken",
+        JitError::Trouble(Trouble::RateLimited(_)) => "rate limit",
+        JitError::Trouble(Trouble::Unauthorized(fault) | Trouble::Unavailable(fault))
+        | JitError::Refused(fault) => &fault.code,
+    }
+}
+
 /// An answer in a few words.
 const fn shown(seen: RunnerSeen) -> &'static str {
     match seen {
@@ -198,7 +208,7 @@ impl Github for Door {
             world.narrate(|| {
                 let what = match &answer {
                     Ok(config) => format!("runner {}", config.runner),
-                    Err(error) => format!("{error:?}"),
+                    Err(error) => refused(error).to_owned(),
                 };
                 format!("generate-jitconfig {name}: {what}")
             });

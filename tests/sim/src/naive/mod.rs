@@ -5,13 +5,13 @@
 //! says. Everything else in that second world is ours, and `happy-path.txt` holds under every policy: a
 //! policy is no straw man that cannot run a job.
 
-mod ec2;
+mod peer;
 mod reaper;
 mod scale_up;
 
 use domain::timings::Timings;
 
-use self::ec2::Peer;
+use self::peer::Peer;
 use crate::door::Door;
 use crate::functions::{Call, ours};
 
@@ -66,6 +66,10 @@ policies! {
     RetriesRunOut = "retries-run-out",
     /// A machine without an owner is ended at sight.
     StraysEndAtSight = "strays-end-at-sight",
+    /// One owner's refusal fails the whole batch.
+    OneRefusalFailsTheBatch = "one-refusal-fails-the-batch",
+    /// A runner has one name, whichever call of the configuration it is.
+    OneNameForEver = "one-name-for-ever",
     /// The runner that was launched for a job is the only one that is thought to serve it.
     OneRunnerOneJob = "one-runner-one-job",
 }
@@ -99,39 +103,44 @@ impl Naive {
 
     /// Runs an invocation as the peer would.
     pub(crate) async fn run(self, door: &Door, call: &Call) {
-        let ec2 = Peer { door, naive: self };
+        let peer = Peer { door, naive: self };
         match (self, call) {
             (Self::LaunchPerMessage, Call::ScaleUp(batch)) => {
                 scale_up::launch_per_message(door, batch).await;
             }
             (Self::LastDeliveryWins, Call::ScaleUp(batch)) => {
                 scale_up::write_as_delivered(door, batch).await;
-                ours(door, call, door).await;
+                ours(door, call, door, door).await;
+            }
+            (Self::OneRefusalFailsTheBatch, Call::ScaleUp(batch)) => {
+                if !scale_up::is_refused(door, batch).await {
+                    ours(door, call, door, door).await;
+                }
             }
             (Self::RetriesRunOut, Call::ScaleUp(_)) => {
                 scale_up::give_up_after_failures(door).await;
-                ours(door, call, door).await;
+                ours(door, call, door, door).await;
             }
             (Self::OneRunnerOneJob, Call::ScaleUp(batch)) => {
                 let rest = scale_up::keep_claims(door, batch).await;
-                ours(door, &rest, door).await;
+                ours(door, &rest, door, door).await;
             }
             (Self::CompletedEndsTheRunner, Call::ScaleUp(batch)) => {
                 reaper::end_completed(door, batch).await;
-                ours(door, call, door).await;
+                ours(door, call, door, door).await;
             }
             (Self::ScaleDownLoop, Call::Sweep) => reaper::scale_down(door).await,
             (Self::StraysEndAtSight, Call::Sweep) => {
                 reaper::end_strays(door).await;
-                ours(door, call, door).await;
+                ours(door, call, door, door).await;
             }
             (Self::WakeUpsAreTheClock, Call::Sweep) => reaper::sweep_without_rows(door).await,
             (Self::CreatingCannotBeDeleted, Call::Operator(number)) => {
                 if !reaper::refuses_order(door, *number) {
-                    ours(door, call, door).await;
+                    ours(door, call, door, door).await;
                 }
             }
-            _ => ours(door, call, &ec2).await,
+            _ => ours(door, call, &peer, &peer).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use control::ingest::Ingest;
-use control::ports::{Compute, Table, Write};
+use control::ports::{Compute, Github, Registrar, Table, Write};
 use domain::capacity::Capacity;
 use domain::claim;
 use domain::ids::{JobKey, PoolName};
@@ -11,6 +11,7 @@ use domain::instance::{DeleteReason, Instance};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::launch::Launch;
 use domain::message::JobsMessage;
+use domain::observation::Trouble;
 use domain::plan::{self, Answered, PlannedLaunch, View};
 
 use crate::agenda::Which;
@@ -50,7 +51,7 @@ pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
 /// One machine for one message; none when it failed, and why does not matter.
 async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let settings = &door.sim.settings;
-    let mut job = door.job(key).await.ok()??;
+    let mut job = Table::job(door, key).await.ok()??;
     // Whether it has a runner already, nobody asks.
     job.claim = None;
     let pool = settings.pool(job.pool.as_ref()?)?;
@@ -129,6 +130,21 @@ pub(super) async fn write_as_delivered(door: &Door, batch: &[Received]) {
     }
 }
 
+/// Whether GitHub refuses the installation of anybody in the batch (incumbent.md, R3): asked before a launch, as
+/// the incumbent does.
+pub(super) async fn is_refused(door: &Door, batch: &[Received]) -> bool {
+    for event in batch.iter().filter_map(event_of) {
+        let (owner, _) = event.repository.split_once('/').unwrap_or_default();
+        let Ok(entity) = owner.parse() else { continue };
+        let registrar = Registrar { entity, installation: event.installation };
+        let asked = Github::job(door, &registrar, &event.repository, event.key.job).await;
+        if matches!(asked, Err(Trouble::Unauthorized(_))) {
+            return true;
+        }
+    }
+    false
+}
+
 /// A job whose launches have failed is left alone from then on (RunsOn #537, #543).
 pub(super) async fn give_up_after_failures(door: &Door) {
     for pool in &door.sim.settings.pools {
@@ -160,7 +176,7 @@ pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
 }
 
 async fn change_job(door: &Door, key: JobKey, change: impl FnOnce(&mut Job)) {
-    let Ok(Some(stored)) = door.job(key).await else { return };
+    let Ok(Some(stored)) = Table::job(door, key).await else { return };
     let mut next = stored.clone();
     change(&mut next);
     if next != stored {

@@ -245,6 +245,10 @@ impl Scenario {
                 self.change(|world| world.odds.set(Fault::StateEventLost, 1_000_000));
                 return Ok(());
             }
+            ["registrations"] => {
+                self.change(|world| world.odds.set(Fault::ConfigureAnswerLost, 1_000_000));
+                return Ok(());
+            }
             ["wake-ups"] => {
                 self.change(|world| world.odds.set(Fault::MessageLost, 1_000_000));
                 return Ok(());
@@ -274,7 +278,8 @@ impl Scenario {
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
                 "wake-ups" => world.odds.set(Fault::MessageLost, 0),
-                _ => return Err("ec2, github or wake-ups".to_owned()),
+                "registrations" => world.odds.set(Fault::ConfigureAnswerLost, 0),
+                _ => return Err("ec2, github, registrations or wake-ups".to_owned()),
             }
             Ok(())
         })

@@ -1,14 +1,16 @@
-//! Peers' ways with EC2, as a port that stands before the real one.
+//! Peers' ways with EC2 and GitHub, as ports that stand before the real ones.
 
-use control::ports::{Compute, ListedMachine, Page};
-use domain::ids::{LaunchId, MachineId};
+use control::ports::{
+    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Registrar,
+};
+use domain::ids::{LaunchId, MachineId, RunnerId};
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, Termination, Trouble};
+use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
 
 use super::Naive;
 use crate::door::Door;
 
-/// EC2 as a peer calls it.
+/// The cloud as a peer calls it.
 pub(super) struct Peer<'a> {
     pub(super) door: &'a Door,
     pub(super) naive: Naive,
@@ -70,5 +72,47 @@ impl Compute for Peer<'_> {
             Naive::TerminateIsBelieved => Termination::Accepted(Machine::Gone),
             _ => answer,
         }
+    }
+}
+
+impl Github for Peer<'_> {
+    async fn configure(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+        group: u64,
+    ) -> Result<JitConfig, JitError> {
+        let instance = name.rsplit_once('-').map_or(name, |(instance, _)| instance);
+        let name = match self.naive {
+            Naive::OneNameForEver => format!("{instance}-1"),
+            _ => name.to_owned(),
+        };
+        self.door.configure(registrar, &name, labels, group).await
+    }
+
+    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+        self.door.runner(registrar, id).await
+    }
+
+    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+        self.door.runner_named(registrar, name).await
+    }
+
+    async fn job(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        job: u64,
+    ) -> Result<Option<JobSeen>, Trouble> {
+        Github::job(self.door, registrar, repository, job).await
+    }
+
+    async fn deregister(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, Trouble> {
+        self.door.deregister(registrar, id).await
     }
 }
