@@ -19,7 +19,7 @@ const MIN_AGE: Millis = 5 * MINUTE;
 /// A machine without a registration is given this long to boot.
 const BOOT_TIME: Millis = 10 * MINUTE;
 
-/// The incumbent's scale-down (incumbent.md, 2.4): it knows machines and GitHub's answers, and nothing else.
+/// The incumbent's scale-down: it knows machines and GitHub's answers, and nothing else.
 pub(super) async fn scale_down(door: &Door) {
     let rows: Vec<Instance> = {
         let world = door.sim.world.borrow();

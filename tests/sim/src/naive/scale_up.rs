@@ -26,7 +26,7 @@ fn event_of(received: &Received) -> Option<&JobEvent> {
     }
 }
 
-/// The incumbent's scale-up (incumbent.md, 2.2, R1, R2, R4): a `queued` message is a launch, seen before or not,
+/// The incumbent's scale-up (R1, R2, R4): a `queued` message is a launch, seen before or not,
 /// and when some launches fail, that many messages come again, counted from the batch's first.
 pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
     let settings = &door.sim.settings;
@@ -130,7 +130,7 @@ pub(super) async fn write_as_delivered(door: &Door, batch: &[Received]) {
     }
 }
 
-/// Whether GitHub refuses the installation of anybody in the batch (incumbent.md, R3): asked before a launch, as
+/// Whether GitHub refuses the installation of anybody in the batch (R3): asked before a launch, as
 /// the incumbent does.
 pub(super) async fn is_refused(door: &Door, batch: &[Received]) -> bool {
     for event in batch.iter().filter_map(event_of) {
