@@ -285,7 +285,12 @@ async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
     let pass = Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
     note(door, || format!("  order: {request}"));
+    let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (name, by) = (told("name"), told("by"));
     let answer: Value = pass.answer(request, door.now()).await;
+    if answer.pointer("/error/code").is_some_and(|code| code == "busy") {
+        door.sim.world.borrow_mut().check_refusal(&name, &by);
+    }
     door.sim.world.borrow_mut().narrate(|| {
         let told = answer.pointer("/error/message").or_else(|| answer.get("state"));
         format!("the operator is answered: {}", told.and_then(Value::as_str).unwrap_or_default())

@@ -131,6 +131,9 @@ impl World {
             if let Write::Instance { next, .. } = write {
                 self.check_instance(next, writes);
             }
+            if let Write::OrphanGone(machine) = write {
+                self.check_struck(machine);
+            }
         }
     }
 
@@ -186,10 +189,39 @@ impl World {
         }
     }
 
-    /// I14: every order has its line.
+    /// I2: what is struck from the ledger is gone.
+    fn check_struck(&mut self, id: &MachineId) {
+        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        if !gone {
+            self.broken("I2", || format!("{id} is struck from the ledger, and lives"));
+        }
+    }
+
+    /// I14: a refusal that an operator is told of has its line.
+    pub(crate) fn check_refusal(&mut self, name: &str, by: &str) {
+        let told =
+            self.tables.audits.iter().any(|line| {
+                line.kind == AuditKind::Refused && line.subject == name && line.by == by
+            });
+        if !told {
+            self.broken("I14", || format!("{by} is refused the end of {name} without an audit"));
+        }
+    }
+
+    /// I14: every order has its line. An order only gains flags.
     fn check_order(&mut self, before: &Instance, next: &Instance, writes: &[Write]) {
         if before.order() != next.order() && !has_audit(writes, AuditKind::Ordered) {
             self.broken("I14", || format!("an order for {} without an audit", next.name));
+        }
+        let lost = before.order().is_some_and(|before| {
+            next.order().is_none_or(|next| {
+                (before.force && !next.force)
+                    || (before.kill_running_job && !next.kill_running_job)
+                    || (before.bypass_github_unauthorized && !next.bypass_github_unauthorized)
+            })
+        });
+        if lost {
+            self.broken("I6", || format!("the order for {} loses a flag", next.name));
         }
     }
 

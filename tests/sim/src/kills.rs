@@ -20,7 +20,7 @@ impl World {
             return;
         }
         let owner = self.owner(&machine.id);
-        if !owner.is_some_and(Instance::may_kill_job) {
+        if !owner.is_some_and(|row| self.may_kill(row)) {
             self.broken("I1", || format!("{name} was deregistered while its job's steps run"));
         }
     }
@@ -39,7 +39,9 @@ impl World {
             && row.runner_name() == runner.name
             && row.state() != State::Running
             && row.state().is_live();
-        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
+        let machine = runner.machine.map(|number| self.ec2.at(number));
+        let hooked = machine.is_some_and(|machine| !machine.behaviour.no_hooks);
+        let apart = if hooked { 180_000 } else { 1_200_000 };
         // Two clocks, each up to four seconds off; and a pass counts from its start, so that the first answer
         // may be as much younger as a pass lasts.
         let marked = drain.at.as_millis() - 8_000;
@@ -101,13 +103,21 @@ impl World {
         let Some(owner) = owner.cloned() else {
             return self.busy_kill(number, None);
         };
-        if !owner.may_kill_job() {
+        if !self.may_kill(&owner) {
             return self.busy_kill(number, Some(&owner));
         }
         if machine.works_on.is_some() {
             self.tally.killed_by_order += 1;
             self.check_kill_audit(&owner, number);
         }
+    }
+
+    /// By an order, or by the pool's longest life.
+    fn may_kill(&self, row: &Instance) -> bool {
+        let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
+        let oldest = pool.map(|pool| row.created_at + pool.max_lifetime_seconds);
+        let now = domain::time::Time::from_millis(self.now + 4_000);
+        row.may_kill_job() || oldest.is_some_and(|oldest| now >= oldest)
     }
 
     /// A running job is cut off, and nobody ordered it. On GitHub's lie alone that cannot be excluded; with a

@@ -6,6 +6,7 @@
 //!   which a job runs (at most until the pool's longest life);
 //! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
 //!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
+//! - a runner without a claim idles for at most 5 minutes before its end begins, here 10;
 //! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs.
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ enum Suspect {
     Orphan(MachineId),
     /// A machine without a record.
     Stray(MachineId),
+    /// Its runner idles without a claim.
+    Idle(InstanceName),
     /// Waits, and nobody can say what for.
     Job(JobKey),
 }
@@ -39,7 +42,7 @@ impl Suspect {
     /// How long it may last.
     const fn limit(&self) -> Millis {
         match self {
-            Self::Row(_) | Self::Job(_) => 10 * MINUTE,
+            Self::Row(_) | Self::Job(_) | Self::Idle(_) => 10 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
             Self::Held(_) => 4 * HOUR + 40 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
@@ -121,7 +124,10 @@ impl World {
 
     fn tell_of(&self, suspect: &Suspect) -> String {
         match suspect {
-            Suspect::Row(name) | Suspect::Evidence(name) | Suspect::Held(name) => {
+            Suspect::Row(name)
+            | Suspect::Evidence(name)
+            | Suspect::Held(name)
+            | Suspect::Idle(name) => {
                 let row = self.tables.instances.get(name);
                 let drain = row.and_then(|row| row.drain());
                 format!("{suspect:?} is {:?}: {drain:?}", row.map(|row| row.state()))
@@ -215,6 +221,14 @@ impl World {
 }
 
 fn suspect_row(row: &Instance) -> Option<Suspect> {
+    let idles = row.state() == State::Running
+        && row.runner.state == RunnerState::Idle
+        && row.runner.exit.is_none()
+        && row.drain().is_none()
+        && row.claim().is_none();
+    if idles {
+        return Some(Suspect::Idle(row.name.clone()));
+    }
     let ending =
         matches!(row.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting);
     let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());

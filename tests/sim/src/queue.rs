@@ -227,9 +227,14 @@ impl World {
             }
             let dead_before = queue.dead.len();
             let batch = queue.receive(most, now);
-            self.tally.dead_letters += (queue.dead.len() - dead_before) as u64;
+            let dead = queue.dead.len() - dead_before;
+            self.tally.dead_letters += dead as u64;
+            if dead > 0 && which == Which::Reap {
+                self.broken("form", || "a wake-up was received a hundred times".to_owned());
+            }
             if batch.is_empty() {
-                if let Some((next, _)) = queue.order.first().copied() {
+                let first = self.queues.of(which).order.first().copied();
+                if let Some((next, _)) = first {
                     self.poll_by(which, next.max(now + 1));
                 }
                 return;

@@ -1,5 +1,7 @@
 //! One seed from its first moment to the verdict.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::agenda::{HOUR, MINUTE, Millis};
 use crate::executor::Executor;
 use crate::fault::Counts;
@@ -42,8 +44,15 @@ pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> Outcome {
     if keep_trace {
         executor.sim().world.borrow_mut().keep_trace();
     }
-    executor.run(plan.faults_end);
-    come_to_rest(&mut executor, plan.faults_end);
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        executor.run(plan.faults_end);
+        come_to_rest(&mut executor, plan.faults_end);
+    }));
+    if let Err(panic) = played {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        executor.sim().world.borrow_mut().broken("panic", || text.unwrap_or_default());
+    }
     let sim = executor.sim();
     let mut world = sim.world.borrow_mut();
     world.look_for_leftovers();

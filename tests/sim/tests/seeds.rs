@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use sim::fault::Fault;
+use sim::fault::{Counts, Fault};
 use sim::many::{run_many, threads};
-use sim::run::{play, run};
+use sim::run::run;
 use sim::schedule::Plan;
 
 /// Built without optimisation a day takes far longer, and a few of them are enough to see that they run.
@@ -49,16 +49,21 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(alone, together);
 }
 
+/// Nothing fails, nobody orders anything: every job is served. The one exception is a job that GitHub gives to an
+/// idle runner just after that runner was marked for its end.
 #[test]
 fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
-    for seed in 0..200 {
+    let calm = |seed| {
         let mut plan = Plan::of(seed).without(Fault::ALL);
         plan.orders.clear();
-        let outcome = play(seed, &plan, false);
-        assert_eq!(outcome.violation, None, "seed {seed}");
-        let tally = &outcome.tally;
-        assert_eq!(tally.registrations_left, 0, "seed {seed}");
-        assert_eq!(tally.refused + tally.dead_letters, 0, "seed {seed}");
-        assert_eq!(tally.served + tally.cancelled + tally.not_ours, tally.jobs, "seed {seed}");
-    }
+        plan
+    };
+    let (totals, failed) = run_many(0..400, threads(), false, calm, |_| ());
+    assert!(failed.is_empty(), "{:?}", failed.first());
+    let tally = &totals.tally;
+    assert_eq!(totals.counts, Counts::default());
+    assert_eq!(tally.registrations_left + tally.dead_letters + tally.lost_to_cloud, 0);
+    let ended = tally.served + tally.cancelled + tally.not_ours + tally.refused;
+    assert_eq!(ended, tally.jobs);
+    assert!(tally.refused * 500 < tally.jobs, "{} of {}", tally.refused, tally.jobs);
 }
