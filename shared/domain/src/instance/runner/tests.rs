@@ -116,6 +116,7 @@ fn a_job_starts_unless_a_delete_came_first() {
         ("forced away", idle().ordered(forced(45)), Draining),
         ("deregistered", idle().ordered(plain(45)).deregistered(), Draining),
         ("being terminated", idle().ordered(plain(45)).deleting(46), Draining),
+        ("no machine is bound", creating(), Draining),
         ("its agent ended", exited(), Ended),
     ];
     for (name, mut instance, expected) in rows {

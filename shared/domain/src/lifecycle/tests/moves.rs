@@ -94,6 +94,14 @@ fn the_calls_make_the_moves_of_the_table_and_no_other() {
 }
 
 #[test]
+fn nothing_is_terminated_that_is_not_on_its_way_out() {
+    let into = |to: State| TRANSITIONS.iter().filter(move |line| line.to == to);
+    let ways = [State::PendingDelete, State::PendingForceDelete];
+    assert!(into(State::Deleting).all(|line| line.from.is_some_and(|from| ways.contains(&from))));
+    assert!(into(State::Deleted).all(|line| line.from == Some(State::Deleting)));
+}
+
+#[test]
 fn a_move_that_the_table_lacks_panics() {
     for record in records() {
         for (name, call) in MOVES {

@@ -38,6 +38,9 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
     assert_eq!(sizes(48), [48]);
     assert_eq!(sizes(49), [48, 1]);
     assert_eq!(sizes(100), [48, 48, 4]);
+    let two = plan(view(&pool, &timings, jobs(49)));
+    let ids: Vec<&str> = two.launches.iter().map(|one| one.launch.id.as_str()).collect();
+    assert_eq!(ids, ["default-00c0ffee-0", "default-00c0ffee-1"]);
     // Two records a slot, the launch and the counter.
     assert_eq!(MAX_SLOTS * 2 + 2, 98);
     // Retries come first, and new slots fill up what is left.
