@@ -7,7 +7,7 @@ use sim::many;
 
 pub(crate) const USAGE: &str = "\
 usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without FAULT]…
-                [--keep-going] [--trace]
+                [--keep-going] [--no-shrink] [--trace]
 
   --seeds N         how many days to run, one a seed (1000)
   --from S          the first seed (0)
@@ -15,6 +15,7 @@ usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without 
   --record FILE     write seed range, counters and zeros as text: the same for the same code
   --without FAULT   leave a kind of fault out; `all` leaves out every kind
   --keep-going      tell every failing seed instead of stopping at the first
+  --no-shrink       do not look for a shorter day with the same failure
   --trace           print everything that happens";
 
 /// What is asked for.
@@ -26,6 +27,7 @@ pub(crate) struct Arguments {
     pub(crate) without: Vec<Fault>,
     pub(crate) trace: bool,
     pub(crate) keep_going: bool,
+    pub(crate) shrink: bool,
 }
 
 impl Arguments {
@@ -39,6 +41,7 @@ impl Arguments {
             without: Vec::new(),
             trace: false,
             keep_going: false,
+            shrink: true,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} takes a value"));
@@ -49,6 +52,7 @@ impl Arguments {
                 "--record" => read.record = Some(value()?.into()),
                 "--without" => read.without.extend(faults(&value()?)?),
                 "--trace" => read.trace = true,
+                "--no-shrink" => read.shrink = false,
                 "--keep-going" => read.keep_going = true,
                 other => return Err(format!("unknown argument {other:?}")),
             }

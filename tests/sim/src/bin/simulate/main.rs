@@ -49,7 +49,9 @@ fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
         }
     } else if let Some(outcome) = failed.first() {
         tell(outcome, arguments, out)?;
-        tell_shrunk(outcome, arguments, out)?;
+        if arguments.shrink {
+            tell_shrunk(outcome, arguments, out)?;
+        }
     }
     write!(out, "{}{}", totals.faults(), totals.summary())?;
     if let Some(file) = &arguments.record {
