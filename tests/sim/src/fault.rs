@@ -97,6 +97,8 @@ faults! {
     LaunchAborted = "launch_aborted",
     /// EC2 does not know a new machine yet.
     MachineHidden = "machine_hidden",
+    /// EC2 denies for a while that it knows a machine, once.
+    MachineDenied = "machine_denied",
     /// EC2 shows an earlier state of a machine.
     DescribeStale = "describe_stale",
     /// EC2 does not answer a question.
@@ -277,6 +279,7 @@ const STORMS: [&[Fault]; 6] = [
         Fault::LaunchAnswerLost,
         Fault::LaunchLate,
         Fault::LaunchPartial,
+        Fault::LaunchNoCapacity,
         Fault::MachineHidden,
         Fault::DescribeFailed,
     ],

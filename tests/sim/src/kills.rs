@@ -77,7 +77,10 @@ impl World {
                 matches!(drain.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
             });
             let bypassed = row.order().is_some_and(|order| {
-                order.force || order.bypass_github_unauthorized || order.kill_running_job
+                let waited = self.now - order.at.as_millis() >= 590_000;
+                (order.force && waited)
+                    || order.bypass_github_unauthorized
+                    || order.kill_running_job
             });
             stopped || bypassed || row.runner.exit.is_some()
         });

@@ -15,7 +15,7 @@ use domain::ids::{InstanceName, JobKey, MachineId};
 use domain::instance::{Instance, RunnerState, State, Waiting};
 
 use crate::agenda::{HOUR, MINUTE, Millis};
-use crate::ec2::Machine;
+use crate::ec2::{Machine, Power};
 use crate::github::Status;
 use crate::world::World;
 
@@ -77,11 +77,40 @@ impl World {
 
     fn suspects(&self) -> Vec<Suspect> {
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let mut all: Vec<Suspect> = rows.filter_map(|row| suspect_row(row)).collect();
+        let mut all: Vec<Suspect> = rows.filter_map(|row| self.suspect_row(row)).collect();
         all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
         all.extend(self.strays());
         all.extend(self.unexplained_jobs());
         all
+    }
+
+    fn suspect_row(&self, row: &Instance) -> Option<Suspect> {
+        let idles = row.state() == State::Running
+            && row.runner.state == RunnerState::Idle
+            && row.runner.exit.is_none()
+            && row.drain().is_none()
+            && row.claim().is_none();
+        if idles {
+            return Some(Suspect::Idle(row.name.clone()));
+        }
+        let ending = matches!(
+            row.state(),
+            State::PendingDelete | State::PendingForceDelete | State::Deleting
+        );
+        let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
+        ending.then(|| match waiting {
+            Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(row.name.clone()),
+            Some(Waiting::JobRunning | Waiting::Busy) if self.runs(row) => {
+                Suspect::Held(row.name.clone())
+            }
+            _ => Suspect::Row(row.name.clone()),
+        })
+    }
+
+    /// Whether the machine runs, as far as EC2 knows.
+    fn runs(&self, row: &Instance) -> bool {
+        let number = row.machine().and_then(|machine| self.ec2.number(machine));
+        number.is_some_and(|number| self.ec2.at(number).power == Power::Running)
     }
 
     /// Machines of ours that no live record and no ledger entry knows.
@@ -218,23 +247,4 @@ impl World {
             self.broken("I2", || format!("{orphan} is still in the ledger"));
         }
     }
-}
-
-fn suspect_row(row: &Instance) -> Option<Suspect> {
-    let idles = row.state() == State::Running
-        && row.runner.state == RunnerState::Idle
-        && row.runner.exit.is_none()
-        && row.drain().is_none()
-        && row.claim().is_none();
-    if idles {
-        return Some(Suspect::Idle(row.name.clone()));
-    }
-    let ending =
-        matches!(row.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting);
-    let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
-    ending.then(|| match waiting {
-        Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(row.name.clone()),
-        Some(Waiting::JobRunning | Waiting::Busy) => Suspect::Held(row.name.clone()),
-        _ => Suspect::Row(row.name.clone()),
-    })
 }

@@ -116,6 +116,8 @@ pub struct Machine {
     pub launched_at: Millis,
     /// EC2 denies knowing it before.
     pub visible_from: Millis,
+    /// EC2 denies knowing it until then, if it ever did so later on.
+    pub denied_until: Option<Millis>,
     /// Where it stands.
     pub zone: u8,
     /// Bought on the spot market.
@@ -229,6 +231,7 @@ impl World {
             since: self.now,
             launched_at: self.now,
             visible_from,
+            denied_until: None,
             zone,
             is_spot,
             behaviour,
@@ -260,7 +263,9 @@ impl World {
             never_shuts_down: self.strikes(Fault::NeverShutsDown),
             aborted: self.strikes(Fault::LaunchAborted),
             blocked_until: if self.strikes(Fault::TerminateBlocked) {
-                (self.now + self.between(10 * MINUTE, HOUR)).min(self.faults_end)
+                // Somebody may have forgotten to take the protection off.
+                let longest = if self.rng.chance(200_000) { 14 * HOUR } else { HOUR };
+                (self.now + self.between(10 * MINUTE, longest)).min(self.faults_end)
             } else {
                 0
             },

@@ -35,15 +35,25 @@ impl World {
     fn shown(&mut self, number: u32) -> Option<Shown> {
         let machine = self.ec2.at(number);
         let forgotten = machine.power == Power::Terminated && self.now >= machine.since + KEPT;
-        if self.now < machine.visible_from || forgotten {
+        if self.now < machine.visible_from || forgotten || self.is_denied(number) {
             return None;
         }
+        let machine = self.ec2.at(number);
         let (fresh, before, power) =
             (self.now < machine.since + 10 * SECOND, machine.before, machine.power);
         if fresh && self.strikes(Fault::DescribeStale) {
             return Some(before.shown());
         }
         Some(power.shown())
+    }
+
+    /// Once in a machine's life EC2 may not know it for a while: shorter than what two looks must be apart.
+    fn is_denied(&mut self, number: u32) -> bool {
+        if self.ec2.at(number).denied_until.is_none() && self.strikes(Fault::MachineDenied) {
+            let until = self.now + self.between(SECOND, 100 * SECOND);
+            self.ec2.at_mut(number).denied_until = Some(until);
+        }
+        self.ec2.at(number).denied_until.is_some_and(|until| self.now < until)
     }
 
     fn listed(&mut self, number: u32) -> Option<ListedMachine> {

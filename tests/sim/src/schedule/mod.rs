@@ -102,8 +102,8 @@ impl Plan {
         for rush in &rushes {
             plan.weathers.push((rush.from, rush.odds.clone()));
             plan.rush_jobs(&mut rng, rush);
-            plan.rush_orders(&mut rng, rush);
             plan.rush_outages(&mut rng, rush);
+            plan.rush_orders(&mut rng, rush);
         }
         for _ in 0..rng.below(6) {
             let at = START + rng.between(0, DAY);
@@ -132,7 +132,7 @@ impl Plan {
             // A second order often follows the first one closely.
             at = match aim {
                 Aim::Same => at + rng.between(0, 3 * MINUTE),
-                _ => rush.from + rng.between(MINUTE, rush.length),
+                _ => self.moment(rng, rush),
             };
             let order = Order {
                 aim,
@@ -143,6 +143,15 @@ impl Plan {
             };
             self.orders.push((at, order));
         }
+    }
+
+    /// An operator often acts just when something does not work.
+    fn moment(&self, rng: &mut Rng, rush: &Rush) -> Millis {
+        if !self.windows.is_empty() && rng.chance(500_000) {
+            let window = self.windows[rng.index(self.windows.len())];
+            return rng.between(window.from, window.until.max(window.from));
+        }
+        rush.from + rng.between(MINUTE, rush.length)
     }
 
     fn rush_outages(&mut self, rng: &mut Rng, rush: &Rush) {
