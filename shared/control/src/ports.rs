@@ -254,7 +254,7 @@ pub trait Compute {
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble>;
     /// The machine's state. `Absent` when EC2 does not know it.
     async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble>;
-    /// A machine with its launch tag; none when EC2 does not know it or it is not of our stack.
+    /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does not know it.
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble>;
     /// All machines of our stack that are not gone, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble>;

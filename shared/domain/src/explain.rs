@@ -152,7 +152,7 @@ fn ending(instance: &Instance) -> Vec<String> {
     }
     if let Some(drain) = instance.drain() {
         let how = match instance.state() {
-            State::Running => "Marked for delete, so it takes no job",
+            State::Running => "Marked for delete",
             _ => "On its way out",
         };
         lines.push(format!("{how}: {}.", drain.reason.word()));

@@ -286,7 +286,7 @@ pub fn apply(
     }
 
     let settled = free.is_empty()
-        || is_definite(launch, &answered.answer)
+        || is_definite(launch, &answered.answer, now, timings)
         || launch.is_given_up(now, timings);
     if !settled {
         let again_at = now + timings.launch_retry_seconds;
@@ -312,16 +312,25 @@ pub fn apply(
 }
 
 /// Whether the answer says for certain how many machines there are.
-fn is_definite(launch: &Launch, answer: &Result<LaunchAnswer, LaunchError>) -> bool {
+fn is_definite(
+    launch: &Launch,
+    answer: &Result<LaunchAnswer, LaunchError>,
+    now: Time,
+    timings: &Timings,
+) -> bool {
     let first = launch.calls <= 1;
     match answer {
         // A replay that lists machines or errors repeats the first answer; one that lists nothing may
         // have left the machines out.
         Ok(answer) => first || !answer.machines.is_empty() || !answer.errors.is_empty(),
         Err(error) if first => error.class.is_definite(),
-        // A replay refused for capacity shows that the token is unknown: the earlier call never happened.
-        // Any other refusal (throttling, permissions) comes before EC2 looks at the token.
-        Err(error) => error.class == ErrorClass::Capacity,
+        // A replay refused for capacity shows that the token is unknown: the earlier call never happened,
+        // unless it is still under way. Any other refusal (throttling, permissions) comes before EC2 looks at
+        // the token.
+        Err(error) => {
+            error.class == ErrorClass::Capacity
+                && now.is_past(launch.created_at, timings.creating_lease_seconds)
+        }
     }
 }
 

@@ -67,11 +67,10 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<Machine, Trouble>
 
 pub(crate) async fn identify(ec2: &Ec2, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
     let Some(instance) = find(ec2, id).await? else { return Ok(None) };
-    if !is_ours(ec2, &instance) {
-        return Ok(None);
-    }
     let odd = || odd(id, "OddAnswer", "EC2 tells no launch time or no known state");
-    listed(&instance).map(Some).ok_or_else(odd)
+    let listed = listed(&instance).ok_or_else(odd)?;
+    let launch = listed.launch.filter(|_| is_ours(ec2, &instance));
+    Ok(Some(ListedMachine { launch, ..listed }))
 }
 
 pub(crate) async fn terminate(ec2: &Ec2, id: &MachineId) -> Termination {

@@ -72,7 +72,7 @@ impl Instance {
         self.due_at = Some(now + timings.creating_lease_seconds);
     }
 
-    /// Sets the delete mark: from here on job-started and register are refused.
+    /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some marks, no job.
     pub fn mark(&mut self, reason: DeleteReason, now: Time) {
         if self.drain.is_none() {
             self.note(now, format!("marked for delete: {}", reason.word()));

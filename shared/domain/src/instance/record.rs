@@ -121,7 +121,7 @@ pub enum Waiting {
     SwitchedOff,
 }
 
-/// The delete mark and the evidence gathered since it was set. While it stands, job-started is refused.
+/// The delete mark and the evidence gathered since it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Drain {
     /// Since when.
@@ -138,6 +138,14 @@ pub struct Drain {
     pub waiting: Option<Waiting>,
     /// Calls to GitHub in a row that brought no answer.
     pub silences: u32,
+}
+
+impl Drain {
+    /// A job that starts does not take the mark back: somebody wants the machine gone, or EC2 takes it.
+    #[must_use]
+    pub const fn refuses_jobs(&self) -> bool {
+        matches!(self.reason, DeleteReason::Ordered | DeleteReason::SpotNotice)
+    }
 }
 
 /// A job that the runner's own hook reported.

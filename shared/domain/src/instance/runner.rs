@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{Exit, Runner, StartedJob};
+use super::record::{Drain, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
@@ -125,8 +125,9 @@ impl Instance {
     }
 
     /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
-    /// order to kill ends the machine; and once a delete is marked it is refused, so that the job fails in
-    /// its set-up and no work is lost.
+    /// order to kill ends the machine. A mark of our own, for which evidence is still being gathered, is taken
+    /// back; once a delete is ordered or the row has left `running`, the start is refused, so that the job
+    /// fails in its set-up and no work is lost.
     ///
     /// # Errors
     /// When the delete came first.
@@ -137,7 +138,7 @@ impl Instance {
         now: Time,
     ) -> Result<(), Refused> {
         self.expect_registration(name)?;
-        if self.drain.is_some() || self.state != State::Running {
+        if self.state != State::Running || self.drain.as_ref().is_some_and(Drain::refuses_jobs) {
             return Err(Refused::Draining);
         }
         if self.runner.exit.is_some() {
@@ -152,6 +153,8 @@ impl Instance {
                 name: report.name,
                 completed_at: None,
             });
+            // Only evidence was being gathered, and this is the strongest there is.
+            self.unmark(now, "a job starts");
             // The report itself proves that the hooks work.
             self.runner.hooks = true;
             self.runner.move_to(RunnerState::Active, now);

@@ -12,8 +12,8 @@ pub(super) fn running(
     policy: &Policy<'_>,
     now: Time,
 ) -> Step {
-    // A first denial is to be confirmed, or not, as soon as it may be.
-    let confirms = instance.absent_since.is_some() && !is_early(instance, now);
+    // A first denial is to be confirmed, or not; whoever comes by looks.
+    let confirms = instance.absent_since.is_some();
     if (seen.machine_hint || confirms) && seen.machine == Look::Unknown {
         return Step::Look(Need::Machine);
     }
@@ -220,7 +220,7 @@ fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     give_claim_back(instance, seen, policy, now, "its runner is busy with another job")
 }
 
-/// Marked: job-started loses from here on, and evidence is gathered. Any contrary sign clears the mark.
+/// Marked: evidence is gathered. Any contrary sign clears the mark, a job that starts before all.
 fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     if is_early(instance, now) {
         return rest(instance);

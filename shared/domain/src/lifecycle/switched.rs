@@ -18,8 +18,7 @@ pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
     !instance.is_forced() && (destroys || marks)
 }
 
-/// Waits. A mark without an order is taken back: while it stands, the runner refuses jobs that GitHub may
-/// still hand to it.
+/// Waits. A mark without an order is taken back: the runner is supply again for as long as deletes are off.
 pub(super) fn held_back(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     if instance.state() == State::Running && instance.drain().is_some() {
