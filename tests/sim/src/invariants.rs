@@ -161,7 +161,11 @@ impl World {
         self.check_order(&before, next, writes);
         if before.runner.started.is_none() && next.runner.started.is_some() {
             let removed = self.checker.removed.contains(&next.runner_name());
-            if before.drain().is_some() || removed {
+            // A mark that only gathers evidence is taken back by the job itself.
+            let decided = before.drain().is_some_and(|drain| {
+                matches!(drain.reason, DeleteReason::Ordered | DeleteReason::SpotNotice)
+            });
+            if before.state() != State::Running || decided || removed {
                 self.broken("I9", || format!("{name} becomes active after its end was decided"));
             }
         }

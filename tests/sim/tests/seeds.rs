@@ -50,7 +50,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 /// Nothing fails, nobody orders anything: every job is served. The one exception is a job that GitHub gives to an
-/// idle runner just after that runner was marked for its end.
+/// idle runner in the moment in which its DELETE is on its way.
 #[test]
 fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     let calm = |seed| {
@@ -65,5 +65,5 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     assert_eq!(tally.registrations_left + tally.dead_letters + tally.lost_to_cloud, 0);
     let ended = tally.served + tally.cancelled + tally.not_ours + tally.refused;
     assert_eq!(ended, tally.jobs);
-    assert!(tally.refused * 500 < tally.jobs, "{} of {}", tally.refused, tally.jobs);
+    assert!(tally.refused * 2_000 < tally.jobs, "{} of {}", tally.refused, tally.jobs);
 }
