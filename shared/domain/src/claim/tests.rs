@@ -261,6 +261,8 @@ impl Fleet {
         let taker =
             taker.with(|i| assert!(i.runner.exit.is_some() || i.github_started(job.key(), at(60))));
         let all = settled(Started { job, taker, left, spared });
+        assert_eq!(all.job.claim.as_ref(), Some(&all.taker.name));
+        assert_eq!(all.taker.claim(), Some(all.job.key()));
         for job in [Some(all.job), all.left].into_iter().flatten() {
             self.jobs.insert(job.key(), job);
         }

@@ -166,7 +166,7 @@ fn a_row_on_its_way_out_names_who_and_why() {
             }),
             vec![
                 "Its runner default-l-1-1 waits.",
-                "Marked for delete, so it takes no job: idle.",
+                "Marked for delete: idle.",
                 "GitHub refuses the App's credentials (bypass_github_unauthorized passes this).",
             ],
         ),

@@ -110,8 +110,9 @@ fn a_job_starts_unless_a_delete_came_first() {
 
     use Refused::{Draining, Ended};
     let rows = [
-        ("marked", idle().marked(DeleteReason::Idle, 45), Draining),
-        ("marked while it ran: a second job", active().marked(DeleteReason::Idle, 55), Draining),
+        ("marked by an order", idle().marked(DeleteReason::Ordered, 45), Draining),
+        ("taken back by EC2", idle().marked(DeleteReason::SpotNotice, 45), Draining),
+        ("on its way out for idling", idle().stopping(DeleteReason::Idle, 45), Draining),
         ("ordered away", idle().ordered(plain(45)), Draining),
         ("forced away", idle().ordered(forced(45)), Draining),
         ("deregistered", idle().ordered(plain(45)).deregistered(), Draining),
@@ -124,9 +125,26 @@ fn a_job_starts_unless_a_delete_came_first() {
         assert_eq!(start(&mut instance, 60), Err(expected), "{name}");
         assert_eq!(instance, before, "{name}");
     }
-    // A mark that was cleared lets it start after all.
-    let mut spared = idle().marked(DeleteReason::Idle, 45).with(|i| i.unmark(at(46), "busy"));
-    assert_eq!(start(&mut spared, 47), Ok(()));
+}
+
+#[test]
+fn a_job_that_starts_takes_our_own_mark_back() {
+    use DeleteReason::{BootTimeout, Idle, JobCompleted, Outdated};
+    for reason in [Idle, Outdated, BootTimeout, JobCompleted] {
+        let mut spared = installing().marked(reason.clone(), 45);
+        assert_eq!(start(&mut spared, 50), Ok(()), "{reason:?}");
+        assert_eq!(
+            (spared.drain(), spared.runner.state),
+            (None, RunnerState::Active),
+            "{reason:?}"
+        );
+        assert!(spared.runner.is_busy(), "{reason:?}");
+    }
+    // The same report again is no news, so a later mark stands.
+    let mut marked = completed().marked(JobCompleted, 700);
+    let before = marked.clone();
+    assert_eq!(start(&mut marked, 710), Ok(()));
+    assert_eq!(marked, before);
 }
 
 #[test]

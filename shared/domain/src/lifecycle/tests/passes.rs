@@ -15,7 +15,7 @@ use crate::testkit::{
     error, exited, fault, forced, idle, idle_without_hooks, installing, machine, plain, policy,
     refusal, report, retrying, searched, timings, unauthorized, unavailable,
 };
-use crate::time::Time;
+use crate::time::{Seconds, Time};
 
 /// Most decisions of one pass: `control` gives up after as many.
 const ROUNDS: usize = 16;
@@ -83,7 +83,7 @@ fn world() -> impl Strategy<Value = Observation> {
         Some((LaunchState::Open, at(90_000))),
     ];
     (
-        (any::<bool>(), rarely(), rarely(), rarely()),
+        (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
         (looked(vec![true, false]), looked(deregistrations)),
         prop::sample::select(terminations()),
@@ -137,8 +137,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// A record in some condition, and what has happened to it since second 110.
-fn past() -> impl Strategy<Value = (Instance, Vec<Happening>)> {
+/// A record in some condition, what has happened to it since second 110, and how long nothing has since then.
+fn past() -> impl Strategy<Value = (Instance, Vec<Happening>, u32)> {
     let running = || {
         vec![booting(), asking(), installing(), idle(), idle_without_hooks(), active(), completed()]
     };
@@ -148,11 +148,12 @@ fn past() -> impl Strategy<Value = (Instance, Vec<Happening>)> {
     starts.extend(running().into_iter().map(|i| i.ordered(plain(110))));
     starts.extend(running().into_iter().map(|i| i.ordered(forced(110))));
     starts.extend(running().into_iter().map(|i| i.ordered(plain(110)).deleting(110)));
-    (prop::sample::select(starts), prop::collection::vec(happening(), 0..12))
+    let quiet = prop::sample::select(vec![0, 300, 900, 2000]);
+    (prop::sample::select(starts), prop::collection::vec(happening(), 0..10), quiet)
 }
 
 /// The record after its past, and the time.
-fn lived((start, past): (Instance, Vec<Happening>)) -> (Instance, Time) {
+fn lived((start, past, quiet): (Instance, Vec<Happening>, u32)) -> (Instance, Time) {
     let (mut instance, mut now) = (start, at(110));
     for one in &past {
         let before = instance.clone();
@@ -160,7 +161,7 @@ fn lived((start, past): (Instance, Vec<Happening>)) -> (Instance, Time) {
         keeps_order(&before, &instance);
     }
     assert!(!instance.state().is_live() || instance.due_at().is_some(), "{instance:#?}");
-    (instance, now)
+    (instance, now + Seconds(quiet))
 }
 
 /// What the passes of `control` would call, and only when they would.
@@ -170,7 +171,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
     let name = instance.runner_name();
     let live = instance.state().is_live();
     match happening {
-        Happening::Wait(seconds) => *now = *now + crate::time::Seconds(*seconds),
+        Happening::Wait(seconds) => *now = *now + Seconds(*seconds),
         Happening::Bind if instance.is_free_slot_of(&instance.launch) => {
             instance.bind(machine(1), *now, &timings);
         }

@@ -198,6 +198,7 @@ fn what_ec2_says_of_the_machine_comes_first() {
             820,
             "look at machine",
         ),
+        ("or sooner, where another pass comes by", known(), nothing(), 760, "look at machine"),
         (
             "shown again: two denials must be neighbours",
             known(),

@@ -103,10 +103,17 @@ fn an_answer_settles_what_it_proves() {
             open,
         ),
         (
+            "replay, no capacity: the first call may still be under way",
+            2,
+            refused(Capacity),
+            1119,
+            open,
+        ),
+        (
             "replay, no capacity: the token is unknown, so nothing was launched",
             2,
             refused(Capacity),
-            1001,
+            1120,
             none,
         ),
     ];
@@ -120,8 +127,10 @@ fn each_class_of_refusal_is_certain_or_not() {
     for class in ALL {
         let certain_at_first = !matches!(class, Ambiguous | Idempotency);
         let certain_in_a_replay = class == Capacity;
-        for (calls, certain) in [(1, certain_at_first), (2, certain_in_a_replay)] {
-            let outcome = applied(calls, &refused(class), 1001);
+        for (calls, certain, second) in
+            [(1, certain_at_first, 1001), (2, certain_in_a_replay, 1120)]
+        {
+            let outcome = applied(calls, &refused(class), second);
             let settled = outcome.launch.state == LaunchState::Settled;
             assert_eq!(settled, certain, "{class:?} in call {calls}");
             assert_eq!(outcome.failed.len(), if certain { 2 } else { 0 }, "{class:?}");
