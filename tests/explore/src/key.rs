@@ -4,6 +4,8 @@
 //! at it: as an age up to the longest wait that is measured from it, or as the time that is left.
 //! Two states with one fingerprint therefore have the same future, only shifted in time.
 
+use std::hash::{Hash, Hasher};
+
 use domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
@@ -38,7 +40,14 @@ impl<'a> Key<'a> {
 
     /// Adds a number.
     pub const fn num(&mut self, number: u64) {
-        self.hash = fold(self.hash ^ number, 0xa076_1d64_78bd_642f) ^ self.hash.rotate_left(23);
+        self.hash = mixed(self.hash, number);
+    }
+
+    /// Adds a value whole.
+    pub fn hashed(&mut self, value: &impl Hash) {
+        let mut whole = Whole(self.hash);
+        value.hash(&mut whole);
+        self.hash = whole.0;
     }
 
     /// Adds a yes or no.
@@ -119,7 +128,10 @@ impl<'a> Key<'a> {
             None => {}
         }
         self.bit(instance.passed_over);
-        self.num(u64::from(instance.attempts.min(7)));
+        self.bit(instance.spot_notice_at.is_some());
+        // Failed launches are counted to five, failed terminations to three; then waits grow no more.
+        let most = if instance.machine().is_some() { 3 } else { 7 };
+        self.num(u64::from(instance.attempts.min(most)));
         self.maybe_age(instance.absent_since, self.timings.absence_confirm_seconds);
         self.runner(&instance.runner, instance.claimed_at);
         match instance.drain() {
@@ -168,9 +180,8 @@ impl<'a> Key<'a> {
         self.maybe_age(drain.not_busy_since, apart);
         self.bit(drain.gate_passed);
         self.bit(drain.deregistered);
-        // A word each, and none is the start of another.
-        self.num(drain.waiting.as_ref().map_or(0, |waiting| discriminant(waiting) + 1));
-        self.num(u64::from(drain.silences.min(4)));
+        self.hashed(&drain.waiting);
+        self.num(u64::from(drain.silences.min(3)));
     }
 
     fn order(&mut self, order: &Order) {
@@ -212,21 +223,27 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Number of a variant without a value.
-fn discriminant(waiting: &domain::instance::Waiting) -> u64 {
-    use domain::instance::Waiting;
-    match waiting {
-        Waiting::Registering => 0,
-        Waiting::JobRunning => 1,
-        Waiting::Busy => 2,
-        Waiting::SecondRead => 3,
-        Waiting::RateLimited => 4,
-        Waiting::Unauthorized => 5,
-        Waiting::GithubUnavailable => 6,
-        Waiting::LaunchOpen => 7,
-        Waiting::Provider => 8,
-        Waiting::Absent => 9,
+/// Takes a value in through its own `Hash`.
+struct Whole(u64);
+
+impl Hasher for Whole {
+    fn finish(&self) -> u64 {
+        self.0
     }
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mixed(self.0, number);
+    }
+}
+
+const fn mixed(hash: u64, number: u64) -> u64 {
+    fold(hash ^ number, 0xa076_1d64_78bd_642f) ^ hash.rotate_left(23)
 }
 
 /// Multiplies to twice the width and folds: every bit of the input reaches every bit of the output.

@@ -6,7 +6,10 @@
 //! a shortest trace, in words.
 
 pub mod act;
+pub mod floors;
 pub mod key;
+pub mod naive;
 pub mod rules;
 pub mod search;
+pub mod stop;
 pub mod triangle;

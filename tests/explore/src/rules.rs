@@ -2,6 +2,7 @@
 //!
 //! The naive ones are what a first version, or a peer, does. A test shows that each is caught.
 
+use domain::claim::{self, Started};
 use domain::ids::{InstanceName, MachineId};
 use domain::instance::{Instance, Order, Refused, StartReport};
 use domain::job::{Job, JobEvent};
@@ -9,21 +10,14 @@ use domain::launch::Launch;
 use domain::lifecycle::{self, Policy, Step};
 use domain::observation::Observation;
 use domain::plan::{self, Answered, Outcome};
-use domain::claim::{self, Started};
 use domain::time::Time;
 use domain::timings::Timings;
 
 /// Can an instance serve a job?
 pub type CanServe<'a> = &'a dyn Fn(&Instance, &Job) -> bool;
 /// See [`plan::apply`].
-pub type Apply = fn(
-    &Launch,
-    Vec<Instance>,
-    &Answered,
-    &dyn Fn(&MachineId) -> bool,
-    Time,
-    &Timings,
-) -> Outcome;
+pub type Apply =
+    fn(&Launch, Vec<Instance>, &Answered, &dyn Fn(&MachineId) -> bool, Time, &Timings) -> Outcome;
 
 /// Every rule of a world.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 //! chance that two share one is about one in ten million. The first way to a state is a shortest one,
 //! so a counterexample is as short as the world allows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Instant;
@@ -26,12 +26,6 @@ pub trait World: Sync {
     fn violation(&self, state: &Self::State) -> Option<String>;
     /// Everything has come to its end.
     fn is_goal(&self, state: &Self::State) -> bool;
-    /// Up to eight things worth counting, as bits.
-    fn marks(&self, _state: &Self::State) -> u8 {
-        0
-    }
-    /// Debug.
-    fn parts(&self, _state: &Self::State) -> Vec<(&'static str, u64)> { Vec::new() }
     /// A state in one line, for a trace.
     fn describe(&self, state: &Self::State) -> String;
 }
@@ -58,10 +52,18 @@ pub struct Report {
     pub depth: usize,
     /// Goal states.
     pub goals: usize,
-    /// How many states carry each mark.
-    pub marks: [usize; 8],
+    /// What happened anywhere, in words.
+    pub acts: BTreeSet<&'static str>,
     /// Time taken.
     pub seconds: f64,
+}
+
+impl Report {
+    /// Whether something with these words happened anywhere.
+    #[must_use]
+    pub fn did(&self, words: &str) -> bool {
+        self.acts.iter().any(|act| act.contains(words))
+    }
 }
 
 impl fmt::Display for Report {
@@ -113,6 +115,15 @@ impl Hasher for AsIs {
     }
 }
 
+/// Sentences by the address of their text, which is quicker than by the text.
+type Acts = HashMap<u64, &'static str, BuildHasherDefault<AsIs>>;
+
+fn note(acts: &mut Acts, act: &Act) {
+    for words in act.words() {
+        acts.insert(words.as_ptr() as u64, words);
+    }
+}
+
 type Visited = HashMap<u64, u32, BuildHasherDefault<AsIs>>;
 
 /// How a state was first reached: from which one, by which of its steps.
@@ -131,7 +142,6 @@ struct Found<S> {
     state: S,
     violation: Option<String>,
     goal: bool,
-    marks: u8,
 }
 
 /// What one thread makes of its part of a level.
@@ -140,6 +150,7 @@ struct Expanded<S> {
     /// From, fingerprint, fair.
     edges: Vec<(u32, u64, bool)>,
     broken: Option<(Origin, String)>,
+    acts: Acts,
 }
 
 struct Search<'a, W: World> {
@@ -147,9 +158,9 @@ struct Search<'a, W: World> {
     visited: Visited,
     origins: Vec<Origin>,
     goals: Vec<u32>,
-    marks: [usize; 8],
     edges: usize,
     fair: Vec<(u32, u32)>,
+    acts: Acts,
 }
 
 /// Looks at every state. `limit` is a guard against worlds that do not close.
@@ -163,35 +174,28 @@ pub fn explore<W: World>(world: &W, limit: usize) -> Result<Report, Box<Countere
         visited: Visited::default(),
         origins: Vec::new(),
         goals: Vec::new(),
-        marks: [0; 8],
         edges: 0,
         fair: Vec::new(),
+        acts: Acts::default(),
     };
     let mut level = search.roots()?;
     let mut depth = 0;
-    let mut dbg: std::collections::BTreeMap<&'static str, std::collections::HashSet<u64>> = Default::default();
     while !level.is_empty() {
-        if std::env::var("PARTS").is_ok() { for (_, st) in &level { for (n, v) in world.parts(st) { dbg.entry(n).or_default().insert(v); } } }
         let expanded = search.expand(&level);
         level = search.merge(expanded)?;
         depth += usize::from(!level.is_empty());
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("depth {depth}: {} new, {} states, {} edges {:.1}s", level.len(), search.origins.len(), search.edges, start.elapsed().as_secs_f64());
-        }
         if search.origins.len() > limit {
-            for (n, v) in &dbg { eprintln!("PART {n}: {}", v.len()); }
             let what = format!("does not close within {limit} states");
             return Err(search.counterexample(what, search.origins.len() - 1));
         }
     }
-    for (n, v) in &dbg { eprintln!("PART {n}: {}", v.len()); }
     search.goal_stays_reachable()?;
     Ok(Report {
         states: search.origins.len(),
         edges: search.edges,
         depth,
         goals: search.goals.len(),
-        marks: search.marks,
+        acts: search.acts.into_values().collect(),
         seconds: start.elapsed().as_secs_f64(),
     })
 }
@@ -213,7 +217,7 @@ impl<W: World> Search<'_, W> {
             .zip(0..)
             .map(|(state, step)| self.found(state, Origin { parent: ROOT, step }))
             .collect();
-        self.merge(vec![Expanded { found, edges: Vec::new(), broken: None }])
+        self.merge(vec![Expanded { found, edges: Vec::new(), broken: None, acts: Acts::default() }])
     }
 
     fn found(&self, state: W::State, origin: Origin) -> Found<W::State> {
@@ -222,7 +226,6 @@ impl<W: World> Search<'_, W> {
             origin,
             violation: self.world.violation(&state),
             goal: self.world.is_goal(&state),
-            marks: self.world.marks(&state),
             state,
         }
     }
@@ -241,13 +244,15 @@ impl<W: World> Search<'_, W> {
     }
 
     fn expand_part(&self, part: &[(u32, W::State)]) -> Expanded<W::State> {
-        let mut expanded = Expanded { found: Vec::new(), edges: Vec::new(), broken: None };
+        let mut expanded =
+            Expanded { found: Vec::new(), edges: Vec::new(), broken: None, acts: Acts::default() };
         let mut new = Visited::default();
         let mut steps = Vec::new();
         for (from, state) in part {
             steps.clear();
             self.world.steps(state, &mut steps);
             for (step, number) in steps.drain(..).zip(0..) {
+                note(&mut expanded.acts, &step.act);
                 let origin = Origin { parent: *from, step: number };
                 let next = match step.next {
                     Ok(next) => next,
@@ -293,12 +298,10 @@ impl<W: World> Search<'_, W> {
                 if found.goal {
                     self.goals.push(id(number));
                 }
-                for (bit, count) in self.marks.iter_mut().enumerate() {
-                    *count += usize::from(found.marks >> bit & 1);
-                }
                 level.push((id(number), found.state));
             }
             edges.extend(part.edges);
+            self.acts.extend(part.acts);
         }
         self.edges += edges.len();
         let fair = edges.into_iter().filter(|(_, _, fair)| *fair);

@@ -1,19 +1,80 @@
-//! placeholder
-use explore::rules::Rules;
-use explore::search::explore;
-use explore::triangle::{Config, FAULTS, Replay, Triangle};
+//! Every state of the triangle launch – binding – claim.
+
 use std::io::Write as _;
 
-#[test]
-fn quick() {
-    for faults in 0..=std::env::var("F").ok().and_then(|f| f.parse().ok()).unwrap_or(1) {
-        for replay in [Replay::Whole, Replay::Bare, Replay::ErrorsOnly] {
-            let config = Config { max: 2, faults, kinds: FAULTS, replay, grain: if std::env::var("FINE").is_ok() {explore::triangle::Grain::Verb} else {explore::triangle::Grain::Effect}, jobs: std::env::var("J").ok().and_then(|f| f.parse().ok()).unwrap_or(2) };
-            let world = Triangle::new(config, Rules::real());
-            match explore(&world, std::env::var("L").ok().and_then(|f| f.parse().ok()).unwrap_or(1_000_000)) {
-                Ok(report) => writeln!(std::io::stderr(), "{faults} {replay:?}: {report}").unwrap(),
-                Err(error) => panic!("{faults} {replay:?}: {error}"),
-            }
-        }
+use explore::floors;
+use explore::rules::Rules;
+use explore::search::{Report, explore};
+use explore::triangle::{Config, FAULTS, Fault, Grain, Triangle};
+
+/// Stops a world that does not close.
+const LIMIT: usize = 3_000_000;
+
+fn complete(name: &str, config: Config) -> Report {
+    let report = match explore(&Triangle::new(config, Rules::real()), LIMIT) {
+        Ok(report) => report,
+        Err(found) => panic!("{name}: {found}"),
+    };
+    writeln!(std::io::stdout().lock(), "{name}: {report}").expect("stdout");
+    report
+}
+
+fn expect_acts(report: &Report, acts: &[&str]) {
+    for act in acts {
+        assert!(report.did(act), "never happened: {act}; what did: {:#?}", report.acts);
     }
+}
+
+/// Two jobs, two machines, two Lambdas: any single fault at any moment.
+#[test]
+fn two_jobs_and_any_fault() {
+    let config = Config { max: 2, faults: 1, kinds: FAULTS, grain: Grain::Effect, jobs: 2 };
+    let report = complete("two jobs", config);
+    expect_acts(
+        &report,
+        &[
+            "which was meant for another",
+            "calls runner-api and binds itself",
+            "answers a replayed token as the first time",
+            "answers a replayed token with nothing",
+            "answers a replayed token with its errors",
+            "launches, and its answer is lost",
+            "the launch that was under way reaches EC2",
+            "is stopped",
+            "is stopped before its ack",
+            "once more",
+            "`in_progress` of job {} is lost",
+            "time passes while there is work",
+            "takes machine {} back",
+            "is cancelled",
+        ],
+    );
+    assert!(report.states >= floors::TRIANGLE, "{report}");
+}
+
+/// One job: any two faults at any two moments.
+#[test]
+fn one_job_and_any_two_faults() {
+    let config = Config { max: 2, faults: 2, kinds: FAULTS, grain: Grain::Effect, jobs: 1 };
+    let report = complete("one job", config);
+    expect_acts(&report, &["is stopped", "hangs", "throttles the launch"]);
+    assert!(report.states >= floors::TRIANGLE_PAIRS, "{report}");
+}
+
+/// EC2 at its worst: one launch without any answer until it is given up, and what shows up later is a
+/// stray.
+#[test]
+fn one_launch_without_an_answer() {
+    let kinds = &[Fault::Ambiguous, Fault::UnderWay, Fault::LateTag, Fault::Hang];
+    let config = Config { max: 1, faults: 7, kinds, grain: Grain::Effect, jobs: 1 };
+    let report = complete("one launch", config);
+    expect_acts(&report, &["the sweep ends stray machine"]);
+}
+
+/// The same two jobs cut finely: anything may come between any two verbs, without faults.
+#[test]
+fn two_jobs_between_any_two_verbs() {
+    let config = Config { max: 2, faults: 0, kinds: &[], grain: Grain::Verb, jobs: 2 };
+    let report = complete("two jobs, finely", config);
+    expect_acts(&report, &["meets a conflict", "which was meant for another"]);
 }

@@ -6,6 +6,7 @@ use domain::instance::{Instance, State as Life};
 use domain::launch::LaunchState;
 use domain::time::Seconds;
 
+use super::machines::is_called;
 use super::state::{Agent, Fleet, State, Worker, machine_id};
 use super::{HOLDERS, Triangle};
 use crate::key::Key;
@@ -14,6 +15,7 @@ impl Triangle {
     pub(super) fn violation_of(&self, state: &State) -> Option<String> {
         counter(state, self.pool.max)
             .or_else(|| machines_have_one_owner(state))
+            .or_else(|| machines_are_intended(state))
             .or_else(|| machines_are_awaited(state))
             .or_else(|| state.rows.iter().find_map(|row| row_is_sound(row)))
             .or_else(|| claims_are_level(state))
@@ -34,6 +36,7 @@ impl Triangle {
                 let mut key = new();
                 key.num(u64::from(state.faults));
                 key.bit(state.wake);
+                key.num(state.replay.map_or(0, |replay| replay as u64 + 1));
                 key.maybe_until(state.capacity.lease_until);
                 key.bit(state.capacity.holder.is_some());
                 key.finish()
@@ -74,10 +77,8 @@ impl Triangle {
                         None => key.text(launch.id.as_str()),
                     }
                     key.bit(launch.given_up);
-                    let settled = launch
-                        .record
-                        .as_ref()
-                        .is_some_and(|own| own.state == LaunchState::Settled);
+                    let settled =
+                        launch.record.as_ref().is_some_and(|own| own.state == LaunchState::Settled);
                     let called = state.workers.iter().any(|worker| match worker {
                         Worker::ScaleUp(pass) => {
                             pass.call.as_ref().is_some_and(|call| call.launch.id == launch.id)
@@ -184,10 +185,18 @@ fn machines_have_one_owner(state: &State) -> Option<String> {
     None
 }
 
+/// What EC2 launched was written down before; only its own pass may still know better.
+fn machines_are_intended(state: &State) -> Option<String> {
+    let unknown = state.machines.iter().find(|machine| {
+        machine.alive && state.record(&machine.launch).is_none() && !is_called(state, machine)
+    });
+    unknown.map(|machine| format!("I13: no record speaks of {}", machine_id(machine.number)))
+}
+
 /// Every machine has a live owner, or a slot of its launch is still there for it. A stray is allowed
 /// only after a long look for an ambiguous launch, or when EC2 carried a launch out late.
 fn machines_are_awaited(state: &State) -> Option<String> {
-    for launch in &state.launches {
+    for launch in state.launches.iter().filter(|launch| launch.record.is_some()) {
         let unowned = state.machines.iter().filter(|machine| {
             machine.alive && machine.launch == launch.id && machine.owner.is_none()
         });
@@ -247,7 +256,11 @@ fn claims_are_level(state: &State) -> Option<String> {
     for row in state.rows.iter().filter(|row| row.state().is_live()) {
         let Some(job) = row.claim().and_then(|key| state.job(key)) else { continue };
         if job.is_waiting() && job.claim.as_ref() != Some(&row.name) {
-            return Some(format!("I8: {} claims job {}, which waits elsewhere", row.name, job.key()));
+            return Some(format!(
+                "I8: {} claims job {}, which waits elsewhere",
+                row.name,
+                job.key()
+            ));
         }
     }
     None

@@ -1,10 +1,12 @@
 //! EC2, as far as a launch needs it.
 
+use std::sync::Arc;
+
 use domain::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
 use domain::plan::Answered;
 
-use super::state::{Agent, Fleet, MachineSide, State, machine_id};
-use super::{Fault, Replay, Triangle};
+use super::state::{Agent, Fleet, LaunchSide, MachineSide, Replay, State, machine_id};
+use super::{Fault, Triangle};
 use crate::act::Act;
 
 /// A call's outcome: in words, whether it is EC2's normal answer, the state after it, and the answer.
@@ -38,17 +40,24 @@ impl Triangle {
         machines: &[u8],
         short: bool,
     ) -> Vec<(&'static str, bool, State, Answered)> {
-        let listed = match self.config.replay {
-            Replay::Whole => machines.iter().map(|number| machine_id(*number)).collect(),
-            Replay::Bare | Replay::ErrorsOnly => Vec::new(),
+        let modes = match state.replay {
+            Some(mode) => vec![mode],
+            None => vec![Replay::Whole, Replay::Bare, Replay::ErrorsOnly],
         };
-        let errors = match self.config.replay {
-            Replay::Whole | Replay::ErrorsOnly if short => vec![error(ErrorClass::Capacity)],
-            _ => Vec::new(),
-        };
-        let answer = Ok(LaunchAnswer { machines: listed, errors });
-        let mut called =
-            vec![("EC2 answers a replayed token (worker {})", true, state.clone(), told(answer))];
+        let mut called: Vec<_> = modes
+            .into_iter()
+            .map(|mode| {
+                let next = State { replay: Some(mode), ..state.clone() };
+                let words = match mode {
+                    Replay::Whole => "EC2 answers a replayed token as the first time (worker {})",
+                    Replay::Bare => "EC2 answers a replayed token with nothing (worker {})",
+                    Replay::ErrorsOnly => {
+                        "EC2 answers a replayed token with its errors (worker {})"
+                    }
+                };
+                (words, true, next, told(Ok(replayed(mode, machines, short))))
+            })
+            .collect();
         self.add_fault(&mut called, state, Fault::Ambiguous, ErrorClass::Ambiguous, |_| {});
         called
     }
@@ -153,6 +162,18 @@ impl Triangle {
     }
 }
 
+fn replayed(mode: Replay, machines: &[u8], short: bool) -> LaunchAnswer {
+    let machines = match mode {
+        Replay::Whole => machines.iter().map(|number| machine_id(*number)).collect(),
+        Replay::Bare | Replay::ErrorsOnly => Vec::new(),
+    };
+    let errors = match mode {
+        Replay::Whole | Replay::ErrorsOnly if short => vec![error(ErrorClass::Capacity)],
+        _ => Vec::new(),
+    };
+    LaunchAnswer { machines, errors }
+}
+
 fn spend(state: &State) -> State {
     State { faults: state.faults - 1, ..state.clone() }
 }
@@ -166,8 +187,14 @@ fn error(class: ErrorClass) -> LaunchError {
 }
 
 fn set_fleet(state: &mut State, launch: &Launch, fleet: Fleet) {
-    if let Some(side) = state.launches.iter_mut().find(|side| side.id == launch.id) {
-        side.fleet = fleet;
+    match state.launches.iter_mut().find(|side| side.id == launch.id) {
+        Some(side) => Arc::make_mut(side).fleet = fleet,
+        None => state.launches.push(Arc::new(LaunchSide {
+            record: None,
+            id: launch.id.clone(),
+            fleet,
+            given_up: false,
+        })),
     }
 }
 
@@ -183,7 +210,7 @@ fn fleet(
         let free = |number: &u8| !state.machines.iter().any(|known| known.number == *number);
         let number = (1..=u8::MAX).find(free).expect("few machines");
         numbers.push(number);
-        state.machines.push(MachineSide {
+        state.machines.push(Arc::new(MachineSide {
             number,
             launch: launch.id.clone(),
             alive: true,
@@ -192,7 +219,7 @@ fn fleet(
             owner: None,
             agent: Agent::Boot,
             registered: false,
-        });
+        }));
     }
     let ids = numbers.iter().map(|number| machine_id(*number)).collect();
     set_fleet(state, launch, Fleet::Launched { machines: numbers, short });

@@ -8,7 +8,7 @@ use domain::job::{Job, JobStatus};
 use domain::plan;
 use domain::time::Time;
 
-use super::state::{Agent, COMPLETED, QUEUED, STARTED, State, Worker, key};
+use super::state::{Agent, COMPLETED, QUEUED, STARTED, State, Worker};
 use super::table::{Refusal, Write};
 use super::{Fault, Triangle};
 use crate::act::Act;
@@ -42,9 +42,8 @@ impl Ingest {
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
         let touched = self.touched.as_ref();
-        let held = |row: &Option<Arc<Instance>>| {
-            row.as_ref().is_some_and(|row| row.name.as_str() == name)
-        };
+        let held =
+            |row: &Option<Arc<Instance>>| row.as_ref().is_some_and(|row| row.name.as_str() == name);
         touched.is_some_and(|touched| held(&touched.taker) || held(&touched.spared))
     }
 
@@ -82,12 +81,7 @@ fn job_snapshot(read: Option<&Arc<Job>>, state: &State, job: u8, key: &mut Key<'
 impl Triangle {
     /// A Lambda takes an event from the queue and reads the job. A second one takes the same event only
     /// when SQS delivers it twice.
-    pub(super) fn start_ingest(
-        &self,
-        state: &State,
-        worker: usize,
-        steps: &mut Vec<Step<State>>,
-    ) {
+    pub(super) fn start_ingest(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
         for job in 0..2 {
             let side = &state.jobs[usize::from(job)];
             for event in [QUEUED, STARTED, COMPLETED] {
@@ -192,7 +186,8 @@ impl Triangle {
                 if self.may(state, Fault::Crash) {
                     let mut crashed = next.clone();
                     crashed.faults -= 1;
-                    let act = act("ingest (worker {}) commits job {} and is stopped before its ack");
+                    let act =
+                        act("ingest (worker {}) commits job {} and is stopped before its ack");
                     steps.push(Step { act, fair: false, next: Ok(crashed) });
                 }
                 next.jobs[usize::from(pass.job)].queue &= !pass.event;
@@ -236,8 +231,7 @@ impl Triangle {
             left: left.as_deref().cloned(),
             spared: touched.spared.as_deref().cloned(),
         };
-        let can_serve =
-            |instance: &Instance, job: &Job| plan::can_serve(&self.pool, instance, job);
+        let can_serve = |instance: &Instance, job: &Job| plan::can_serve(&self.pool, instance, job);
         let settled = (self.rules.settle_started)(started, &can_serve, now);
         let mut changes = Vec::new();
         if let Some(taker) = &touched.taker {
@@ -296,10 +290,4 @@ fn read_rows(state: &State, job: &Job) -> Touched {
 
 fn pass_number(worker: usize) -> u8 {
     u8::try_from(worker + 1).expect("few workers")
-}
-
-/// The job of an event, as the tables know it.
-#[must_use]
-pub fn job_key(job: u8) -> domain::ids::JobKey {
-    key(job)
 }

@@ -26,7 +26,7 @@ enum Reply {
 
 /// GitHub's number of the registration of a machine.
 #[must_use]
-pub fn runner_id(machine: u8) -> RunnerId {
+pub(super) fn runner_id(machine: u8) -> RunnerId {
     RunnerId(u64::from(machine))
 }
 
@@ -68,9 +68,10 @@ impl Triangle {
     /// unless another event comes; that gap is reconciliation's.
     fn lose_events(&self, state: &State, job: u8, steps: &mut Vec<Step<State>>) {
         let queue = state.jobs[usize::from(job)].queue;
-        for (event, words) in
-            [(STARTED, "`in_progress` of job {} is lost"), (COMPLETED, "`completed` of job {} is lost")]
-        {
+        for (event, words) in [
+            (STARTED, "`in_progress` of job {} is lost"),
+            (COMPLETED, "`completed` of job {} is lost"),
+        ] {
             if queue & event != 0 && self.may(state, Fault::Lose) {
                 let mut next = fault(state);
                 next.jobs[usize::from(job)].queue &= !event;
@@ -84,14 +85,17 @@ impl Triangle {
         match &machine.agent {
             Agent::Boot => {
                 let (words, result) = match &machine.owner {
-                    None => ("machine {} calls runner-api and binds itself", self.bind(state, machine)),
+                    None => {
+                        ("machine {} calls runner-api and binds itself", self.bind(state, machine))
+                    }
                     Some(_) => ("machine {} asks for its configuration", self.ask(state, machine)),
                 };
                 steps.push(reply(number, words, result));
             }
             Agent::Asked(name) => {
                 // A boot takes longer than the call that launched the machine.
-                let Some((before, fair)) = self.unless(state, Fault::Slow, is_called(state, machine))
+                let Some((before, fair)) =
+                    self.unless(state, Fault::Slow, is_called(state, machine))
                 else {
                     return;
                 };
@@ -117,7 +121,14 @@ impl Triangle {
                         next.jobs[usize::from(job)].truth = Truth::Taken;
                         next.jobs[usize::from(job)].runner = Some(name.clone());
                         Self::send(&mut next, job, STARTED);
-                        let act = Act::with("GitHub gives job {} to machine {}", job + 1, number);
+                        let owner = machine.owner.as_ref().and_then(|name| state.row(name));
+                        let meant = owner.and_then(|owner| owner.claim()) == Some(key(job));
+                        let words = if meant {
+                            "GitHub gives job {} to machine {}"
+                        } else {
+                            "GitHub gives job {} to machine {}, which was meant for another"
+                        };
+                        let act = Act::with(words, job + 1, number);
                         steps.push(Step { act, fair, next: Ok(next) });
                     }
                 }
@@ -132,10 +143,22 @@ impl Triangle {
                 Self::end_job(&mut next, number, *job);
                 if self.may(&next, Fault::Forget) {
                     let silent = fault(&next);
-                    push(steps, "the job of machine {} ends; no report arrives", number, false, silent);
+                    push(
+                        steps,
+                        "the job of machine {} ends; no report arrives",
+                        number,
+                        false,
+                        silent,
+                    );
                 }
                 self.report_exit(&mut next, number);
-                push(steps, "the job of machine {} ends, its agent reports and exits", number, fair, next);
+                push(
+                    steps,
+                    "the job of machine {} ends, its agent reports and exits",
+                    number,
+                    fair,
+                    next,
+                );
             }
             Agent::Exited => {
                 let mut next = state.clone();
@@ -226,7 +249,8 @@ impl Triangle {
         let mut next = state.clone();
         let owner = state.machine(&machine_id(number)).and_then(|own| own.owner.as_ref());
         let row = owner.and_then(|name| state.row(name));
-        let report = StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
+        let report =
+            StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
         let started = row.and_then(|row| {
             let mut next = (**row).clone();
             let result = (self.rules.job_started)(&mut next, name, report, state.now);
@@ -313,7 +337,7 @@ pub(super) fn kill(state: &mut State, number: u8) {
 }
 
 /// The CreateFleet call that launched the machine is not on record yet.
-fn is_called(state: &State, machine: &MachineSide) -> bool {
+pub(super) fn is_called(state: &State, machine: &MachineSide) -> bool {
     state.workers.iter().any(|worker| match worker {
         Worker::ScaleUp(pass) => {
             pass.call.as_ref().is_some_and(|call| call.launch.id == machine.launch)
@@ -330,11 +354,7 @@ fn push(steps: &mut Vec<Step<State>>, words: &'static str, of: u8, fair: bool, n
     steps.push(Step { act: Act::of(words, of), fair, next: Ok(next) });
 }
 
-fn reply(
-    number: u8,
-    words: &'static str,
-    result: Result<(State, Reply), String>,
-) -> Step<State> {
+fn reply(number: u8, words: &'static str, result: Result<(State, Reply), String>) -> Step<State> {
     let next = result.map(|(mut next, reply)| {
         match reply {
             Reply::Agent(agent) => next.machine_mut(number).agent = agent,

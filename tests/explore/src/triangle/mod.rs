@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use domain::capacity::Capacity;
 use domain::instance::Instance;
-use domain::pool::{MarketPolicy, Pool};
 use domain::labels::Labels;
+use domain::pool::{MarketPolicy, Pool};
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 
@@ -87,17 +87,6 @@ pub const FAULTS: &[Fault] = &[
     Fault::Slow,
 ];
 
-/// What EC2 answers to a token that it knows. AWS does not document it, so every answer must do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replay {
-    /// As the first time.
-    Whole,
-    /// Nothing.
-    Bare,
-    /// The errors of the first time, and no machines.
-    ErrorsOnly,
-}
-
 /// The size of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -107,8 +96,6 @@ pub struct Config {
     pub faults: u8,
     /// Which.
     pub kinds: &'static [Fault],
-    /// The undocumented answer.
-    pub replay: Replay,
     /// Both jobs arrive, or one.
     pub jobs: usize,
     /// How finely time is cut.
@@ -276,9 +263,8 @@ impl Triangle {
     /// Time jumps to the next moment that some rule waits for. While something quick is under way,
     /// that is a fault.
     fn pass_time(&self, state: &State, steps: &mut Vec<Step<State>>) {
-        let soon = |at: &Time| {
-            *at > state.now && at.as_millis() - state.now.as_millis() < FAR * 1000
-        };
+        let soon =
+            |at: &Time| *at > state.now && at.as_millis() - state.now.as_millis() < FAR * 1000;
         let rows = state.rows.iter().filter_map(|row| row.due_at());
         let launches = state.launches.iter().filter_map(|launch| launch.record.as_ref());
         let leases = launches
@@ -323,6 +309,7 @@ impl World for Triangle {
             now: Time::from_millis(1_000_000),
             faults: self.config.faults,
             wake: false,
+            replay: None,
             jobs,
             rows: Vec::new(),
             launches: Vec::new(),
@@ -356,27 +343,15 @@ impl World for Triangle {
             && state.machines.iter().all(|machine| !machine.alive)
             && state.rows.iter().all(|row| !row.state().is_live())
             && state.launches.iter().all(|launch| {
+                // A record may stay open: once its machines have bound themselves no slot waits for
+                // it, and the pool's next pass settles it without a call, whenever that is.
                 launch.fleet != state::Fleet::UnderWay
-                    // One whose machines have bound themselves is settled by the pool's next pass,
-                    // whenever that is: no slot waits for it.
-                    && !state.is_wanted(&launch.id)
             })
             && state.jobs.iter().all(|job| {
                 job.truth == Truth::Ended
                     && job.queue == 0
                     && job.row.as_ref().is_none_or(|row| !row.is_waiting())
             })
-    }
-
-    fn marks(&self, state: &State) -> u8 {
-        let stray = state.machines.iter().any(|machine| {
-            machine.alive && !state.is_owned(machine) && !state.is_wanted(&machine.launch)
-        });
-        u8::from(stray)
-    }
-
-    fn parts(&self, state: &State) -> Vec<(&'static str, u64)> {
-        self.parts_of(state).to_vec()
     }
 
     fn describe(&self, state: &State) -> String {

@@ -8,9 +8,7 @@ use domain::ids::JobKey;
 use domain::instance::{DeleteReason, Instance, State as Life};
 use domain::job::{Hold, Job};
 use domain::lifecycle::{Effect, Need, Policy, Step as Decision};
-use domain::observation::{
-    Deregistration, Look, Machine, Observation, RunnerSeen, Termination,
-};
+use domain::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
 use domain::time::{Seconds, Time};
 
 use super::machines::{kill, runner_id};
@@ -72,9 +70,10 @@ impl Triangle {
     /// A pass starts over a row whose time has come, or whose machine is gone.
     pub(super) fn start_reap(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
         for row in state.rows.iter().filter(|row| row.state().is_live()) {
-            let at_work = state.workers.iter().any(|other| {
-                matches!(other, Worker::Reap(reap) if reap.instance.name == row.name)
-            });
+            let at_work = state
+                .workers
+                .iter()
+                .any(|other| matches!(other, Worker::Reap(reap) if reap.instance.name == row.name));
             let gone = row
                 .machine()
                 .is_some_and(|id| state.machine(id).is_none_or(|machine| !machine.alive));
@@ -184,8 +183,9 @@ impl Triangle {
             }
             Need::ClaimedJob => {
                 let job = instance.claim().and_then(|key| state.job(key));
-                let waits = job
-                    .is_some_and(|job| job.is_waiting() && job.claim.as_ref() == Some(&instance.name));
+                let waits = job.is_some_and(|job| {
+                    job.is_waiting() && job.claim.as_ref() == Some(&instance.name)
+                });
                 seen.claimed_job_waits = Look::Seen(waits);
             }
         }
@@ -212,7 +212,7 @@ impl Triangle {
                         Deregistration::Busy
                     }
                     Some(machine) if machine.registered => {
-                        machine.registered = false;
+                        Arc::make_mut(machine).registered = false;
                         Deregistration::Done
                     }
                     _ => Deregistration::NotFound,

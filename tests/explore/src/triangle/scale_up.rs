@@ -120,10 +120,11 @@ impl ScaleUp {
     fn plan_fingerprint(&self, plan: &Plan, state: &State, key: &mut Key<'_>) {
         key.num((plan.claims.len() + plan.launches.len() - self.done) as u64);
         for (job, instance) in plan.claims.iter().skip(self.done) {
-            let fresh = state.job(job.key()).is_some_and(|own| own.generation + 1 == job.generation)
-                && state
-                    .row(&instance.name)
-                    .is_some_and(|own| own.generation() + 1 == instance.generation());
+            let fresh =
+                state.job(job.key()).is_some_and(|own| own.generation + 1 == job.generation)
+                    && state
+                        .row(&instance.name)
+                        .is_some_and(|own| own.generation() + 1 == instance.generation());
             key.num(job.key().job);
             key.text(instance.name.as_str());
             key.bit(fresh);
@@ -168,12 +169,13 @@ impl Triangle {
             let pass = self.next_round(&next, state.now, next.capacity.wakes);
             next.workers[worker] = Worker::ScaleUp(Arc::new(pass));
         }
-        let act = Act::of("launch pass starts (worker {}) and asks for the pool's lease", number(worker));
+        let act =
+            Act::of("launch pass starts (worker {}) and asks for the pool's lease", number(worker));
         steps.push(Step { act, fair: !twice, next: Ok(next) });
     }
 
     fn next_round(&self, state: &State, at: Time, wakes: u64) -> ScaleUp {
-        let open = |launch: &&LaunchSide| {
+        let open = |launch: &&Arc<LaunchSide>| {
             launch.record.as_ref().is_some_and(|own| own.state == LaunchState::Open)
         };
         let todo = state.launches.iter().filter(open).map(|launch| launch.id.clone()).collect();
@@ -204,7 +206,10 @@ impl Triangle {
                 (None, None) => {
                     let plan = Arc::new(self.plan(state, pass.at));
                     let pass = ScaleUp { plan: Some(plan), done: 0, ..pass.clone() };
-                    let act = Act::of("launch pass (worker {}) reads demand and supply, plans", number(worker));
+                    let act = Act::of(
+                        "launch pass (worker {}) reads demand and supply, plans",
+                        number(worker),
+                    );
                     let next = Ok(with(state.clone(), worker, pass));
                     steps.push(Step { act, fair: true, next });
                 }
@@ -256,7 +261,8 @@ impl Triangle {
 
     fn plan(&self, state: &State, now: Time) -> Plan {
         let jobs = state.jobs.iter().flat_map(|job| &job.row);
-        let demand: Vec<_> = jobs.filter(|job| job.is_due(now)).map(|job| (**job).clone()).collect();
+        let demand: Vec<_> =
+            jobs.filter(|job| job.is_due(now)).map(|job| (**job).clone()).collect();
         let live_rows = || state.rows.iter().map(|row| &**row);
         let supply = live_rows().filter(|row| !demand.is_empty() && row.is_free_supply());
         let retries = live_rows().filter(|row| {
@@ -298,7 +304,11 @@ impl Triangle {
             ];
             ("launch pass (worker {}) gives a job to a free runner", self.commit(&mut next, writes))
         } else if let Some(planned) = plan.launches.get(pass.done - 1 - plan.claims.len()) {
-            let result = self.commit(&mut next, launch_writes(worker, planned));
+            let result = if self.rules.intent_comes_first {
+                self.commit(&mut next, launch_writes(worker, planned))
+            } else {
+                Ok(())
+            };
             let fresh = planned.fresh.iter().map(|(instance, _)| instance);
             let slots = fresh.chain(&planned.again).map(|slot| {
                 // As stored: without its story.
@@ -355,14 +365,21 @@ impl Triangle {
             (self.rules.apply)(&call.launch, slots, answered, &owned, pass.at, &self.timings);
         let mut next = state.clone();
         let act = Act::of("launch pass (worker {}) puts EC2's answer on record", number(worker));
-        let result = self.commit(&mut next, outcome_writes(call, &outcome));
+        let late = pass.plan.iter().flat_map(|plan| &plan.launches).find(|planned| {
+            planned.launch.id == call.launch.id && state.record(&call.launch.id).is_none()
+        });
+        let result = match late {
+            Some(planned) => self.commit(&mut next, launch_writes(worker, planned)),
+            None => Ok(()),
+        };
+        let result = result.and_then(|()| self.commit(&mut next, outcome_writes(call, &outcome)));
         let next = match result {
             Ok(()) => {
                 if call.launch.is_given_up(pass.at, &self.timings)
                     && let Some(side) =
                         next.launches.iter_mut().find(|side| side.id == call.launch.id)
                 {
-                    side.given_up = outcome.launch.state == LaunchState::Settled;
+                    Arc::make_mut(side).given_up = outcome.launch.state == LaunchState::Settled;
                 }
                 Ok(with(next, worker, ScaleUp { call: None, ..pass.clone() }))
             }
@@ -411,9 +428,8 @@ fn reread(state: &State, call: &Call) -> Option<Call> {
     }
     let answered = call.answered.as_ref()?;
     let told = answered.answer.iter().flat_map(|answer| &answer.machines).chain(&answered.found);
-    let is_owned = |id: &&MachineId| {
-        state.machine(id).is_some_and(|machine| machine.owner.is_some())
-    };
+    let is_owned =
+        |id: &&MachineId| state.machine(id).is_some_and(|machine| machine.owner.is_some());
     Some(Call {
         launch: stored.clone(),
         slots: stored.slots.iter().filter_map(|name| state.row(name).cloned()).collect(),
@@ -423,18 +439,14 @@ fn reread(state: &State, call: &Call) -> Option<Call> {
 }
 
 fn launch_writes(worker: usize, planned: &PlannedLaunch) -> Vec<Write> {
-    let mut writes =
-        vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
+    let mut writes = vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
     let count = u32::try_from(planned.fresh.len()).expect("few slots");
     if count > 0 {
         writes.push(Write::CapacityUp { count, holder: HOLDERS[worker] });
     }
     for (instance, job) in &planned.fresh {
         writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-        writes.push(Write::Job {
-            next: Box::new(job.clone()),
-            replaces: Some(job.generation - 1),
-        });
+        writes.push(Write::Job { next: Box::new(job.clone()), replaces: Some(job.generation - 1) });
     }
     for again in &planned.again {
         let replaces = Some(again.generation() - 1);

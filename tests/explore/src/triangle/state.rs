@@ -14,14 +14,14 @@ use super::reap::Reap;
 use super::scale_up::ScaleUp;
 
 /// How many jobs there are.
-pub const JOBS: usize = 2;
+pub(super) const JOBS: usize = 2;
 
 /// A job event that is under way, as a bit.
-pub const QUEUED: u8 = 1;
+pub(super) const QUEUED: u8 = 1;
 /// See [`QUEUED`].
-pub const STARTED: u8 = 2;
+pub(super) const STARTED: u8 = 2;
 /// See [`QUEUED`].
-pub const COMPLETED: u8 = 4;
+pub(super) const COMPLETED: u8 = 4;
 
 /// Everything there is at one moment.
 #[derive(Clone)]
@@ -32,18 +32,32 @@ pub struct State {
     pub faults: u8,
     /// A message that asks for a launch pass is in the jobs queue.
     pub wake: bool,
+    /// What EC2 answers to a replay, once it had to.
+    pub replay: Option<Replay>,
     /// The jobs.
     pub jobs: [JobSide; JOBS],
     /// The instances table.
     pub rows: Vec<Arc<Instance>>,
     /// Launches, in the table and at EC2.
-    pub launches: Vec<LaunchSide>,
+    pub launches: Vec<Arc<LaunchSide>>,
     /// The pool's counter and lease.
     pub capacity: Arc<Capacity>,
     /// The machines.
-    pub machines: Vec<MachineSide>,
+    pub machines: Vec<Arc<MachineSide>>,
     /// The Lambdas at work.
     pub workers: [Worker; 2],
+}
+
+/// What EC2 answers to a token that it knows. AWS does not document it, so every answer must do.
+/// Which one it is shows at the first replay, and then it stays so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// As the first time.
+    Whole,
+    /// Nothing.
+    Bare,
+    /// The errors of the first time, and no machines.
+    ErrorsOnly,
 }
 
 /// A job at GitHub, on its way, and in the table.
@@ -184,19 +198,19 @@ impl Agent {
 
 /// The key of a job by number.
 #[must_use]
-pub const fn key(job: u8) -> JobKey {
+pub(super) const fn key(job: u8) -> JobKey {
     JobKey { repository: 1, job: job as u64 + 1 }
 }
 
 /// The number of a job by key.
 #[must_use]
-pub fn number(key: JobKey) -> usize {
+pub(super) fn number(key: JobKey) -> usize {
     usize::try_from(key.job - 1).expect("a job of this world")
 }
 
 /// EC2's id of a machine by number.
 #[must_use]
-pub fn machine_id(number: u8) -> MachineId {
+pub(super) fn machine_id(number: u8) -> MachineId {
     format!("i-{number:08x}").parse().expect("a valid id")
 }
 
@@ -215,7 +229,7 @@ impl State {
 
     /// A launch by id.
     #[must_use]
-    pub fn launch(&self, id: &LaunchId) -> Option<&LaunchSide> {
+    pub fn launch(&self, id: &LaunchId) -> Option<&Arc<LaunchSide>> {
         self.launches.iter().find(|launch| launch.id == *id)
     }
 
@@ -228,12 +242,12 @@ impl State {
     /// A machine by number.
     pub fn machine_mut(&mut self, number: u8) -> &mut MachineSide {
         let machine = self.machines.iter_mut().find(|machine| machine.number == number);
-        machine.expect("a machine of this world")
+        Arc::make_mut(machine.expect("a machine of this world"))
     }
 
     /// A machine by id; none when EC2 has forgotten it.
     #[must_use]
-    pub fn machine(&self, id: &MachineId) -> Option<&MachineSide> {
+    pub fn machine(&self, id: &MachineId) -> Option<&Arc<MachineSide>> {
         self.machines.iter().find(|machine| machine_id(machine.number) == *id)
     }
 

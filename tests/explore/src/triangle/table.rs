@@ -11,7 +11,7 @@ use super::Triangle;
 use super::state::{Fleet, LaunchSide, State, Worker};
 
 /// A part of a commit, as in the `control` crate's ports.
-pub enum Write {
+pub(super) enum Write {
     /// A row; `replaces` none: it must not exist.
     Instance {
         /// The new record.
@@ -52,7 +52,7 @@ pub enum Write {
 }
 
 /// Why a commit did not happen.
-pub enum Refusal {
+pub(super) enum Refusal {
     /// Somebody else was faster.
     Conflict,
     /// A rule of the records themselves is broken.
@@ -153,7 +153,7 @@ fn put(state: &mut State, write: Write) {
         Write::CapacityDown => Arc::make_mut(&mut state.capacity).live -= 1,
         Write::Bind { machine, owner } => {
             if let Some(known) = state.machines.iter_mut().find(|known| known.number == machine) {
-                known.owner = Some(owner);
+                Arc::make_mut(known).owner = Some(owner);
             }
         }
     }
@@ -161,19 +161,19 @@ fn put(state: &mut State, write: Write) {
 
 fn put_launch(state: &mut State, next: Launch) {
     match state.launches.iter_mut().find(|launch| launch.id == next.id) {
-        Some(launch) => launch.record = Some(Arc::new(next)),
-        None => state.launches.push(LaunchSide {
+        Some(launch) => Arc::make_mut(launch).record = Some(Arc::new(next)),
+        None => state.launches.push(Arc::new(LaunchSide {
             id: next.id.clone(),
             record: Some(Arc::new(next)),
             fleet: Fleet::Unseen,
             given_up: false,
-        }),
+        })),
     }
 }
 
 /// Forgets what nobody can ask for again, so that worlds close: tombstones, settled launches and dead
 /// machines that no record, message or Lambda names. Real ones go by their TTL.
-pub fn forget(state: &mut State) {
+pub(super) fn forget(state: &mut State) {
     let working = |state: &State, text: &str| {
         state.workers.iter().any(|worker| match worker {
             Worker::Idle => false,
@@ -196,7 +196,7 @@ pub fn forget(state: &mut State) {
     state.rows = rows.into_iter().zip(keep).filter_map(|(row, keep)| keep.then_some(row)).collect();
 
     let launches = std::mem::take(&mut state.launches);
-    let keep_launch = |launch: &LaunchSide| {
+    let keep_launch = |launch: &Arc<LaunchSide>| {
         let open = launch.record.as_ref().is_some_and(|own| own.state == LaunchState::Open);
         open || launch.fleet == Fleet::UnderWay
             || state.rows.iter().any(|row| row.launch == launch.id)
@@ -206,7 +206,7 @@ pub fn forget(state: &mut State) {
     state.launches = launches.into_iter().filter(keep_launch).collect();
 
     let machines = std::mem::take(&mut state.machines);
-    let keep_machine = |machine: &super::state::MachineSide| {
+    let keep_machine = |machine: &Arc<super::state::MachineSide>| {
         let id = super::state::machine_id(machine.number);
         machine.alive
             || state.rows.iter().any(|row| row.machine() == Some(&id))

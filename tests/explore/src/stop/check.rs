@@ -1,0 +1,235 @@
+//! What must hold in every state and at every effect, what tells states apart, and a state in words.
+
+use std::fmt::Write as _;
+use std::hash::Hash;
+
+use domain::instance::Instance;
+use domain::observation::{Look, Observation, Trouble};
+use domain::time::Seconds;
+
+use super::state::{Agent, State, Vm, Worker};
+use super::{DeadGithub, FORCE_ENDS, LIFETIME, MOMENT, Stop};
+use crate::key::Key;
+
+/// Longer than any pass lasts.
+const PASS: Seconds = Seconds(2);
+
+impl Stop {
+    pub(super) fn violation_of(&self, state: &State) -> Option<String> {
+        let row = &state.row;
+        if !state.is_live() {
+            if state.is_alive() && !state.ledger {
+                return Some(
+                    "I2: the row is deleted, the machine lives, nobody owns it".to_owned(),
+                );
+            }
+            let clean = row.due_at().is_none() && row.claim().is_none() && row.wake().is_none();
+            return (!clean).then(|| "I5: the tombstone has a due time or a claim".to_owned());
+        }
+        if row.due_at().is_none() {
+            return Some("I11: nothing is due for a live row".to_owned());
+        }
+        let forced = row.order().filter(|order| order.force)?;
+        let overdue = state.now >= forced.at + FORCE_ENDS;
+        (self.config.github.is_some() && overdue && self.force_must_end(state))
+            .then(|| format!("I6: forced {} s ago, and still {}", FORCE_ENDS.0, row.state()))
+    }
+
+    /// Force never passes a job that may run, 401 only by order, and silence only where the hooks would
+    /// have told of a job. All else ends with the machine's lifetime.
+    fn force_must_end(&self, state: &State) -> bool {
+        let bypasses = state.row.order().is_some_and(|order| order.bypass_github_unauthorized);
+        let evidence = match self.config.github {
+            Some(DeadGithub::Unauthorized) => bypasses,
+            _ => state.row.runner.hooks,
+        };
+        evidence && !state.row.runner.has_taken_job() && !state.agent.has_job()
+    }
+
+    /// A DELETE was performed, with this row as its intent.
+    pub(super) fn judge_removal(
+        &self,
+        before: &State,
+        after: State,
+        row: &Instance,
+    ) -> Result<State, String> {
+        let removed = after.removed && !before.removed && before.runs_started_job();
+        if removed && !may_kill(before, row) {
+            return Err("I1: the runner of a started job is deregistered".to_owned());
+        }
+        Ok(after)
+    }
+
+    /// A TerminateInstances call was performed, with this row as its intent.
+    pub(super) fn judge_end(
+        &self,
+        before: &State,
+        after: State,
+        row: &Instance,
+    ) -> Result<State, String> {
+        if before.machine != Vm::Running || after.machine != Vm::Gone {
+            return Ok(after);
+        }
+        if before.runs_started_job() {
+            if !may_kill(before, row) {
+                return Err("I1: the machine of a started job is terminated".to_owned());
+            }
+            if !before.kill_audited {
+                return Err("I14: a job is killed without an audit record".to_owned());
+            }
+        }
+        // Without a hook there is GitHub's word alone.
+        let unseen = before.agent == Agent::Working && !before.hooks && !before.job_over;
+        let bypassed = row.order().is_some_and(|order| order.bypass_github_unauthorized);
+        if unseen && !before.lied && !bypassed && !may_kill(before, row) {
+            return Err("I1: a job is killed that GitHub has told the truth about".to_owned());
+        }
+        Ok(after)
+    }
+
+    pub(super) fn fingerprint_of(&self, state: &State) -> u64 {
+        let mut key = Key::new(state.now, &self.timings, Some(LIFETIME));
+        key.instance(&state.row);
+        if self.config.github.is_some() {
+            let forced = state.row.order().filter(|order| order.force);
+            key.maybe_age(forced.map(|order| order.at), FORCE_ENDS);
+        }
+        for flag in [
+            state.ledger,
+            state.kill_audited,
+            state.hangs,
+            state.hooks,
+            state.job_over,
+            state.lied,
+            state.removed,
+            state.folded,
+            state.ec2_dead,
+            state.github_dead,
+        ] {
+            key.bit(flag);
+        }
+        key.num(state.machine as u64);
+        key.maybe_age(state.denied_since, MOMENT);
+        key.num(match state.agent {
+            Agent::Boot => 0,
+            Agent::Listening => 1,
+            Agent::Given => 2,
+            Agent::Working => 3,
+            Agent::Exited => 4,
+            Agent::Asking(number) => 5 + u64::from(number),
+        });
+        key.num(u64::from(state.number));
+        key.num(u64::from(state.faults));
+        for bits in [state.registered, state.reports, state.events, state.orders] {
+            key.num(u64::from(bits));
+        }
+        // The Lambdas are alike.
+        let mut workers = [0, 1].map(|index: usize| self.worker_fingerprint(state, index));
+        workers.sort_unstable();
+        workers.iter().for_each(|worker| key.num(*worker));
+        key.finish()
+    }
+
+    fn worker_fingerprint(&self, state: &State, index: usize) -> u64 {
+        let mut key = Key::new(state.now, &self.timings, Some(LIFETIME));
+        match &state.workers[index] {
+            Worker::Idle => {}
+            Worker::Reap(pass) => {
+                key.num(1);
+                key.age(pass.at, PASS);
+                let fresh = pass.row.generation() == state.row.generation();
+                key.bit(fresh);
+                key.bit(pass.row.may_kill_job());
+                if !fresh && !self.rules.generations_are_checked {
+                    key.instance(&pass.row);
+                }
+                key.hashed(&pass.effect);
+                observation(&mut key, &pass.seen);
+            }
+            Worker::Order(own) => {
+                key.num(2);
+                key.age(own.at, PASS);
+                key.bit(own.order.force);
+                key.bit(own.order.bypass_github_unauthorized);
+                key.bit(own.order.kill_running_job);
+                key.bit(own.marks);
+                key.num(own.asked.map_or(0, |asked| asked as u64 + 1));
+            }
+            Worker::Configure(call) => {
+                key.num(3);
+                key.age(call.at, PASS);
+                key.num(u64::from(call.number));
+                key.hashed(&call.earlier);
+                key.bit(call.answered);
+            }
+        }
+        key.finish()
+    }
+}
+
+/// An order to kill, or the machine's age, allows it.
+fn may_kill(state: &State, row: &Instance) -> bool {
+    row.may_kill_job() || state.now >= row.created_at + LIFETIME
+}
+
+fn observation(key: &mut Key<'_>, seen: &Observation) {
+    key.bit(seen.machine_hint);
+    key.bit(seen.spot_notice);
+    look(key, &seen.machine);
+    look(key, &seen.runner);
+    look(key, &seen.deregistration);
+    key.hashed(&seen.termination);
+}
+
+fn look<T: Hash>(key: &mut Key<'_>, look: &Look<T>) {
+    match look {
+        Look::Failed(Trouble::RateLimited(until)) => key.until(*until),
+        other => key.hashed(other),
+    }
+}
+
+/// A state in one line.
+pub(super) fn describe(state: &State) -> String {
+    let row = &state.row;
+    let runner = &row.runner;
+    let mut text = format!(
+        "t={} | row {}/{}, configuration {}",
+        state.now.as_secs() - 1000,
+        row.state(),
+        runner.state.word(),
+        runner.n
+    );
+    if let Some(due) = row.due_at() {
+        let _ = write!(text, ", due {}", due.as_secs() - 1000);
+    }
+    let started = runner.started.as_ref().map(|job| job.completed_at.is_some());
+    for (flag, words) in [
+        (started == Some(false), ", job started"),
+        (started == Some(true), ", job started and ended"),
+        (runner.github_job.is_some(), ", `in_progress`"),
+        (runner.github_completed_at.is_some(), ", `completed`"),
+        (runner.exit.is_some(), ", exited"),
+        (row.is_forced(), ", forced"),
+    ] {
+        text.push_str(if flag { words } else { "" });
+    }
+    if let Some(drain) = row.drain() {
+        let _ = write!(text, ", marked ({}", drain.reason.word());
+        text.push_str(if drain.deregistered { ", deregistered" } else { "" });
+        if let Some(waiting) = &drain.waiting {
+            let _ = write!(text, ", waits: {waiting:?}");
+        }
+        text.push(')');
+    }
+    let _ = write!(text, " | machine {:?}, agent {:?}", state.machine, state.agent);
+    for (flag, words) in [
+        (!state.hooks, ", no hooks"),
+        (state.hangs, ", hangs"),
+        (state.is_registered(state.number), ", registered"),
+        (state.job_over, ", GitHub gave its job up"),
+        (state.ledger, " | in the ledger"),
+    ] {
+        text.push_str(if flag { words } else { "" });
+    }
+    text
+}

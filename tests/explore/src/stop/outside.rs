@@ -1,0 +1,232 @@
+//! GitHub and EC2: what they may answer. The first answers are the truth; the others happen, but
+//! nobody may lean on them.
+
+use domain::ids::RunnerId;
+use domain::instance::{Fault, Instance};
+use domain::launch::ErrorClass;
+use domain::observation::{Deregistration, Look, Machine, RunnerSeen, Termination, Trouble};
+use domain::time::{Seconds, Time};
+
+use super::state::{State, Vm, bit};
+use super::{MOMENT, Stop};
+
+/// An answer: whether it is the truth, in words, the state after it, and what is told.
+pub(super) type Answer<T> = (bool, &'static str, State, T);
+
+/// Collects answers.
+struct Answers<'a, T> {
+    state: &'a State,
+    all: Vec<Answer<T>>,
+}
+
+impl<T> Answers<'_, T> {
+    fn add(&mut self, fair: bool, words: &'static str, told: T) {
+        self.all.push((fair, words, self.state.clone(), told));
+    }
+
+    fn change(
+        &mut self,
+        fair: bool,
+        words: &'static str,
+        told: T,
+        change: impl FnOnce(&mut State),
+    ) {
+        let mut next = self.state.clone();
+        change(&mut next);
+        self.all.push((fair, words, next, told));
+    }
+}
+
+impl Stop {
+    /// GitHub is asked about a runner, by id or, where none is known, by name.
+    pub(super) fn see_runner(
+        &self,
+        state: &State,
+        row: &Instance,
+    ) -> Vec<Answer<Look<RunnerSeen>>> {
+        let runner = &row.runner;
+        let number = runner.id.map_or(runner.n, number_of);
+        let mut answers = Answers { state, all: Vec::new() };
+        if !state.github_dead {
+            let id = RunnerId(u64::from(number));
+            let seen = |seen| Look::Seen(seen);
+            match (state.is_registered(number), state.is_busy(number)) {
+                (false, _) => {
+                    answers.add(true, "GitHub has no such runner", seen(RunnerSeen::Absent));
+                }
+                (true, true) => {
+                    answers.add(true, "GitHub says: busy", seen(RunnerSeen::Busy(id)));
+                    if self.config.lies {
+                        let words = "GitHub says not busy, and it is";
+                        answers.change(false, words, seen(RunnerSeen::NotBusy(id)), |next| {
+                            next.lied = true;
+                            next.free();
+                        });
+                    }
+                }
+                (true, false) => {
+                    answers.add(true, "GitHub says: not busy", seen(RunnerSeen::NotBusy(id)));
+                    let words = "GitHub says busy, and it is not";
+                    answers.add(false, words, seen(RunnerSeen::Busy(id)));
+                    if runner.id.is_none() {
+                        let words = "GitHub's list does not have the runner yet";
+                        answers.add(false, words, seen(RunnerSeen::Absent));
+                    }
+                }
+            }
+        }
+        troubles(&mut answers, state.github_dead, self.config.github);
+        answers.all
+    }
+
+    /// GitHub is asked to remove a registration.
+    pub(super) fn deregister(
+        &self,
+        state: &State,
+        id: RunnerId,
+    ) -> Vec<Answer<Look<Deregistration>>> {
+        let number = number_of(id);
+        let remove = |next: &mut State| {
+            next.registered &= !bit(number);
+            next.removed |= number == next.number;
+        };
+        let lie = |next: &mut State| {
+            remove(next);
+            next.lied = true;
+            next.free();
+        };
+        let mut answers = Answers { state, all: Vec::new() };
+        if !state.github_dead {
+            let seen = |seen| Look::Seen(seen);
+            match (state.is_registered(number), state.is_busy(number)) {
+                (false, _) => {
+                    answers.add(true, "GitHub answers 404", seen(Deregistration::NotFound));
+                }
+                (true, true) => {
+                    answers.add(true, "GitHub answers 422: busy", seen(Deregistration::Busy));
+                    if self.config.lies {
+                        let words = "GitHub answers 204 though a job runs";
+                        answers.change(false, words, seen(Deregistration::Done), lie);
+                    }
+                }
+                (true, false) => {
+                    let words = "GitHub answers 204";
+                    answers.change(true, words, seen(Deregistration::Done), remove);
+                    let words = "GitHub answers 422 though no job runs";
+                    answers.add(false, words, seen(Deregistration::Busy));
+                    let words = "GitHub removes the runner, and its answer is lost";
+                    answers.change(false, words, Look::Failed(unavailable()), remove);
+                }
+            }
+        }
+        troubles(&mut answers, state.github_dead, self.config.github);
+        answers.all
+    }
+
+    /// EC2 is asked about the machine.
+    pub(super) fn see_machine(&self, state: &State) -> Vec<Answer<Look<Machine>>> {
+        let mut answers = Answers { state, all: Vec::new() };
+        let seen = |seen| Look::Seen(seen);
+        if !state.ec2_dead {
+            match state.machine {
+                Vm::Running => answers.add(true, "EC2 says: running", seen(Machine::Running)),
+                Vm::Stopped => answers.add(true, "EC2 says: stopped", seen(Machine::Stopped)),
+                Vm::Gone => {
+                    answers.add(true, "EC2 says: terminated", seen(Machine::Gone));
+                    answers.add(true, "EC2 has forgotten the machine", seen(Machine::Absent));
+                    answers.add(false, "EC2 shows the machine as it was", seen(Machine::Running));
+                }
+            }
+            if state.is_alive() && self.may_deny(state) {
+                let words = "EC2 does not know the machine, and has it";
+                answers.change(false, words, seen(Machine::Absent), |next| {
+                    next.denied_since = next.denied_since.or(Some(next.now));
+                });
+            }
+        }
+        let words = "EC2 does not answer";
+        answers.add(state.ec2_dead, words, Look::Failed(unavailable()));
+        answers.all
+    }
+
+    /// EC2 is eventually consistent: it may not know a young machine, or deny one for a moment, but
+    /// not twice with some time and no better answer between.
+    fn may_deny(&self, state: &State) -> bool {
+        let timings = &self.timings;
+        let born = state.row.bound_at.unwrap_or(state.row.created_at);
+        let young = state.now < born + timings.absence_limit_seconds;
+        let moment = state.denied_since.is_none_or(|since| state.now < since + MOMENT);
+        young || moment
+    }
+
+    /// EC2 is asked to terminate the machine.
+    pub(super) fn terminate(&self, state: &State) -> Vec<Answer<Termination>> {
+        let mut answers = Answers { state, all: Vec::new() };
+        if !state.ec2_dead {
+            let gone = || Termination::Accepted(Machine::Gone);
+            let words = "EC2 terminates the machine";
+            if state.is_alive() {
+                answers.change(true, words, gone(), |next| next.stop(Vm::Gone));
+                let words = "EC2 accepts, and the machine stays as it is";
+                answers.add(false, words, Termination::Accepted(Machine::Running));
+                let words = "EC2 does not know the machine to terminate, and has it";
+                answers.add(false, words, Termination::NotFound(fault()));
+                let words = "EC2 terminates the machine, and its answer is lost";
+                let lost = Termination::Failed(ErrorClass::Ambiguous, fault());
+                answers.change(false, words, lost, |next| next.stop(Vm::Gone));
+            } else {
+                answers.add(true, "EC2 says that it is terminated already", gone());
+                let words = "EC2 has forgotten the machine to terminate";
+                answers.add(true, words, Termination::NotFound(fault()));
+            }
+        }
+        let words = "EC2 fails to terminate";
+        let failed = Termination::Failed(ErrorClass::Throttle, fault());
+        answers.add(state.ec2_dead, words, failed);
+        answers.all
+    }
+}
+
+/// No answer: 401, a rate limit, 5xx. For good when GitHub is dead, of one kind then.
+fn troubles<T>(answers: &mut Answers<'_, Look<T>>, dead: bool, only: Option<DeadGithub>) {
+    let now = answers.state.now;
+    let is = |kind| only.is_none_or(|only| only == kind);
+    if is(DeadGithub::Unauthorized) {
+        let told = Look::Failed(Trouble::Unauthorized(fault()));
+        answers.add(dead, "GitHub answers 401", told);
+    }
+    if is(DeadGithub::Unavailable) {
+        answers.add(dead, "GitHub answers 500", Look::Failed(unavailable()));
+    }
+    if !dead {
+        let told = Look::Failed(Trouble::RateLimited(now + Seconds(1)));
+        answers.add(false, "GitHub answers 429", told);
+    }
+}
+
+/// How a dead GitHub answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadGithub {
+    /// 401
+    Unauthorized,
+    /// 5xx
+    Unavailable,
+}
+
+fn unavailable() -> Trouble {
+    Trouble::Unavailable(fault())
+}
+
+fn fault() -> Fault {
+    Fault {
+        at: Time::default(),
+        operation: "Call".to_owned(),
+        code: "Code".to_owned(),
+        message: "sentence".to_owned(),
+    }
+}
+
+/// GitHub's id of a registration is its number here.
+pub(super) fn number_of(id: RunnerId) -> u32 {
+    u32::try_from(id.0).expect("a runner of this world")
+}

@@ -1,0 +1,227 @@
+//! The reap pass, verb by verb, as in `control::reap`; and the sweep of the orphan ledger.
+
+use std::sync::Arc;
+
+use domain::audit::AuditKind;
+use domain::instance::Instance;
+use domain::lifecycle::{Effect, Need, Policy, Record, Step as Decision};
+use domain::observation::{Look, Machine, Observation};
+
+use super::state::{Pass, State, Vm, Worker};
+use super::{Stop, act};
+use crate::search::Step;
+
+impl Stop {
+    /// A pass starts because the row is due, or because a message about it came, or came twice.
+    pub(super) fn start_reap(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
+        if !state.is_live() {
+            return;
+        }
+        let due = state.row.due_at().is_some_and(|due| due <= state.now);
+        let settled =
+            state.row.bound_at.unwrap_or(state.row.created_at) + self.timings.absence_limit_seconds;
+        // The comparison with EC2's list finds running rows whose machine is gone.
+        let unlisted = state.row.state() == domain::instance::State::Running
+            && state.machine == Vm::Gone
+            && state.now >= settled;
+        // A message comes for a row that is due; a second one at the same time is a duplicate.
+        let at_work = state.workers.iter().any(|worker| matches!(worker, Worker::Reap(_)));
+        let starts = [
+            (false, false, due && !at_work),
+            (true, false, unlisted && !at_work),
+            (false, true, false),
+        ];
+        for (machine_hint, spot_notice, fair) in starts {
+            let pass = Pass {
+                at: state.now,
+                row: state.row.clone(),
+                seen: Observation { machine_hint, spot_notice, ..Observation::default() },
+                effect: None,
+            };
+            // Its first read and its first look follow at once: nobody could tell the difference.
+            let mut first = Vec::new();
+            self.step_pass(state, worker, &pass, &mut first);
+            steps.extend(first.into_iter().map(|step| Step { fair: step.fair && fair, ..step }));
+        }
+    }
+
+    /// One look, one commit, or one effect.
+    pub(super) fn step_pass(
+        &self,
+        state: &State,
+        worker: usize,
+        pass: &Pass,
+        steps: &mut Vec<Step<State>>,
+    ) {
+        if let Some(effect) = &pass.effect {
+            return self.perform(state, worker, pass, effect, steps);
+        }
+        // An answer counts once a pass goes on with it: one that was stopped has told nobody.
+        let shown = matches!(pass.seen.machine, Look::Seen(Machine::Running | Machine::Stopped));
+        let denied_since = state.denied_since.filter(|_| !shown);
+        let state = &State { denied_since, ..state.clone() };
+        let mut seen = pass.seen.clone();
+        let policy = Policy { timings: &self.timings, max_lifetime: super::LIFETIME };
+        let decision = loop {
+            match (self.rules.decide)(&pass.row, &seen, &policy, pass.at) {
+                Decision::Look(Need::Launch) => seen.launch = Look::Seen(None),
+                Decision::Look(Need::ClaimedJob) => seen.claimed_job_waits = Look::Seen(false),
+                decision => break decision,
+            }
+        };
+        let going_on = Pass { seen, ..pass.clone() };
+        match decision {
+            Decision::Look(need) => self.look(state, worker, &going_on, need, steps),
+            Decision::Act { next, records, effect } => {
+                let mut after = state.clone();
+                let gives_up = records.iter().any(|own| matches!(own, Record::Orphan(_)));
+                let words = if gives_up {
+                    "reap pass {} gives the machine up, into the ledger"
+                } else {
+                    "reap pass {} decides and commits"
+                };
+                let result = self.commit(&mut after, worker, &pass.row, &next, &records);
+                let next = result.map(|committed| {
+                    after.workers[worker] = if committed {
+                        let row = after.row.clone();
+                        Worker::Reap(Arc::new(Pass { row, effect, ..going_on }))
+                    } else {
+                        Worker::Idle
+                    };
+                    after
+                });
+                steps.push(Step { act: act(words, worker), fair: true, next });
+            }
+            Decision::Rest(next) => {
+                let mut after = state.clone();
+                after.workers[worker] = Worker::Idle;
+                let result = self.commit(&mut after, worker, &pass.row, &next, &[]);
+                let next = result.map(|_| after);
+                let words = "reap pass {} comes to rest";
+                steps.push(Step { act: act(words, worker), fair: true, next });
+            }
+            Decision::Done => {
+                let mut after = state.clone();
+                after.workers[worker] = Worker::Idle;
+                let words = "reap pass {} has nothing to do";
+                steps.push(Step { act: act(words, worker), fair: true, next: Ok(after) });
+            }
+        }
+    }
+
+    fn look(
+        &self,
+        state: &State,
+        worker: usize,
+        pass: &Pass,
+        need: Need,
+        steps: &mut Vec<Step<State>>,
+    ) {
+        let mut push = |fair, words, mut next: State, seen: Observation| {
+            next.workers[worker] = Worker::Reap(Arc::new(Pass { seen, ..pass.clone() }));
+            let act = act("reap pass {} looks", worker).then(crate::act::Act::new(words));
+            steps.push(Step { act, fair, next: Ok(next) });
+        };
+        if need == Need::Machine {
+            for (fair, words, next, machine) in self.see_machine(state) {
+                push(fair, words, next, Observation { machine, ..pass.seen.clone() });
+            }
+        } else {
+            for (fair, words, next, runner) in self.see_runner(state, &pass.row) {
+                push(fair, words, next, Observation { runner, ..pass.seen.clone() });
+            }
+        }
+    }
+
+    fn perform(
+        &self,
+        state: &State,
+        worker: usize,
+        pass: &Pass,
+        effect: &Effect,
+        steps: &mut Vec<Step<State>>,
+    ) {
+        let mut push = |fair, words, next: Result<State, String>, seen: Observation| {
+            let next = next.map(|mut next| {
+                let pass = Pass { seen, effect: None, ..pass.clone() };
+                let stale = self.rules.generations_are_checked
+                    && pass.row.generation() != next.row.generation();
+                next.workers[worker] =
+                    if stale { Worker::Idle } else { Worker::Reap(Arc::new(pass)) };
+                next
+            });
+            let act = act("reap pass {} acts", worker).then(crate::act::Act::new(words));
+            steps.push(Step { act, fair, next });
+        };
+        match effect {
+            Effect::WakePool => push(true, "wakes the pool", Ok(state.clone()), pass.seen.clone()),
+            Effect::Deregister(id) => {
+                for (fair, words, next, deregistration) in self.deregister(state, *id) {
+                    let next = self.judge_removal(state, next, &pass.row);
+                    push(fair, words, next, Observation { deregistration, ..pass.seen.clone() });
+                }
+            }
+            Effect::Terminate(_) => {
+                for (fair, words, next, told) in self.terminate(state) {
+                    let next = self.judge_end(state, next, &pass.row);
+                    let seen = Observation {
+                        machine: Look::Unknown,
+                        termination: Some(told),
+                        ..pass.seen.clone()
+                    };
+                    push(fair, words, next, seen);
+                }
+            }
+        }
+    }
+
+    /// Goes on killing what force gave up.
+    pub(super) fn sweep(&self, state: &State, steps: &mut Vec<Step<State>>) {
+        if !state.ledger || state.ec2_dead {
+            return;
+        }
+        let mut next = state.clone();
+        next.ledger = false;
+        next.stop(Vm::Gone);
+        let next = self.judge_end(state, next, &state.row);
+        let act = crate::act::Act::new("the sweep ends the machine in the orphan ledger");
+        steps.push(Step { act, fair: true, next });
+    }
+
+    /// Writes a changed row and what belongs to it. Whether it was written: not when somebody else
+    /// was faster.
+    fn commit(
+        &self,
+        state: &mut State,
+        worker: usize,
+        before: &Instance,
+        next: &Instance,
+        records: &[Record],
+    ) -> Result<bool, String> {
+        if before == next && records.is_empty() {
+            return Ok(true);
+        }
+        if self.rules.generations_are_checked && before.generation() != state.row.generation() {
+            return Ok(false);
+        }
+        let mut given_up = false;
+        let mut audited = false;
+        for record in records {
+            match record {
+                Record::Audit(audit) => {
+                    state.kill_audited |= audit.kind == AuditKind::JobKilled;
+                    audited |= audit.kind == AuditKind::GivenUp;
+                }
+                Record::Orphan(_) => given_up = true,
+            }
+        }
+        if given_up && !audited {
+            return Err("I14: a machine is given up without an audit record".to_owned());
+        }
+        state.ledger |= given_up;
+        if before != next {
+            self.store(state, Some(worker), next.clone())?;
+        }
+        Ok(true)
+    }
+}
