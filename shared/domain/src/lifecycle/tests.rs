@@ -6,12 +6,14 @@ mod gate;
 mod limits;
 mod moves;
 mod passes;
+mod pasts;
 mod running;
 mod spot;
 mod starting;
 mod stop;
 mod switched;
 mod waits;
+mod worlds;
 
 use super::{Effect, Need, Record, Step, decide};
 use crate::instance::Instance;

@@ -231,6 +231,9 @@ fn any_sign_of_a_job_clears_the_mark() {
     let spared = idle().marked(DeleteReason::Idle, 700).with(|i| i.seen_busy(at(710), "busy"));
     assert_eq!((spared.drain(), spared.runner.state), (None, RunnerState::Active));
     assert_eq!(spared.runner.since, at(710));
+    let again = active().marked(DeleteReason::JobCompleted, 700);
+    let again = again.with(|i| i.seen_busy(at(710), "busy"));
+    assert_eq!(again.runner.since, at(710), "every wait starts over");
 }
 
 #[test]

@@ -3,229 +3,24 @@
 
 use proptest::prelude::*;
 
-use crate::ids::JobKey;
+use super::pasts::{lived, past, starts};
+use super::worlds::{answers, world};
 use crate::instance::{DeleteReason, Instance, State};
-use crate::launch::{ErrorClass, LaunchState};
 use crate::lifecycle::{Effect, Need, Policy, Record, Step, decide};
-use crate::observation::{
-    Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
-};
-use crate::testkit::{
-    RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,
-    error, exited, fault, forced, idle, idle_without_hooks, installing, machine, plain, policy,
-    refusal, report, retrying, searched, timings, unauthorized, unavailable,
-};
-use crate::time::{Seconds, Time};
+use crate::observation::{Look, Machine, Observation};
+use crate::testkit::{at, policy, searched, timings};
+use crate::time::Time;
 
 /// Most decisions of one pass: `control` gives up after as many.
 const ROUNDS: usize = 16;
 
-/// One thing that happens to a record.
-#[derive(Clone, Debug)]
-enum Happening {
-    Wait(u32),
-    Bind,
-    LaunchFails,
-    Relaunch,
-    AskConfiguration,
-    Configured,
-    RunnerStarted(bool),
-    JobStarted,
-    JobCompleted,
-    RunnerEnded(Option<i32>),
-    GithubStarted(u64),
-    GithubCompleted(u64),
-    Claim,
-    Unclaim,
-    Mark,
-    SpotNotice,
-    Order { force: bool, bypass: bool, kill: bool },
-    Pass(Box<Observation>),
-}
-
-fn trouble() -> impl Strategy<Value = Trouble> {
-    prop_oneof![
-        Just(unauthorized()),
-        Just(unavailable()),
-        (0..100_000_u32).prop_map(|second| Trouble::RateLimited(at(second))),
-    ]
-}
-
-fn looked<T: Clone + std::fmt::Debug + 'static>(seen: Vec<T>) -> impl Strategy<Value = Look<T>> {
-    let seen = prop::sample::select(seen).prop_map(Look::Seen);
-    prop_oneof![3 => seen, 1 => trouble().prop_map(Look::Failed)]
-}
-
-fn rarely() -> impl Strategy<Value = bool> {
-    prop::bool::weighted(0.1)
-}
-
-fn machines() -> Vec<Machine> {
-    vec![Machine::Pending, Machine::Running, Machine::Stopped, Machine::Gone, Machine::Absent]
-}
-
-fn terminations() -> Vec<Termination> {
-    let mut all: Vec<Termination> = machines().into_iter().map(Termination::Accepted).collect();
-    all.push(Termination::NotFound(fault("InvalidInstanceID.NotFound")));
-    all.push(Termination::Failed(ErrorClass::Throttle, fault("Throttled")));
-    all
-}
-
-/// An outside that has an answer to every question.
-fn world() -> impl Strategy<Value = Observation> {
-    let runners = vec![RunnerSeen::Absent, RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER)];
-    let deregistrations =
-        vec![Deregistration::Done, Deregistration::NotFound, Deregistration::Busy];
-    let launches = vec![
-        None,
-        Some((LaunchState::Settled, at(0))),
-        Some((LaunchState::Open, at(0))),
-        Some((LaunchState::Open, at(90_000))),
-    ];
-    (
-        (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
-        (looked(machines()), looked(runners), looked(launches)),
-        (looked(vec![true, false]), looked(deregistrations)),
-        prop::sample::select(terminations()),
-    )
-        .prop_map(
-            |(
-                (machine_hint, deletes_off, spot_notice, outdated),
-                (machine, runner, launch),
-                (job, answer),
-                end,
-            )| {
-                Observation {
-                    machine_hint,
-                    deletes_off,
-                    spot_notice,
-                    outdated,
-                    machine,
-                    runner,
-                    launch,
-                    claimed_job_waits: job,
-                    deregistration: answer,
-                    termination: Some(end),
-                }
-            },
-        )
-}
-
-fn happening() -> impl Strategy<Value = Happening> {
-    use Happening as H;
-    let flag = any::<bool>;
-    let waits = vec![1, 15, 60, 120, 180, 300, 600, 1200, 45_000];
-    prop_oneof![
-        4 => prop::sample::select(waits).prop_map(H::Wait),
-        2 => Just(H::Bind),
-        1 => Just(H::LaunchFails),
-        1 => Just(H::Relaunch),
-        2 => Just(H::AskConfiguration),
-        2 => Just(H::Configured),
-        2 => flag().prop_map(H::RunnerStarted),
-        1 => Just(H::JobStarted),
-        1 => Just(H::JobCompleted),
-        1 => prop::option::of(0..3).prop_map(H::RunnerEnded),
-        1 => (1..3_u64).prop_map(H::GithubStarted),
-        1 => (1..3_u64).prop_map(H::GithubCompleted),
-        1 => Just(H::Claim),
-        1 => Just(H::Unclaim),
-        1 => Just(H::Mark),
-        1 => Just(H::SpotNotice),
-        1 => (flag(), flag(), flag()).prop_map(|(force, bypass, kill)| H::Order { force, bypass, kill }),
-        6 => world().prop_map(|world| H::Pass(Box::new(world))),
-    ]
-}
-
-/// A record in some condition, what has happened to it since second 110, and how long nothing has since then.
-fn past() -> impl Strategy<Value = (Instance, Vec<Happening>, u32)> {
-    let running = || {
-        vec![booting(), asking(), installing(), idle(), idle_without_hooks(), active(), completed()]
-    };
-    let mut starts =
-        vec![creating(), retrying(), error(), active_by_github(), exited(), boot_failed()];
-    starts.extend(running());
-    starts.extend(running().into_iter().map(|i| i.ordered(plain(110))));
-    starts.extend(running().into_iter().map(|i| i.ordered(forced(110))));
-    starts.extend(running().into_iter().map(|i| i.ordered(plain(110)).deleting(110)));
-    let quiet = prop::sample::select(vec![0, 300, 900, 2000]);
-    (prop::sample::select(starts), prop::collection::vec(happening(), 0..10), quiet)
-}
-
-/// The record after its past, and the time.
-fn lived((start, past, quiet): (Instance, Vec<Happening>, u32)) -> (Instance, Time) {
-    let (mut instance, mut now) = (start, at(110));
-    for one in &past {
-        let before = instance.clone();
-        happen(&mut instance, one, &mut now);
-        keeps_order(&before, &instance);
-    }
-    assert!(!instance.state().is_live() || instance.due_at().is_some(), "{instance:#?}");
-    (instance, now + Seconds(quiet))
-}
-
-/// What the passes of `control` would call, and only when they would.
-fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
-    let timings = timings();
-    let job = |job: &u64| JobKey { repository: 1, job: *job };
-    let name = instance.runner_name();
-    let live = instance.state().is_live();
-    match happening {
-        Happening::Wait(seconds) => *now = *now + Seconds(*seconds),
-        Happening::Bind if instance.is_free_slot_of(&instance.launch) => {
-            instance.bind(machine(1), *now, &timings);
-        }
-        Happening::LaunchFails if instance.machine().is_none() => {
-            instance.launch_failed(&refusal(ErrorClass::Capacity), *now, &timings);
-        }
-        Happening::Relaunch if instance.is_retry_due(*now, &timings) => {
-            instance.relaunch(instance.launch.clone(), *now, &timings);
-        }
-        Happening::AskConfiguration if instance.machine().is_some() => {
-            let _ = instance.ask_configuration(*now);
-        }
-        Happening::Configured if live && instance.runner.asking_since.is_some() => {
-            instance.configured(RUNNER, *now);
-        }
-        Happening::RunnerStarted(hooks) if live => {
-            let _ = instance.runner_started(&name, *hooks, *now, &timings);
-        }
-        Happening::JobStarted if instance.runner.id.is_some() => {
-            let _ = instance.job_started(&name, report(), *now);
-        }
-        Happening::JobCompleted if live => {
-            let _ = instance.job_completed(&name, *now, &timings);
-        }
-        Happening::RunnerEnded(code) if live && instance.machine().is_some() => {
-            instance.runner_ended(*code, None, *now, &timings);
-        }
-        Happening::GithubStarted(n) if instance.runner.n > 0 => {
-            instance.github_started(job(n), *now);
-        }
-        Happening::GithubCompleted(n) if instance.runner.n > 0 => {
-            instance.github_completed(job(n), *now, &timings);
-        }
-        Happening::Claim if instance.is_free_supply() => instance.set_claim(job(&1), *now),
-        Happening::Unclaim => instance.clear_claim(*now, "cancelled"),
-        Happening::Mark if live => instance.mark(DeleteReason::Ordered, *now),
-        Happening::SpotNotice if live => instance.spot_notice(*now),
-        Happening::Order { force, bypass, kill } => {
-            let order = crate::instance::Order {
-                at: *now,
-                force: *force,
-                bypass_github_unauthorized: *bypass,
-                kill_running_job: *kill,
-                ..plain(0)
-            };
-            instance.order_delete(&order, *now);
-        }
-        Happening::Pass(world) => *instance = pass(instance, world, &policy(&timings), *now),
-        _ => {}
-    }
-}
-
 /// Runs a pass as `control` does, and holds every step against the promises of the house.
-fn pass(start: &Instance, world: &Observation, policy: &Policy<'_>, now: Time) -> Instance {
+pub(super) fn pass(
+    start: &Instance,
+    world: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Instance {
     let mut instance = start.clone();
     let mut seen = Observation {
         machine_hint: world.machine_hint,
@@ -289,7 +84,7 @@ fn perform(effect: Option<Effect>, world: &Observation, seen: &mut Observation) 
 }
 
 /// A changed record has a later generation: else another writer would not see the change.
-fn keeps_order(before: &Instance, next: &Instance) {
+pub(super) fn keeps_order(before: &Instance, next: &Instance) {
     let grown = next.generation() > before.generation();
     assert!(grown || next == before, "changed in silence: {before:#?} {next:#?}");
 }
@@ -332,8 +127,25 @@ fn leaves_trace(before: &Instance, next: &Instance, records: &[Record]) {
     assert!(orphans == 0 || (next.is_forced() && records.len() == 2), "{records:#?}");
 }
 
+/// Not sampled: each condition, at each of its times, meets each answer.
+#[test]
+fn every_condition_comes_to_rest_whatever_is_answered() {
+    let timings = timings();
+    let mut passes = 0;
+    for start in starts() {
+        for now in [110, 400, 600, 1000, 2000, 50_000].map(at) {
+            for world in answers() {
+                let once = pass(&start, &world, &policy(&timings), now);
+                pass(&once, &world, &policy(&timings), now);
+                passes += 1;
+            }
+        }
+    }
+    assert_eq!(passes, starts().len() * 6 * 30);
+}
+
 proptest! {
-    #![proptest_config(searched(800))]
+    #![proptest_config(searched(600))]
 
     #[test]
     fn a_record_with_any_past_comes_to_rest(past in past(), world in world()) {

@@ -103,6 +103,12 @@ fn after_the_job_the_machines_report_is_given_time() {
             assert_eq!(i.job_completed(&name, at(43_100), &timings()), Ok(()));
         })
     };
+    let busy_again = || {
+        installing().with(|i| {
+            assert!(i.github_completed(crate::testkit::CLAIMED, at(36), &timings()));
+            i.seen_busy(at(700), "GitHub says so");
+        })
+    };
     let nameless = || idle().with(|i| i.seen_busy(at(60), "GitHub says so"));
     check(vec![
         ("the hook's end", completed(), nothing(), 399, "rest until 400"),
@@ -117,6 +123,7 @@ fn after_the_job_the_machines_report_is_given_time() {
             "marked job_completed, due 500",
         ),
         ("never beyond its lifetime", near_the_end(), nothing(), 43_150, "rest until 43200"),
+        ("busy by a later read counts from then", busy_again(), nothing(), 999, "rest until 1000"),
         ("busy by a read alone", nameless(), nothing(), 359, "rest until 360"),
         (
             "busy by a read alone, too long",

@@ -1,0 +1,107 @@
+//! An outside that may answer anything.
+
+use proptest::prelude::*;
+
+use crate::launch::{ErrorClass, LaunchState};
+use crate::observation::{
+    Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
+};
+use crate::testkit::{RUNNER, at, fault, unauthorized, unavailable};
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        Just(unauthorized()),
+        Just(unavailable()),
+        (0..100_000_u32).prop_map(|second| Trouble::RateLimited(at(second))),
+    ]
+}
+
+fn looked<T: Clone + std::fmt::Debug + 'static>(seen: Vec<T>) -> impl Strategy<Value = Look<T>> {
+    let seen = prop::sample::select(seen).prop_map(Look::Seen);
+    prop_oneof![3 => seen, 1 => trouble().prop_map(Look::Failed)]
+}
+
+fn rarely() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
+}
+
+fn machines() -> Vec<Machine> {
+    vec![Machine::Pending, Machine::Running, Machine::Stopped, Machine::Gone, Machine::Absent]
+}
+
+fn terminations() -> Vec<Termination> {
+    let mut all: Vec<Termination> = machines().into_iter().map(Termination::Accepted).collect();
+    all.push(Termination::NotFound(fault("InvalidInstanceID.NotFound")));
+    all.push(Termination::Failed(ErrorClass::Throttle, fault("Throttled")));
+    all
+}
+
+/// An outside that has an answer to every question.
+pub(super) fn world() -> impl Strategy<Value = Observation> {
+    let runners = vec![RunnerSeen::Absent, RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER)];
+    let deregistrations =
+        vec![Deregistration::Done, Deregistration::NotFound, Deregistration::Busy];
+    let launches = vec![
+        None,
+        Some((LaunchState::Settled, at(0))),
+        Some((LaunchState::Open, at(0))),
+        Some((LaunchState::Open, at(90_000))),
+    ];
+    (
+        (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
+        (looked(machines()), looked(runners), looked(launches)),
+        (looked(vec![true, false]), looked(deregistrations)),
+        prop::sample::select(terminations()),
+    )
+        .prop_map(
+            |(
+                (machine_hint, deletes_off, spot_notice, outdated),
+                (machine, runner, launch),
+                (job, answer),
+                end,
+            )| {
+                Observation {
+                    machine_hint,
+                    deletes_off,
+                    spot_notice,
+                    outdated,
+                    machine,
+                    runner,
+                    launch,
+                    claimed_job_waits: job,
+                    deregistration: answer,
+                    termination: Some(end),
+                }
+            },
+        )
+}
+
+fn failed<T>() -> Look<T> {
+    Look::Failed(unavailable())
+}
+
+/// All answers of EC2 and GitHub to the looks and calls of one pass.
+pub(super) fn answers() -> Vec<Observation> {
+    let shown = [failed()].into_iter().chain(machines().into_iter().map(Look::Seen));
+    let runner = [RunnerSeen::Absent, RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER)];
+    let removed = [Deregistration::Done, Deregistration::NotFound, Deregistration::Busy];
+    let github = || {
+        let answered = runner.map(Look::Seen).into_iter().zip(removed.map(Look::Seen));
+        answered.chain([(failed(), failed()), (Look::Seen(runner[1]), Look::Seen(removed[2]))])
+    };
+    let settled = Look::Seen(Some((LaunchState::Settled, at(0))));
+    let world = |(machine, (runner, deregistration))| Observation {
+        machine_hint: matches!(machine, Look::Seen(Machine::Gone | Machine::Absent)),
+        machine,
+        runner,
+        deregistration,
+        launch: settled.clone(),
+        claimed_job_waits: Look::Seen(true),
+        termination: Some(Termination::Accepted(Machine::Gone)),
+        ..Observation::default()
+    };
+    shown
+        .flat_map(|machine| github().map(move |runner| (machine.clone(), runner)))
+        .map(world)
+        .collect()
+}
