@@ -242,7 +242,7 @@ impl Odds {
         if rng.chance(300_000) {
             for fault in STORMS[rng.index(STORMS.len())] {
                 let usual = strength(*fault);
-                let more = if usual < 80_000 { 3 } else { 8 };
+                let more = if usual <= 10_000 { 3 } else { 8 };
                 odds.set(*fault, (usual * more).min(600_000));
             }
         }
@@ -262,7 +262,7 @@ impl Odds {
 }
 
 /// Faults that hide a bug only together. Chance alone brings them together too rarely.
-const STORMS: [&[Fault]; 6] = [
+const STORMS: [&[Fault]; 7] = [
     // Nobody tells us that a job runs.
     &[
         Fault::HooksMissing,
@@ -272,6 +272,8 @@ const STORMS: [&[Fault]; 6] = [
         Fault::BusyLieEarly,
         Fault::BusyLieLate,
     ],
+    // Jobs that nobody told us of take the runners of others.
+    &[Fault::WebhookLost, Fault::JobEventLost, Fault::NeverBoots, Fault::LaunchNoCapacity],
     // Orders while GitHub does not answer.
     &[Fault::HooksMissing, Fault::GithubFails, Fault::WebhookLate, Fault::OutageGithub],
     // Nobody knows what a launch did.

@@ -58,6 +58,8 @@ pub struct Job {
     pub began: bool,
     /// Its workflow was cancelled.
     pub cancelled: bool,
+    /// None of its webhooks is delivered.
+    pub unheard: bool,
     /// Its runner has hooks.
     pub hooked: bool,
     /// GitHub answered us that its runner is idle while it ran.
@@ -95,6 +97,7 @@ impl Job {
             machine: None,
             began: false,
             cancelled: false,
+            unheard: false,
             hooked: false,
             lied: false,
             finished: false,

@@ -21,7 +21,12 @@ impl World {
             self.narrate(|| format!("the webhook about job {number} is lost"));
             return;
         }
-        if self.strikes(Fault::WebhookLost) {
+        if self.github.job(number).unheard || self.strikes(Fault::WebhookLost) {
+            // Often all deliveries of a job share their fate.
+            let job = self.github.job(number);
+            if job.status == Status::Queued && self.rng.chance(500_000) {
+                self.github.job_mut(number).unheard = true;
+            }
             return;
         }
         let copies = if self.strikes(Fault::WebhookDoubled) { 2 } else { 1 };

@@ -245,9 +245,10 @@ fn job(rng: &mut Rng, at: Millis) -> PlannedJob {
         &["ubuntu-latest"],
         &["self-hosted", "arm64"],
     ];
-    let length = match rng.index(4) {
-        0 => rng.between(5 * SECOND, MINUTE),
-        1 => rng.between(10 * MINUTE, 40 * MINUTE),
+    let length = match rng.index(16) {
+        0..4 => rng.between(5 * SECOND, MINUTE),
+        4..8 => rng.between(10 * MINUTE, 40 * MINUTE),
+        8 => rng.between(40 * MINUTE, 3 * HOUR),
         _ => rng.between(MINUTE, 10 * MINUTE),
     };
     let cancelled = rng.chance(80_000);
