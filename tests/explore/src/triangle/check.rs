@@ -1,15 +1,12 @@
-//! What must hold in every state of the triangle, what tells states apart, and a state in words.
+//! What must hold in every state of the triangle, and a state in words.
 
 use std::fmt::Write as _;
 
 use domain::instance::{Instance, State as Life};
-use domain::launch::LaunchState;
-use domain::time::Seconds;
 
+use super::Triangle;
 use super::machines::is_called;
-use super::state::{Agent, Fleet, State, Worker, machine_id};
-use super::{HOLDERS, Triangle};
-use crate::key::Key;
+use super::state::{Agent, State, machine_id};
 
 impl Triangle {
     pub(super) fn violation_of(&self, state: &State) -> Option<String> {
@@ -19,144 +16,6 @@ impl Triangle {
             .or_else(|| machines_are_awaited(state))
             .or_else(|| state.rows.iter().find_map(|row| row_is_sound(row)))
             .or_else(|| claims_are_level(state))
-    }
-
-    pub(super) fn fingerprint_of(&self, state: &State) -> u64 {
-        let mut key = Key::new(state.now, &self.timings, None);
-        for part in self.parts_of(state) {
-            key.num(part.1);
-        }
-        key.finish()
-    }
-
-    pub(super) fn parts_of(&self, state: &State) -> [(&'static str, u64); 6] {
-        let new = || Key::new(state.now, &self.timings, None);
-        [
-            ("misc", {
-                let mut key = new();
-                key.num(u64::from(state.faults));
-                key.bit(state.wake);
-                key.num(state.replay.map_or(0, |replay| replay as u64 + 1));
-                key.maybe_until(state.capacity.lease_until);
-                key.bit(state.capacity.holder.is_some());
-                key.finish()
-            }),
-            ("jobs", {
-                let mut key = new();
-                for job in &state.jobs {
-                    match &job.row {
-                        Some(row) => key.job(row),
-                        None => key.num(0),
-                    }
-                    key.num(job.truth as u64);
-                    key.num(u64::from(job.queue));
-                    let twice = self.config.kinds.contains(&super::Fault::Duplicate);
-                    if job.queue != 0 || (twice && state.faults > 0) {
-                        key.maybe_text(job.runner.as_deref());
-                        key.num(u64::from(job.sent));
-                    }
-                }
-                key.finish()
-            }),
-            ("rows", {
-                let mut key = new();
-                for (index, row) in state.rows.iter().enumerate() {
-                    key.instance(row);
-                    // Who was made first decides who gets a job first.
-                    for other in &state.rows[..index] {
-                        key.bit(other.created_at <= row.created_at);
-                    }
-                }
-                key.finish()
-            }),
-            ("launches", {
-                let mut key = new();
-                for launch in &state.launches {
-                    match &launch.record {
-                        Some(record) => key.launch(record),
-                        None => key.text(launch.id.as_str()),
-                    }
-                    key.bit(launch.given_up);
-                    let settled =
-                        launch.record.as_ref().is_some_and(|own| own.state == LaunchState::Settled);
-                    let called = state.workers.iter().any(|worker| match worker {
-                        Worker::ScaleUp(pass) => {
-                            pass.call.as_ref().is_some_and(|call| call.launch.id == launch.id)
-                        }
-                        _ => false,
-                    });
-                    if settled && !called && launch.fleet != Fleet::UnderWay {
-                        // Nobody asks for it again.
-                        continue;
-                    }
-                    match &launch.fleet {
-                        Fleet::Unseen => key.num(1),
-                        Fleet::UnderWay => key.num(2),
-                        Fleet::Launched { machines, short } => {
-                            key.num(3 + u64::from(*short));
-                            machines.iter().for_each(|machine| key.num(u64::from(*machine)));
-                        }
-                    }
-                }
-                key.finish()
-            }),
-            ("machines", {
-                let mut key = new();
-                for machine in &state.machines {
-                    self.machine_fingerprint(state, machine, &mut key);
-                }
-                key.finish()
-            }),
-            ("workers", {
-                // The two Lambdas are alike.
-                let mut workers = [0, 1].map(|index: usize| {
-                    let mut key = new();
-                    match &state.workers[index] {
-                        Worker::Idle => {}
-                        Worker::Ingest(pass) => pass.fingerprint(state, &mut key),
-                        Worker::ScaleUp(pass) => pass.fingerprint(state, HOLDERS[index], &mut key),
-                        Worker::Reap(pass) => pass.fingerprint(state, &mut key),
-                    }
-                    key.finish()
-                });
-                workers.sort_unstable();
-                let mut key = new();
-                workers.iter().for_each(|worker| key.num(*worker));
-                key.finish()
-            }),
-        ]
-    }
-
-    fn machine_fingerprint(
-        &self,
-        state: &State,
-        machine: &super::state::MachineSide,
-        key: &mut Key<'_>,
-    ) {
-        key.num(u64::from(machine.number));
-        key.bit(machine.alive);
-        if !machine.alive {
-            return;
-        }
-        key.text(machine.launch.as_str());
-        key.bit(machine.hangs);
-        key.maybe_text(machine.owner.as_ref().map(domain::ids::InstanceName::as_str));
-        key.bit(machine.registered);
-        match &machine.agent {
-            Agent::Boot => key.num(1),
-            Agent::Asked(name) => {
-                key.num(2);
-                key.text(name);
-            }
-            Agent::Listening(_) => key.num(3),
-            Agent::Given(_, job) => key.num(4 + u64::from(*job)),
-            Agent::Working(_, job) => key.num(8 + u64::from(*job)),
-            Agent::Exited => key.num(12),
-        }
-        // Only the sweep asks how old a machine is, and only of one that nobody owns.
-        let stray = machine.alive && !state.is_owned(machine);
-        let horizon = if stray { self.timings.orphan_age_seconds } else { Seconds(0) };
-        key.age(machine.launched_at, horizon);
     }
 }
 

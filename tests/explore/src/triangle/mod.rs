@@ -6,6 +6,7 @@
 
 mod check;
 mod ec2;
+mod fingerprint;
 mod ingest;
 mod machines;
 mod reap;
