@@ -152,7 +152,8 @@ fn ending(instance: &Instance) -> Vec<String> {
     }
     if let Some(drain) = instance.drain() {
         let how = match instance.state() {
-            State::Running => "Marked for delete",
+            State::Running if drain.refuses_jobs() => "Marked for delete, so it takes no job",
+            State::Running => "Marked for delete unless a job starts",
             _ => "On its way out",
         };
         lines.push(format!("{how}: {}.", drain.reason.word()));

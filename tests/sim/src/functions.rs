@@ -135,12 +135,12 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
 /// Our own functions. EC2 and GitHub are named apart, so that a naive policy can stand before them.
 pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
-        Call::ScaleUp(batch) => scale_up(door, batch, compute).await,
-        Call::Reap(batch) => reap(door, batch, compute).await,
-        Call::Sweep => sweep(door, door).await,
-        Call::Api(number) => runner_api(door, *number, github).await,
-        Call::Operator(number) => operator(door, *number).await,
-        Call::Webhook(number) => webhook(door, *number).await,
+        Call::ScaleUp(batch) => Box::pin(scale_up(door, batch, compute)).await,
+        Call::Reap(batch) => Box::pin(reap(door, batch, compute)).await,
+        Call::Sweep => Box::pin(sweep(door, door)).await,
+        Call::Api(number) => Box::pin(runner_api(door, *number, github)).await,
+        Call::Operator(number) => Box::pin(operator(door, *number)).await,
+        Call::Webhook(number) => Box::pin(webhook(door, *number)).await,
     }
 }
 
