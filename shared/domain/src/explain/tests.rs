@@ -161,12 +161,19 @@ fn a_row_on_its_way_out_names_who_and_why() {
         (idle().ordered(kill), vec![by_force.as_str(), "On its way out: ordered."]),
         (exited().stopping(DeleteReason::RunnerEnded, 700), vec!["On its way out: runner_ended."]),
         (
+            idle().unclaimed().marked(DeleteReason::SpotNotice, 700),
+            vec![
+                "Its runner default-l-1-1 waits.",
+                "Marked for delete, so it takes no job: spot_notice.",
+            ],
+        ),
+        (
             idle().unclaimed().marked(DeleteReason::Idle, 700).with(|i| {
                 i.update_drain(|drain| drain.waiting = Some(Waiting::Unauthorized));
             }),
             vec![
                 "Its runner default-l-1-1 waits.",
-                "Marked for delete: idle.",
+                "Marked for delete unless a job starts: idle.",
                 "GitHub refuses the App's credentials (bypass_github_unauthorized passes this).",
             ],
         ),
