@@ -116,3 +116,32 @@ impl Agenda {
         Some((when, event))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_moments_come_first_and_one_moment_keeps_its_order() {
+        let mut agenda = Agenda::default();
+        for (when, number) in [(30, 0), (10, 1), (20, 2), (10, 3), (30, 4), (10, 5)] {
+            agenda.at(when, Event::Queue(number));
+        }
+        let mut told = Vec::new();
+        while let Some((when, Event::Queue(number))) = agenda.next(30) {
+            told.push((when, number));
+        }
+        assert_eq!(told, [(10, 1), (10, 3), (10, 5), (20, 2), (30, 0), (30, 4)]);
+    }
+
+    #[test]
+    fn what_is_due_later_stays_and_may_be_overtaken() {
+        let mut agenda = Agenda::default();
+        agenda.at(20, Event::Tick);
+        assert_eq!(agenda.next(19), None);
+        agenda.at(15, Event::Dispatch);
+        assert_eq!(agenda.next(20), Some((15, Event::Dispatch)));
+        assert_eq!(agenda.next(20), Some((20, Event::Tick)));
+        assert_eq!(agenda.next(Millis::MAX), None);
+    }
+}

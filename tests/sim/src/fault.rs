@@ -355,3 +355,55 @@ impl Luck {
         self.0[fault as usize].chance(ppm)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_counted_by_itself() {
+        let mut counts = Counts::default();
+        for (number, fault) in Fault::ALL.iter().enumerate() {
+            (0..=number).for_each(|_| counts.add(*fault));
+        }
+        let mut twice = counts.clone();
+        twice.merge(&counts);
+        for (number, fault) in (1..).zip(Fault::ALL) {
+            assert_eq!((counts.of(*fault), twice.of(*fault)), (number, 2 * number), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_word_of_its_own() {
+        let mut words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Fault::ALL.len());
+    }
+
+    #[test]
+    fn one_kind_less_does_not_change_when_another_strikes() {
+        let strikes = |others: bool| {
+            let mut luck = Luck::new(9);
+            let mut told = Vec::new();
+            for _ in 0..500 {
+                if others {
+                    luck.strikes(Fault::Crash, 500_000);
+                }
+                told.push(luck.strikes(Fault::Stall, 300_000));
+            }
+            told
+        };
+        assert_eq!(strikes(true), strikes(false));
+        assert!(strikes(true).contains(&true) && strikes(true).contains(&false));
+    }
+
+    #[test]
+    fn some_seed_brings_every_kind_and_some_seed_leaves_it_out() {
+        let swarms: Vec<Odds> = (0..200).map(|seed| Odds::swarm(&mut Rng::new(seed))).collect();
+        for fault in Fault::ALL {
+            let with = swarms.iter().filter(|odds| odds.of(*fault) > 0).count();
+            assert!((20..180).contains(&with), "{fault:?}: {with} of 200");
+        }
+    }
+}

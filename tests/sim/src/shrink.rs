@@ -1,5 +1,7 @@
 //! Makes a failing day shorter: leaves out one part after another as long as the same invariant still breaks.
 
+#[cfg(test)]
+use crate::agenda::HOUR;
 use crate::agenda::{Millis, SECOND, START};
 use crate::fault::Fault;
 use crate::run::{Outcome, play};
@@ -23,23 +25,32 @@ pub struct Shrunk {
 #[must_use]
 pub fn shrink(seed: u64, plan: &Plan) -> Option<Shrunk> {
     let rule = play(seed, plan, false).violation?.rule;
-    let mut shrinker = Shrinker { seed, rule, plan: plan.clone() };
+    let breaks = |plan: &Plan| {
+        let violation = play(seed, plan, false).violation?;
+        (violation.rule == rule).then_some(violation.at)
+    };
+    let plan = shorten(plan.clone(), breaks);
+    let outcome = play(seed, &plan, true);
+    Some(Shrunk { plan, outcome })
+}
+
+/// Leaves out of a day what it can. `breaks` says when the invariant breaks, if it does.
+fn shorten(plan: Plan, breaks: impl Fn(&Plan) -> Option<Millis>) -> Plan {
+    let mut shrinker = Shrinker { plan, breaks };
     for _ in 0..PASSES {
         if !shrinker.pass() {
             break;
         }
     }
-    let outcome = play(seed, &shrinker.plan, true);
-    Some(Shrunk { plan: shrinker.plan, outcome })
+    shrinker.plan
 }
 
-struct Shrinker {
-    seed: u64,
-    rule: &'static str,
+struct Shrinker<B> {
     plan: Plan,
+    breaks: B,
 }
 
-impl Shrinker {
+impl<B: Fn(&Plan) -> Option<Millis>> Shrinker<B> {
     /// Tries everything once. Whether anything could be left out.
     fn pass(&mut self) -> bool {
         let mut shorter = false;
@@ -78,10 +89,10 @@ impl Shrinker {
         shorter
     }
 
-    /// Nothing that happens after the violation matters.
+    /// No fault after the violation matters.
     fn end_sooner(&mut self) -> bool {
-        let Some(violation) = play(self.seed, &self.plan, false).violation else { return false };
-        let end: Millis = (violation.at + SECOND).max(START + SECOND);
+        let Some(at) = (self.breaks)(&self.plan) else { return false };
+        let end = (at + SECOND).max(START + SECOND);
         end < self.plan.faults_end && self.attempt(|plan| plan.faults_end = end)
     }
 
@@ -91,8 +102,7 @@ impl Shrinker {
         change(&mut plan);
         for chance in 0..CHANCES {
             plan.seed = self.plan.seed.wrapping_add(chance);
-            let violation = play(self.seed, &plan, false).violation;
-            if violation.is_some_and(|violation| violation.rule == self.rule) {
+            if (self.breaks)(&plan).is_some() {
                 self.plan = plan;
                 return true;
             }
@@ -133,5 +143,30 @@ impl Plan {
         let lines: Vec<String> =
             lines.into_iter().map(|(when, line)| format!("{} {line}\n", at(when))).collect();
         lines.concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_matter_is_left_out() {
+        let full = (0..100).map(Plan::of).max_by_key(|plan| plan.jobs.len()).expect("plans");
+        let long = full.jobs.iter().map(|job| job.length).max();
+        let crashes = |plan: &Plan| plan.weathers.iter().any(|(_, odds)| odds.of(Fault::Crash) > 0);
+        let mut full = full;
+        full.weathers[0].1.set(Fault::Crash, 10_000);
+        // "Breaks" with the longest job and a chance of a crash, and needs nothing else.
+        let shrunk = shorten(full, |plan: &Plan| {
+            let has_job = plan.jobs.iter().any(|job| Some(job.length) == long);
+            (has_job && crashes(plan)).then_some(START + HOUR)
+        });
+        assert_eq!(shrunk.jobs.len(), 1);
+        assert_eq!(shrunk.weathers.len(), 1);
+        assert_eq!((shrunk.orders.len(), shrunk.windows.len(), shrunk.strangers), (0, 0, 0));
+        assert_eq!(shrunk.faults_end, START + HOUR + SECOND);
+        let words = shrunk.tell();
+        assert!(words.contains("crash 1.0 %") && !words.contains("stall"), "{words}");
     }
 }
