@@ -114,8 +114,8 @@ impl GithubWorld for Bench {
 
     async fn take(&self, job: u64, runner: &str) {
         let session = self.change(|world, now| {
-            let mut runners = world.github.runners();
-            let secret = runners.find(|one| one.name == runner).expect("registered").secret.clone();
+            let registered = world.github.runners().find(|one| one.name == runner);
+            let secret = registered.expect("registered").secret.clone();
             let session = world.runner_connect(&secret, None, now).expect("connected");
             let message = world.runner_listen(&session, now).expect("an answer");
             assert!(matches!(&message, Message::Job(offer) if offer.id == job), "{message:?}");
