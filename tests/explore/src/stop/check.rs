@@ -140,6 +140,7 @@ impl Stop {
                 let fresh = pass.row.generation() == state.row.generation();
                 key.bit(fresh);
                 key.bit(pass.row.may_kill_job());
+                key.bit(pass.corrects);
                 if !fresh && !self.rules.generations_are_checked {
                     key.instance(&pass.row);
                 }

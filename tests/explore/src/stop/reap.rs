@@ -37,6 +37,7 @@ impl Stop {
                 row: state.row.clone(),
                 seen: Observation { machine_hint, spot_notice, ..Observation::default() },
                 effect: None,
+                corrects: false,
             };
             // Its first read and its first look follow at once: nobody could tell the difference.
             let mut first = Vec::new();
@@ -56,9 +57,8 @@ impl Stop {
         if let Some(effect) = &pass.effect {
             return self.perform(state, worker, pass, effect, steps);
         }
-        // An answer counts once a pass goes on with it: one that was stopped has told nobody.
-        let shown = matches!(pass.seen.machine, Look::Seen(Machine::Running | Machine::Stopped));
-        let denied_since = state.denied_since.filter(|_| !shown);
+        // A correction counts once a pass goes on with it: one that was stopped has told nobody.
+        let denied_since = state.denied_since.filter(|_| !pass.corrects);
         let state = &State { denied_since, ..state.clone() };
         let mut seen = pass.seen.clone();
         let policy = Policy { timings: &self.timings, max_lifetime: super::LIFETIME };
@@ -69,7 +69,7 @@ impl Stop {
                 decision => break decision,
             }
         };
-        let going_on = Pass { seen, ..pass.clone() };
+        let going_on = Pass { seen, corrects: false, ..pass.clone() };
         match decision {
             Decision::Look(need) => self.look(state, worker, &going_on, need, steps),
             Decision::Act { next, records, effect } => {
@@ -118,7 +118,14 @@ impl Stop {
         steps: &mut Vec<Step<State>>,
     ) {
         let mut push = |fair, words, mut next: State, seen: Observation| {
-            next.workers[worker] = Worker::Reap(Arc::new(Pass { seen, ..pass.clone() }));
+            let machine = seen.machine.seen().filter(|_| need == Need::Machine);
+            let corrects = next.denied_since.is_some()
+                && matches!(machine, Some(Machine::Running | Machine::Stopped));
+            if machine == Some(&Machine::Absent) {
+                denied_anew(&mut next);
+            }
+            let pass = Pass { seen, corrects, ..pass.clone() };
+            next.workers[worker] = Worker::Reap(Arc::new(pass));
             let act = act("reap pass {} looks", worker).then(crate::act::Act::new(words));
             steps.push(Step { act, fair, next: Ok(next) });
         };
@@ -223,5 +230,16 @@ impl Stop {
             self.store(state, Some(worker), next.clone())?;
         }
         Ok(true)
+    }
+}
+
+/// What EC2 said of the machine before is overtaken.
+fn denied_anew(state: &mut State) {
+    for worker in &mut state.workers {
+        if let Worker::Reap(pass) = worker
+            && pass.corrects
+        {
+            Arc::make_mut(pass).corrects = false;
+        }
     }
 }

@@ -123,6 +123,8 @@ pub(super) struct Pass {
     pub(super) seen: Observation,
     /// What it is about to do.
     pub(super) effect: Option<Effect>,
+    /// EC2 has shown it the machine, after it had denied it and not since.
+    pub(super) corrects: bool,
 }
 
 /// An order between its mark and its commit.
