@@ -35,11 +35,13 @@ fn twenty_thousand_days_break_no_invariant_and_meet_every_fault() {
 
 #[test]
 fn a_seed_always_tells_the_same_story() {
+    let mut told = 0;
     for seed in 0..20 {
         let (first, second) = (run(seed, true), run(seed, true));
-        assert!(first.trace.len() > 1000);
         assert_eq!(first.trace, second.trace, "seed {seed}");
+        told += first.trace.len();
     }
+    assert!(told > 500_000, "{told} characters are no story");
 }
 
 #[test]
