@@ -1,0 +1,171 @@
+//! A machine from its launch to its end.
+
+use super::*;
+
+pub(super) async fn a_new_machine_is_pending_and_then_runs<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    assert_eq!(state(world, &machine).await, Machine::Pending);
+    world.settle().await;
+    assert_eq!(state(world, &machine).await, Machine::Running);
+}
+
+pub(super) async fn a_new_machine_may_be_unknown_at_first<W: Ec2World>(world: &W) {
+    world.hide_new().await;
+    let machine = one(world).await;
+    assert_eq!(state(world, &machine).await, Machine::Absent);
+    assert_eq!(world.ec2().identify(&machine).await, Ok(None));
+    world.show().await;
+    assert_ne!(state(world, &machine).await, Machine::Absent);
+    assert!(world.ec2().identify(&machine).await.expect("an answer").is_some());
+}
+
+pub(super) async fn a_hidden_machine_is_in_no_list<W: Ec2World>(world: &W) {
+    world.hide_new().await;
+    let machine = one(world).await;
+    assert_eq!(world.ec2().find_launched(&id("one")).await, Ok(Vec::new()));
+    assert_eq!(listed(world).await, []);
+    world.show().await;
+    assert_eq!(world.ec2().find_launched(&id("one")).await, Ok(vec![machine.clone()]));
+    assert_eq!(listed_ids(world).await, [machine].into());
+}
+
+pub(super) async fn a_hidden_machine_cannot_be_terminated<W: Ec2World>(world: &W) {
+    world.hide_new().await;
+    let machine = one(world).await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::NotFound(_)), "{answer:?}");
+    assert_eq!(world.living().await, 1);
+}
+
+pub(super) async fn a_stopped_machine_is_shown_as_stopped<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.settle().await;
+    world.stop(&machine).await;
+    assert_eq!(state(world, &machine).await, Machine::Stopped);
+}
+
+pub(super) async fn terminate_is_accepted_and_the_machine_is_gone<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.settle().await;
+    assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+    assert_eq!(state(world, &machine).await, Machine::Gone);
+    assert_eq!(world.living().await, 0);
+}
+
+pub(super) async fn terminate_is_idempotent<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    for _ in 0..2 {
+        assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+    }
+    world.settle().await;
+    assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+}
+
+pub(super) async fn an_ended_machine_is_shown_as_gone_for_a_while<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.ec2().terminate(&machine).await;
+    world.settle().await;
+    assert_eq!(state(world, &machine).await, Machine::Gone);
+    let shown = world.ec2().identify(&machine).await.expect("an answer").expect("shown");
+    assert_eq!(shown.state, Machine::Gone);
+}
+
+pub(super) async fn an_ended_machine_is_forgotten_after_a_while<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.ec2().terminate(&machine).await;
+    world.settle().await;
+    world.forget_the_ended().await;
+    assert_eq!(state(world, &machine).await, Machine::Absent);
+    assert_eq!(world.ec2().identify(&machine).await, Ok(None));
+}
+
+pub(super) async fn a_forgotten_machine_cannot_be_terminated<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.ec2().terminate(&machine).await;
+    world.settle().await;
+    world.forget_the_ended().await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::NotFound(_)), "{answer:?}");
+}
+
+pub(super) async fn an_unknown_id_is_absent<W: Ec2World>(world: &W) {
+    one(world).await;
+    assert_eq!(state(world, &unknown()).await, Machine::Absent);
+    assert_eq!(world.ec2().identify(&unknown()).await, Ok(None));
+}
+
+pub(super) async fn an_unknown_id_cannot_be_terminated<W: Ec2World>(world: &W) {
+    one(world).await;
+    let answer = world.ec2().terminate(&unknown()).await;
+    assert!(matches!(answer, Termination::NotFound(_)), "{answer:?}");
+    assert_eq!(world.living().await, 1);
+}
+
+pub(super) async fn a_pending_machine_can_be_terminated<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    assert_eq!(state(world, &machine).await, Machine::Pending);
+    assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+    world.settle().await;
+    assert_eq!(state(world, &machine).await, Machine::Gone, "it never runs");
+}
+
+pub(super) async fn a_stopped_machine_can_be_terminated<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.settle().await;
+    world.stop(&machine).await;
+    assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+}
+
+pub(super) async fn a_protected_machine_is_not_terminated<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.protect(&machine, true).await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::Failed(ErrorClass::Blocked, _)), "{answer:?}");
+    assert_eq!(world.living().await, 1);
+    world.protect(&machine, false).await;
+    assert_eq!(world.ec2().terminate(&machine).await, Termination::Accepted(Machine::Gone));
+}
+
+pub(super) async fn an_unheard_terminate_has_happened<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.fail(Call::Terminate, Failure::Unheard).await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::Failed(ErrorClass::Ambiguous, _)), "{answer:?}");
+    assert_eq!(world.living().await, 0);
+}
+
+pub(super) async fn an_undone_terminate_has_not_happened<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.fail(Call::Terminate, Failure::Undone).await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::Failed(ErrorClass::Ambiguous, _)), "{answer:?}");
+    assert_eq!(world.living().await, 1);
+}
+
+pub(super) async fn a_denied_terminate_has_not_happened<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.fail(Call::Terminate, Failure::Denied).await;
+    let answer = world.ec2().terminate(&machine).await;
+    assert!(matches!(answer, Termination::Failed(ErrorClass::Authorization, _)), "{answer:?}");
+    assert_eq!(world.living().await, 1);
+}
+
+pub(super) async fn a_machine_is_ended_and_no_other<W: Ec2World>(world: &W) {
+    let machines = launched(world, "l-1", 3).await;
+    world.settle().await;
+    world.ec2().terminate(&machines[1]).await;
+    assert_eq!(world.living().await, 2);
+    assert_eq!(state(world, &machines[0]).await, Machine::Running);
+    assert_eq!(state(world, &machines[2]).await, Machine::Running);
+}
+
+pub(super) async fn silence_about_a_machine_is_not_absence<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.fail(Call::Describe, Failure::Undone).await;
+    for asked in [&machine, &unknown()] {
+        let answer = world.ec2().machine(asked).await;
+        assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+        let answer = world.ec2().identify(asked).await;
+        assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+    }
+}

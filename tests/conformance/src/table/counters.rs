@@ -1,0 +1,110 @@
+//! Counters of pools, and owners of machines.
+
+use super::*;
+
+pub(super) async fn a_counter_goes_down<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(3, Some("me")))]).await;
+    commit(world, &[down()]).await;
+    let left = world.table().capacity(&pool()).await.expect("read").expect("there");
+    assert_eq!((left.live, left.generation), (2, 1));
+    assert!(left.is_held_by("me"), "the lease is left alone");
+}
+
+pub(super) async fn a_counter_that_is_not_there_does_not_go_down<W: TableWorld>(world: &W) {
+    conflicts(world, &[down()]).await;
+    assert_eq!(world.table().capacity(&pool()).await, Ok(None));
+}
+
+pub(super) async fn a_counter_does_not_go_below_zero<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, None))]).await;
+    commit(world, &[down()]).await;
+    conflicts(world, &[down(), new_job(&queued(1))]).await;
+    assert_eq!(world.table().job(key(1)).await, Ok(None));
+    assert_eq!(live(world).await, 0);
+}
+
+pub(super) async fn a_counter_goes_down_by_several_in_one_commit<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(3, None))]).await;
+    commit(world, &[down(), down(), new_job(&queued(1))]).await;
+    assert_eq!(live(world).await, 1);
+}
+
+pub(super) async fn a_counter_does_not_go_down_by_more_than_there_is<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, None))]).await;
+    conflicts(world, &[down(), down()]).await;
+    assert_eq!(live(world).await, 1);
+}
+
+pub(super) async fn a_counter_goes_up_for_the_holder_of_the_lease<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, Some("me")))]).await;
+    commit(world, &[up(3, 5, "me"), new_job(&queued(1))]).await;
+    let now = world.table().capacity(&pool()).await.expect("read").expect("there");
+    assert_eq!((now.live, now.generation), (4, 1));
+}
+
+pub(super) async fn a_counter_does_not_go_up_for_somebody_else<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, Some("me")))]).await;
+    conflicts(world, &[up(1, 5, "you")]).await;
+    assert_eq!(live(world).await, 1);
+}
+
+pub(super) async fn a_counter_does_not_go_up_without_a_lease<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, None))]).await;
+    conflicts(world, &[up(1, 5, "me")]).await;
+    assert_eq!(live(world).await, 1);
+}
+
+pub(super) async fn a_counter_that_is_not_there_does_not_go_up<W: TableWorld>(world: &W) {
+    conflicts(world, &[up(1, 5, "me")]).await;
+    assert_eq!(world.table().capacity(&pool()).await, Ok(None));
+}
+
+pub(super) async fn a_counter_goes_up_to_its_maximum_and_not_beyond<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(1, Some("me")))]).await;
+    conflicts(world, &[up(5, 5, "me")]).await;
+    conflicts(world, &[up(6, 5, "me")]).await;
+    commit(world, &[up(4, 5, "me")]).await;
+    conflicts(world, &[up(1, 5, "me")]).await;
+    assert_eq!(live(world).await, 5);
+}
+
+pub(super) async fn a_counter_that_moved_is_a_conflict_for_a_whole_write<W: TableWorld>(world: &W) {
+    let before = capacity(1, None);
+    commit(world, &[new_counter(&before)]).await;
+    commit(world, &[down()]).await;
+    let next = before.woken("me", at(1), &Timings::default());
+    let write = |replaces| Write::Capacity { next: next.clone(), replaces: Some(replaces) };
+    conflicts(world, &[write(0)]).await;
+    commit(world, &[write(1)]).await;
+}
+
+pub(super) async fn a_conflict_leaves_the_counter_alone<W: TableWorld>(world: &W) {
+    commit(world, &[new_counter(&capacity(3, Some("me"))), new_job(&queued(1))]).await;
+    conflicts(world, &[up(1, 9, "me"), new_job(&queued(1))]).await;
+    conflicts(world, &[down(), new_job(&queued(1))]).await;
+    assert_eq!(live(world).await, 3);
+}
+
+pub(super) async fn a_machine_has_one_owner<W: TableWorld>(world: &W) {
+    let (first, second) = (running(1, None), running(2, None));
+    commit(world, &[new_instance(&first), bind(1, &first)]).await;
+    conflicts(world, &[bind(1, &second)]).await;
+    conflicts(world, &[bind(1, &first)]).await;
+    assert_eq!(world.table().owner_of(&machine(1)).await, Ok(Some(first.name)));
+}
+
+pub(super) async fn an_instance_is_not_bound_when_its_machine_is_taken<W: TableWorld>(world: &W) {
+    let (first, slot) = (running(1, None), planned(2, None));
+    commit(world, &[new_instance(&first), bind(1, &first), new_instance(&slot)]).await;
+    let mut bound = slot.clone();
+    bound.bind(machine(1), at(9), &Timings::default());
+    conflicts(world, &[bind(1, &slot), instance_over(&slot, &bound)]).await;
+    assert_eq!(world.table().instance(&slot.name).await, Ok(Some(slot)));
+}
+
+pub(super) async fn an_owner_is_found_after_its_end<W: TableWorld>(world: &W) {
+    let instance = running(1, None);
+    commit(world, &[new_instance(&instance), bind(1, &instance)]).await;
+    commit(world, &[instance_over(&instance, &deleted(&instance))]).await;
+    assert_eq!(world.table().owner_of(&machine(1)).await, Ok(Some(instance.name)));
+}

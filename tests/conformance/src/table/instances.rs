@@ -1,0 +1,106 @@
+//! Listings of instances.
+
+use super::*;
+
+/// When the lease of a slot planned at second `n` ends.
+fn lease_end(n: u32) -> Time {
+    at(n) + Timings::default().creating_lease_seconds
+}
+
+pub(super) async fn due_instances_are_those_whose_time_has_come<W: TableWorld>(world: &W) {
+    put(world, &[&planned(1, None), &planned(2, None), &planned(3, None)]).await;
+    let (found, _) = due(world, lease_end(2), 10).await;
+    assert_eq!(each_once(found), [planned(1, None).name, planned(2, None).name].into());
+    assert_eq!(due(world, lease_end(0), 10).await.0, []);
+}
+
+pub(super) async fn due_instances_come_in_pages_and_each_once<W: TableWorld>(world: &W) {
+    for n in 0..23 {
+        put(world, &[&planned(n, None)]).await;
+    }
+    let (found, pages) = due(world, lease_end(14), 4).await;
+    assert_eq!(each_once(found).len(), 15);
+    assert!(pages >= 4, "{pages} pages");
+}
+
+pub(super) async fn a_deleted_instance_is_never_due<W: TableWorld>(world: &W) {
+    let instance = running(1, None);
+    put(world, &[&instance]).await;
+    commit(world, &[instance_over(&instance, &deleted(&instance))]).await;
+    assert_eq!(due(world, at(1_000_000), 10).await.0, []);
+    let stored = world.table().instance(&instance.name).await;
+    assert_eq!(stored, Ok(Some(deleted(&instance))), "the tombstone stays");
+}
+
+pub(super) async fn live_instances_are_those_of_the_pool<W: TableWorld>(world: &W) {
+    let all = [running(1, None), running(2, Some(key(2))), failed(3, None), ending(4, 50)];
+    put(world, &all.each_ref()).await;
+    let (found, _) = live_of(world, &pool()).await;
+    assert_eq!(each_once(found), all.map(|one| one.name).into());
+    assert_eq!(live_of(world, &other_pool()).await, (vec![], 1));
+}
+
+pub(super) async fn live_instances_come_in_pages_and_each_once<W: TableWorld>(world: &W) {
+    for n in 0..60 {
+        put(world, &[&planned(n, None)]).await;
+    }
+    let (found, _) = live_of(world, &pool()).await;
+    assert_eq!(each_once(found).len(), 60);
+}
+
+pub(super) async fn a_deleted_instance_is_not_live<W: TableWorld>(world: &W) {
+    let (gone, stays) = (running(1, None), running(2, None));
+    put(world, &[&gone, &stays]).await;
+    commit(world, &[instance_over(&gone, &deleted(&gone))]).await;
+    assert_eq!(live_of(world, &pool()).await.0, std::slice::from_ref(&stays.name));
+    assert_eq!(names(&world.table().free_instances(&pool()).await.expect("read")), [&stays.name]);
+}
+
+pub(super) async fn free_instances_have_no_claim<W: TableWorld>(world: &W) {
+    let (free, taken, ends) = (running(1, None), running(2, Some(key(2))), ending(3, 50));
+    put(world, &[&free, &taken, &ends]).await;
+    assert_eq!(names(&world.table().free_instances(&pool()).await.expect("read")), [&free.name]);
+    assert_eq!(world.table().free_instances(&other_pool()).await, Ok(vec![]));
+}
+
+pub(super) async fn free_instances_come_machines_first_and_oldest_first<W: TableWorld>(world: &W) {
+    let (free, older, retry) = (running(5, None), running(4, None), failed(1, None));
+    put(world, &[&free, &retry, &older]).await;
+    let found = world.table().free_instances(&pool()).await.expect("read");
+    assert_eq!(names(&found), [&older.name, &free.name, &retry.name]);
+}
+
+pub(super) async fn an_instance_moves_between_listings<W: TableWorld>(world: &W) {
+    let free = running(1, None);
+    put(world, &[&free]).await;
+    let mut taken = free.clone();
+    taken.set_claim(key(1), at(9));
+    commit(world, &[instance_over(&free, &taken)]).await;
+    assert_eq!(world.table().free_instances(&pool()).await, Ok(vec![]));
+    let mut again = taken.clone();
+    again.clear_claim(at(10), "a check");
+    commit(world, &[instance_over(&taken, &again)]).await;
+    assert_eq!(world.table().free_instances(&pool()).await, Ok(vec![again]));
+}
+
+pub(super) async fn slots_to_retry_wait_for_a_launch<W: TableWorld>(world: &W) {
+    let (claimed, free) = (failed(2, Some(key(2))), failed(1, None));
+    put(world, &[&claimed, &free, &running(3, None), &planned(4, None)]).await;
+    let found = world.table().slots_to_retry(&pool()).await.expect("read");
+    let found: BTreeSet<&InstanceName> = names(&found).into_iter().collect();
+    assert_eq!(found, [&free.name, &claimed.name].into());
+}
+
+pub(super) async fn ending_instances_come_in_the_order_of_their_marks<W: TableWorld>(world: &W) {
+    let (late, early, middle) = (ending(7, 900), ending(9, 800), ending(8, 850));
+    put(world, &[&late, &early, &middle, &running(1, None)]).await;
+    let found = world.table().ending_instances(&pool(), 10).await.expect("read");
+    assert_eq!(names(&found), [&early.name, &middle.name, &late.name]);
+}
+
+pub(super) async fn ending_instances_are_limited<W: TableWorld>(world: &W) {
+    let (late, early) = (ending(7, 900), ending(8, 800));
+    put(world, &[&late, &early]).await;
+    let found = world.table().ending_instances(&pool(), 1).await.expect("read");
+    assert_eq!(names(&found), [&early.name]);
+}

@@ -1,0 +1,77 @@
+//! Listings of jobs and launches.
+
+use super::*;
+
+async fn queue<W: TableWorld>(world: &W, jobs: &[&Job]) {
+    for job in jobs {
+        commit(world, &[new_job(job)]).await;
+    }
+}
+
+async fn demand<W: TableWorld>(world: &W, limit: u32) -> Vec<u64> {
+    numbers(&world.table().demand(&pool(), limit).await.expect("read"))
+}
+
+pub(super) async fn demand_comes_oldest_first<W: TableWorld>(world: &W) {
+    queue(world, &[&queued(5), &queued(3), &queued(4)]).await;
+    assert_eq!(demand(world, 10).await, [3, 4, 5]);
+    assert_eq!(world.table().demand(&other_pool(), 10).await, Ok(vec![]));
+}
+
+pub(super) async fn demand_on_hold_stands_where_its_time_comes<W: TableWorld>(world: &W) {
+    let mut held = queued(1);
+    held.hold = Some(Hold { until: at(500), reason: "none".into(), failures: 1 });
+    let mut over = queued(9);
+    over.hold = Some(Hold { until: at(2), reason: "none".into(), failures: 1 });
+    queue(world, &[&held, &queued(3), &queued(400), &over]).await;
+    assert_eq!(demand(world, 10).await, [3, 9, 400, 1]);
+    assert_eq!(demand(world, 2).await, [3, 9], "what is held hides nothing that is due");
+}
+
+pub(super) async fn demand_is_limited<W: TableWorld>(world: &W) {
+    queue(world, &[&queued(5), &queued(3), &queued(4)]).await;
+    assert_eq!(demand(world, 2).await, [3, 4]);
+    assert_eq!(demand(world, 0).await, [] as [u64; 0]);
+}
+
+pub(super) async fn demand_has_no_claim_and_a_pool_and_waits<W: TableWorld>(world: &W) {
+    let claimed = Job { claim: Some(planned(1, None).name), ..queued(2) };
+    let unmatched = Job { pool: None, ..queued(6) };
+    let expired = Job { expired: true, ..queued(7) };
+    let runs = fold(Some(queued(8)), event(8, JobStatus::InProgress), at(70));
+    let over = fold(Some(queued(9)), event(9, JobStatus::Completed), at(70));
+    queue(world, &[&claimed, &unmatched, &expired, &runs, &over, &queued(5)]).await;
+    assert_eq!(demand(world, 10).await, [5]);
+}
+
+pub(super) async fn demand_ends_when_a_runner_takes_the_job<W: TableWorld>(world: &W) {
+    let before = queued(1);
+    queue(world, &[&before]).await;
+    let runs = fold(Some(before.clone()), event(1, JobStatus::InProgress), at(70));
+    commit(world, &[job_over(before.generation, &runs)]).await;
+    assert_eq!(demand(world, 10).await, [] as [u64; 0]);
+    assert_eq!(world.table().waiting_jobs(&pool(), 10).await, Ok(vec![]));
+}
+
+pub(super) async fn waiting_jobs_come_with_and_without_a_claim<W: TableWorld>(world: &W) {
+    let claim = |n: u64| Job { claim: Some(planned(1, None).name), ..queued(n) };
+    queue(world, &[&queued(5), &claim(2), &queued(3), &claim(1)]).await;
+    let found = world.table().waiting_jobs(&pool(), 10).await.expect("read");
+    assert_eq!(numbers(&found), [3, 5, 1, 2]);
+}
+
+pub(super) async fn waiting_jobs_are_those_of_the_pool<W: TableWorld>(world: &W) {
+    queue(world, &[&queued(1)]).await;
+    assert_eq!(world.table().waiting_jobs(&other_pool(), 10).await, Ok(vec![]));
+}
+
+pub(super) async fn open_launches_are_listed_until_they_are_settled<W: TableWorld>(world: &W) {
+    let (first, second) = (launch(1), launch(2));
+    commit(world, &[new_launch(&second), new_launch(&first)]).await;
+    let open = world.table().open_launches(&pool()).await;
+    assert_eq!(open, Ok(vec![first.clone(), second.clone()]), "oldest first");
+    let write = Write::Launch { next: Box::new(first.settled()), replaces: Some(0) };
+    commit(world, &[write]).await;
+    assert_eq!(world.table().open_launches(&pool()).await, Ok(vec![second]));
+    assert_eq!(world.table().open_launches(&other_pool()).await, Ok(vec![]));
+}

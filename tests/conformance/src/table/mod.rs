@@ -1,0 +1,225 @@
+//! The tables, as `control::ports::Table` reads and writes them.
+
+mod commits;
+mod counters;
+mod instances;
+mod jobs;
+mod ledgers;
+mod records;
+mod unreadable;
+
+use std::collections::BTreeSet;
+
+use control::ports::{CommitError, Page, ReadError, Table, Write};
+use domain::capacity::Capacity;
+use domain::entity::EntityHealth;
+use domain::ids::{InstanceName, JobKey, PoolName};
+use domain::instance::Instance;
+use domain::job::{Hold, Job, JobStatus, fold};
+use domain::launch::Launch;
+use domain::orphan::Orphan;
+use domain::time::Time;
+use domain::timings::Timings;
+
+use crate::checks;
+use crate::records::{
+    at, audit, capacity, deleted, ending, event, failed, key, launch, machine, orphan, other_pool,
+    planned, pool, queued, running,
+};
+
+use self::commits::*;
+use self::counters::*;
+use self::instances::*;
+use self::jobs::*;
+use self::ledgers::*;
+use self::records::*;
+use self::unreadable::*;
+
+/// The tables behind a door.
+#[expect(async_fn_in_trait, reason = "checks run on one thread")]
+pub trait TableWorld {
+    /// The port.
+    type Table: Table;
+
+    /// The port.
+    fn table(&self) -> &Self::Table;
+    /// Makes an instance's record one of a later version, which this one cannot read.
+    async fn spoil(&self, instance: &InstanceName);
+}
+
+checks! { TableWorld:
+    what_is_not_there_reads_as_none,
+    what_is_not_there_is_in_no_listing,
+    an_instance_reads_as_it_was_written,
+    a_job_reads_as_it_was_written,
+    a_launch_reads_as_it_was_written,
+    a_counter_reads_as_it_was_written,
+    an_orphan_reads_as_it_was_written,
+    many_instances_are_read_without_the_missing_ones,
+    an_instance_asked_for_twice_is_read_once,
+    many_jobs_are_read_in_one_call_each_once,
+    an_instance_is_made_once,
+    a_job_is_made_once,
+    a_launch_is_made_once,
+    a_counter_is_made_once,
+    an_orphan_is_entered_once,
+    a_write_names_the_generation_it_replaces,
+    a_write_may_skip_generations,
+    a_late_write_is_a_conflict,
+    replacing_what_is_not_there_is_a_conflict,
+    a_job_is_replaced_by_generation,
+    a_launch_is_replaced_by_generation,
+    an_orphan_is_replaced_by_generation,
+    a_commit_is_all_or_nothing,
+    a_conflict_at_the_end_undoes_the_beginning,
+    a_hundred_actions_are_one_commit,
+    more_than_a_hundred_actions_are_refused,
+    a_counter_goes_down,
+    a_counter_that_is_not_there_does_not_go_down,
+    a_counter_does_not_go_below_zero,
+    a_counter_goes_down_by_several_in_one_commit,
+    a_counter_does_not_go_down_by_more_than_there_is,
+    a_counter_goes_up_for_the_holder_of_the_lease,
+    a_counter_does_not_go_up_for_somebody_else,
+    a_counter_does_not_go_up_without_a_lease,
+    a_counter_that_is_not_there_does_not_go_up,
+    a_counter_goes_up_to_its_maximum_and_not_beyond,
+    a_counter_that_moved_is_a_conflict_for_a_whole_write,
+    a_conflict_leaves_the_counter_alone,
+    a_machine_has_one_owner,
+    an_instance_is_not_bound_when_its_machine_is_taken,
+    an_owner_is_found_after_its_end,
+    due_instances_are_those_whose_time_has_come,
+    due_instances_come_in_pages_and_each_once,
+    a_deleted_instance_is_never_due,
+    live_instances_are_those_of_the_pool,
+    live_instances_come_in_pages_and_each_once,
+    a_deleted_instance_is_not_live,
+    free_instances_have_no_claim,
+    free_instances_come_machines_first_and_oldest_first,
+    an_instance_moves_between_listings,
+    slots_to_retry_wait_for_a_launch,
+    ending_instances_come_in_the_order_of_their_marks,
+    ending_instances_are_limited,
+    demand_comes_oldest_first,
+    demand_on_hold_stands_where_its_time_comes,
+    demand_is_limited,
+    demand_has_no_claim_and_a_pool_and_waits,
+    demand_ends_when_a_runner_takes_the_job,
+    waiting_jobs_come_with_and_without_a_claim,
+    waiting_jobs_are_those_of_the_pool,
+    open_launches_are_listed_until_they_are_settled,
+    the_ledger_holds_a_machine_until_it_is_struck,
+    a_machine_struck_twice_is_struck,
+    the_audit_trail_is_newest_first,
+    the_audit_trail_is_newest_first_whatever_was_written_last,
+    the_audit_trail_is_limited_and_by_subject,
+    an_audit_line_written_twice_is_one,
+    a_cursor_is_set_once,
+    a_cursor_is_moved_by_one_of_two,
+    cursors_are_apart,
+    an_entitys_health_is_kept_and_the_last_writer_wins,
+    a_healed_entity_is_not_listed,
+    healing_twice_is_healing,
+    a_record_of_a_later_version_is_not_read,
+    a_group_with_an_unreadable_record_is_not_read,
+    a_listing_names_unreadable_records_and_goes_on,
+    a_page_that_is_none_of_ours_is_refused,
+}
+
+fn new_instance(next: &Instance) -> Write {
+    Write::Instance { next: Box::new(next.clone()), replaces: None }
+}
+
+fn instance_over(before: &Instance, next: &Instance) -> Write {
+    Write::Instance { next: Box::new(next.clone()), replaces: Some(before.generation()) }
+}
+
+fn new_job(next: &Job) -> Write {
+    Write::Job { next: Box::new(next.clone()), replaces: None }
+}
+
+fn job_over(replaces: u64, next: &Job) -> Write {
+    Write::Job { next: Box::new(next.clone()), replaces: Some(replaces) }
+}
+
+fn new_launch(next: &Launch) -> Write {
+    Write::Launch { next: Box::new(next.clone()), replaces: None }
+}
+
+fn new_counter(next: &Capacity) -> Write {
+    Write::Capacity { next: next.clone(), replaces: None }
+}
+
+fn new_orphan(next: &Orphan) -> Write {
+    Write::Orphan { next: next.clone(), replaces: None }
+}
+
+fn up(count: u32, max: u32, holder: &str) -> Write {
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into() }
+}
+
+fn down() -> Write {
+    Write::CapacityDown(pool())
+}
+
+fn bind(n: u32, to: &Instance) -> Write {
+    Write::BindMachine { machine: machine(n), instance: to.name.clone() }
+}
+
+async fn commit<W: TableWorld>(world: &W, writes: &[Write]) {
+    assert_eq!(world.table().commit(writes).await, Ok(()));
+}
+
+async fn conflicts<W: TableWorld>(world: &W, writes: &[Write]) {
+    assert_eq!(world.table().commit(writes).await, Err(CommitError::Conflict));
+}
+
+async fn put<W: TableWorld>(world: &W, instances: &[&Instance]) {
+    for instance in instances {
+        commit(world, &[new_instance(instance)]).await;
+    }
+}
+
+async fn live<W: TableWorld>(world: &W) -> u32 {
+    world.table().capacity(&pool()).await.expect("read").expect("there").live
+}
+
+fn names(instances: &[Instance]) -> Vec<&InstanceName> {
+    instances.iter().map(|instance| &instance.name).collect()
+}
+
+fn numbers(jobs: &[Job]) -> Vec<u64> {
+    jobs.iter().map(|job| job.key().job).collect()
+}
+
+/// All pages: what they hold, and how many there were.
+async fn pages<F: Future<Output = Result<Page<Instance>, ReadError>>>(
+    next: impl Fn(Option<String>) -> F,
+) -> (Vec<InstanceName>, usize) {
+    let (mut all, mut count, mut page) = (Vec::new(), 0, None);
+    loop {
+        let answer = next(page).await.expect("a page");
+        all.extend(answer.items.into_iter().map(|instance| instance.name));
+        count += 1;
+        page = answer.next;
+        if page.is_none() {
+            return (all, count);
+        }
+    }
+}
+
+async fn due<W: TableWorld>(world: &W, now: Time, limit: u32) -> (Vec<InstanceName>, usize) {
+    pages(|page| world.table().due_instances(now, limit, page)).await
+}
+
+async fn live_of<W: TableWorld>(world: &W, pool: &PoolName) -> (Vec<InstanceName>, usize) {
+    pages(|page| world.table().live_instances(pool, page)).await
+}
+
+fn each_once(all: Vec<InstanceName>) -> BTreeSet<InstanceName> {
+    let count = all.len();
+    let set: BTreeSet<InstanceName> = all.into_iter().collect();
+    assert_eq!(set.len(), count, "one of them twice");
+    set
+}

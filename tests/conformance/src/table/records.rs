@@ -1,0 +1,91 @@
+//! Records by their key.
+
+use super::*;
+
+pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
+    let table = world.table();
+    assert_eq!(table.instance(&planned(1, None).name).await, Ok(None));
+    assert_eq!(table.instances(&[planned(1, None).name]).await, Ok(vec![]));
+    assert_eq!(table.instances(&[]).await, Ok(vec![]));
+    assert_eq!(table.job(key(1)).await, Ok(None));
+    assert_eq!(table.jobs(&[key(1)]).await, Ok(vec![]));
+    assert_eq!(table.owner_of(&machine(1)).await, Ok(None));
+    assert_eq!(table.launch(&launch(1).id).await, Ok(None));
+    assert_eq!(table.capacity(&pool()).await, Ok(None));
+    assert_eq!(table.orphan(&machine(1)).await, Ok(None));
+    assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
+    assert_eq!(table.cursor("reconciled").await, Ok(None));
+}
+
+pub(super) async fn what_is_not_there_is_in_no_listing<W: TableWorld>(world: &W) {
+    let table = world.table();
+    assert_eq!(due(world, at(9999), 10).await, (vec![], 1));
+    assert_eq!(live_of(world, &pool()).await, (vec![], 1));
+    assert_eq!(table.free_instances(&pool()).await, Ok(vec![]));
+    assert_eq!(table.slots_to_retry(&pool()).await, Ok(vec![]));
+    assert_eq!(table.ending_instances(&pool(), 10).await, Ok(vec![]));
+    assert_eq!(table.demand(&pool(), 10).await, Ok(vec![]));
+    assert_eq!(table.waiting_jobs(&pool(), 10).await, Ok(vec![]));
+    assert_eq!(table.open_launches(&pool()).await, Ok(vec![]));
+    assert_eq!(table.orphans().await, Ok(vec![]));
+    assert_eq!(table.unhealthy_entities().await, Ok(vec![]));
+    assert_eq!(table.audit("nobody", 10).await, Ok(vec![]));
+}
+
+pub(super) async fn an_instance_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    let mut instance = running(1, Some(key(1)));
+    // A nonce may be any number, also one that no signed integer and no float can hold.
+    instance.set_wake(Some(u64::MAX - 1));
+    put(world, &[&instance]).await;
+    assert_eq!(world.table().instance(&instance.name).await, Ok(Some(instance)));
+}
+
+pub(super) async fn a_job_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
+    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2 });
+    commit(world, &[new_job(&job)]).await;
+    assert_eq!(world.table().job(key(1)).await, Ok(Some(job)));
+}
+
+pub(super) async fn a_launch_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    commit(world, &[new_launch(&launch(1))]).await;
+    assert_eq!(world.table().launch(&launch(1).id).await, Ok(Some(launch(1))));
+}
+
+pub(super) async fn a_counter_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    let counter = capacity(3, Some("me")).woken("you", at(1), &Timings::default());
+    commit(world, &[new_counter(&counter)]).await;
+    assert_eq!(world.table().capacity(&pool()).await, Ok(Some(counter)));
+}
+
+pub(super) async fn an_orphan_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    commit(world, &[new_orphan(&orphan(1))]).await;
+    assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(orphan(1))));
+    assert_eq!(world.table().orphans().await, Ok(vec![orphan(1)]));
+}
+
+pub(super) async fn many_instances_are_read_without_the_missing_ones<W: TableWorld>(world: &W) {
+    put(world, &[&planned(1, None), &planned(3, None)]).await;
+    let asked: Vec<_> = (1..=4).map(|n| planned(n, None).name).collect();
+    let mut found = world.table().instances(&asked).await.expect("read");
+    found.sort_by_key(|instance| instance.created_at);
+    assert_eq!(found, [planned(1, None), planned(3, None)]);
+}
+
+pub(super) async fn an_instance_asked_for_twice_is_read_once<W: TableWorld>(world: &W) {
+    put(world, &[&planned(1, None)]).await;
+    let name = planned(1, None).name;
+    let found = world.table().instances(&[name.clone(), name]).await.expect("read");
+    assert_eq!(found, [planned(1, None)]);
+}
+
+pub(super) async fn many_jobs_are_read_in_one_call_each_once<W: TableWorld>(world: &W) {
+    for from in [1, 101] {
+        let jobs: Vec<Write> = (from..from + 75).map(|n| new_job(&queued(n))).collect();
+        commit(world, &jobs).await;
+    }
+    let keys: Vec<JobKey> = (1..=180).chain(1..=10).map(key).collect();
+    let mut found = numbers(&world.table().jobs(&keys).await.expect("read"));
+    found.sort_unstable();
+    assert_eq!(found, (1..=75).chain(101..=175).collect::<Vec<u64>>());
+}
