@@ -27,7 +27,6 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a ru
 async fn open() -> Running {
     static WORLDS: AtomicU64 = AtomicU64::new(0);
     let number = WORLDS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("muster-conformance-{}-{number}", std::process::id());
     let timings = Timings {
         pending_ms: NEVER_MS,
         boot_ms: NEVER_MS * 1000,
@@ -36,7 +35,8 @@ async fn open() -> Running {
         ..Timings::default()
     };
     world::start(Settings {
-        state_dir: directory().join(name),
+        // No machine boots, so nothing is ever written there.
+        state_dir: directory().join("worlds"),
         ec2_port: 0,
         github_port: 0,
         control_port: 0,
