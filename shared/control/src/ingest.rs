@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use domain::audit::{Audit, AuditKind};
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, PoolName};
-use domain::instance::Instance;
+use domain::instance::{Instance, State};
 use domain::job::{self, Job, JobEvent, JobStatus};
 use domain::plan;
 use domain::pool;
@@ -129,9 +130,11 @@ impl<T: Table> Ingest<'_, T> {
         let Some(mut taker) = live_taker else {
             return Self::settle_without_taker(job, touched, now);
         };
+        let mut changes = Vec::new();
         if job.status() == JobStatus::Completed {
             taker.github_completed(job.key(), now, &self.settings.timings);
         } else {
+            changes.extend(killed_unseen(&taker, now).map(Write::Audit));
             taker.github_started(job.key(), now);
         }
         let started =
@@ -141,7 +144,6 @@ impl<T: Table> Ingest<'_, T> {
             pool.is_some_and(|pool| plan::can_serve(pool, instance, job))
         };
         let settled = claim::settle_started(started, can_serve, now);
-        let mut changes = Vec::new();
         changes.extend(changed(touched.taker.as_ref(), &settled.taker));
         if let Some(spared) = &settled.spared {
             changes.extend(changed(touched.spared.as_ref(), spared));
@@ -166,6 +168,16 @@ impl<T: Table> Ingest<'_, T> {
         }
         (job, changes)
     }
+}
+
+/// The line about a job of which nobody had heard when an order, or the machine's age, began to end its
+/// machine. `taker` as it was before the job was known.
+fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
+    let ends = taker.may_kill_job() && (taker.state() == State::Deleting || taker.attempts > 0);
+    (ends && !taker.runner.has_taken_job() && taker.runner.exit.is_none()).then(|| {
+        let (by, why) = taker.killer();
+        Audit::of(&taker.name, AuditKind::JobKilled, by, why, now)
+    })
 }
 
 fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {

@@ -131,8 +131,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Err(error) => return Err(error.into()),
         };
         let pool = self.settings.pool(&instance.pool);
-        let outdated =
-            pool.is_some_and(|pool| instance.is_outdated(&pool.launch_template_version));
+        let outdated = pool.is_some_and(|pool| instance.is_outdated(&pool.launch_template_version));
         let mut seen = Observation { outdated, ..heard.clone() };
         let policy = Policy {
             timings: &self.settings.timings,

@@ -233,6 +233,13 @@ impl Instance {
             || self.drain.as_ref().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime)
     }
 
+    /// Who ends a running job, and why: whoever ordered it, or the machine's age.
+    #[must_use]
+    pub fn killer(&self) -> (&str, &str) {
+        let order = self.order.as_ref().filter(|order| order.kill_running_job);
+        order.map_or(("muster", "max lifetime"), |order| (&order.by, &order.reason))
+    }
+
     /// Could take a job that has no claim yet.
     #[must_use]
     pub fn is_free_supply(&self) -> bool {

@@ -195,9 +195,7 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     else {
         return step;
     };
-    let order = instance.order().filter(|order| order.kill_running_job);
-    let (by, why) = order
-        .map_or(("muster", "max lifetime"), |order| (order.by.as_str(), order.reason.as_str()));
+    let (by, why) = instance.killer();
     records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
     Step::Act { next, records, effect }
 }
