@@ -87,7 +87,9 @@ impl World {
         let marked = self.owner(id).is_some_and(|row| {
             row.drain().is_some() && !row.state().is_serving() && row.state() != State::Error
         });
-        if !orphan && !marked {
+        // Another pass may have ended it, and struck its entry, a moment ago.
+        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        if !orphan && !marked && !gone {
             self.broken("I13", || format!("terminate of {id} without an intent on record"));
         }
     }
@@ -293,10 +295,11 @@ impl World {
         }
     }
 
-    /// A machine whose launch is still open is no stray.
+    /// A machine that lives and whose launch is still open is no stray.
     fn check_stray(&mut self, orphan: &Orphan) {
         let launch = self.ec2.number(&orphan.machine).and_then(|number| {
-            let id = self.ec2.at(number).launch.as_ref()?;
+            let machine = self.ec2.at(number);
+            let id = machine.launch.as_ref().filter(|_| !machine.power.is_gone())?;
             self.tables.launches.get(id)
         });
         let open = launch.is_some_and(|launch| launch.state == LaunchState::Open);

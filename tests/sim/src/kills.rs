@@ -15,6 +15,7 @@ impl World {
         let machine = runner.machine;
         self.check_gate(id);
         self.checker.removed.insert(name.clone());
+        self.note_unseen(machine);
         let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
         if machine.works_on.is_none() || machine.behaviour.no_hooks {
             return;
@@ -115,6 +116,15 @@ impl World {
         }
     }
 
+    /// GitHub removes, on its own lie, a busy runner that nobody else told us of: from here on nothing that is learnt
+    /// can save its job.
+    fn note_unseen(&mut self, machine: Option<u32>) {
+        let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
+        let Some(job) = machine.works_on.filter(|_| machine.behaviour.no_hooks) else { return };
+        let known = self.owner(&machine.id).is_some_and(|row| row.runner.is_busy());
+        self.github.job_mut(job).given_up_unseen |= !known;
+    }
+
     /// By an order, or by the pool's longest life.
     fn may_kill(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
@@ -128,7 +138,9 @@ impl World {
     fn busy_kill(&mut self, number: u32, owner: Option<&Instance>) {
         let machine = self.ec2.at(number);
         let lied = machine.works_on.is_some_and(|job| self.github.job(job).lied);
-        let known = !machine.behaviour.no_hooks || owner.is_some_and(|row| row.runner.is_busy());
+        let unseen = machine.works_on.is_some_and(|job| self.github.job(job).given_up_unseen);
+        let on_record = owner.is_some_and(|row| row.runner.is_busy());
+        let known = !machine.behaviour.no_hooks || (on_record && !unseen);
         let bypassed =
             owner.and_then(Instance::order).is_some_and(|order| order.bypass_github_unauthorized);
         match (known, lied) {

@@ -155,7 +155,7 @@ mod tests {
         let full = (0..100).map(Plan::of).max_by_key(|plan| plan.jobs.len()).expect("plans");
         let long = full.jobs.iter().map(|job| job.length).max();
         let crashes = |plan: &Plan| plan.weathers.iter().any(|(_, odds)| odds.of(Fault::Crash) > 0);
-        let mut full = full;
+        let mut full = full.without(&[Fault::Crash]);
         full.weathers[0].1.set(Fault::Crash, 10_000);
         // "Breaks" with the longest job and a chance of a crash, and needs nothing else.
         let shrunk = shorten(full, |plan: &Plan| {

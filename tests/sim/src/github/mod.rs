@@ -62,6 +62,8 @@ pub struct Job {
     pub unheard: bool,
     /// Its runner has hooks.
     pub hooked: bool,
+    /// GitHub removed its runner while nobody had told us of the job.
+    pub given_up_unseen: bool,
     /// GitHub answered us that its runner is idle while it ran.
     pub lied: bool,
     /// A scenario ended its steps.
@@ -99,6 +101,7 @@ impl Job {
             cancelled: false,
             unheard: false,
             hooked: false,
+            given_up_unseen: false,
             lied: false,
             finished: false,
             conclusion: None,
