@@ -26,6 +26,7 @@ test: test-template up ## Set up and run every test
 .PHONY: test-fast
 test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
 	cargo test -p domain -p control -p world
+	cargo test -p sim --test scenarios --test conformance
 
 .PHONY: simulate
 simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk

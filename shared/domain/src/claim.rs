@@ -5,7 +5,7 @@
 //! (cdk-github-runners #974, RunsOn #44). A claim is an expectation that these functions keep level.
 
 use crate::ids::InstanceName;
-use crate::instance::Instance;
+use crate::instance::{Instance, RunnerState};
 use crate::job::Job;
 use crate::time::Time;
 
@@ -69,6 +69,7 @@ fn is_available(instance: &Instance) -> bool {
         && instance.drain().is_none()
         && instance.runner.exit.is_none()
         && !instance.runner.has_taken_job()
+        && instance.runner.state <= RunnerState::Idle
         && !instance.passed_over
 }
 

@@ -166,6 +166,14 @@ impl Instance {
         self.due_at = Some(now + wait);
     }
 
+    /// A job became known after the end was decided and before EC2 acted: back to the way out, where it is
+    /// waited for.
+    pub fn back_to_stop(&mut self, now: Time) {
+        let to = if self.is_forced() { State::PendingForceDelete } else { State::PendingDelete };
+        self.move_to(to, now, "a job runs after all");
+        self.due_at = Some(now);
+    }
+
     /// The end. The claim ends as well; the job it stood for is released in the same commit.
     pub fn to_deleted(&mut self, now: Time, why: &str) {
         self.clear_claim(now, "instance deleted");

@@ -246,6 +246,8 @@ impl Instance {
         self.state.is_serving()
             && self.claim.is_none()
             && self.drain.is_none()
+            // Active without a known job: GitHub called it busy.
+            && self.runner.state <= RunnerState::Idle
             && !self.passed_over
             && self.runner.exit.is_none()
             && !self.runner.has_taken_job()

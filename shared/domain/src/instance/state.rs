@@ -121,11 +121,15 @@ pub const TRANSITIONS: &[Transition] = {
         from(
             Deleting,
             PendingForceDelete,
-            "forced delete ordered, or provider error of a forced delete",
+            "forced delete ordered, or what leads back to pending_delete, of a forced delete",
         ),
         from(PendingDelete, Deleting, "graceful stop says go"),
         from(PendingForceDelete, Deleting, "graceful stop says go"),
-        from(Deleting, PendingDelete, "provider error; waits before the next attempt"),
+        from(
+            Deleting,
+            PendingDelete,
+            "provider error; waits before the next attempt; or a job became known before EC2 acted",
+        ),
         from(
             Deleting,
             Deleted,

@@ -54,10 +54,22 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
         return deleted(instance, now, "no machine");
     };
     let mut next = instance.clone();
+    if is_held_by_job(instance, policy, now) {
+        next.back_to_stop(now);
+        return act(next);
+    }
     next.set_due(now + policy.timings.deleting_lease_seconds);
     next.update_drain(|drain| drain.waiting = None);
     next.tell(now, "terminate again: the earlier attempt left no answer".to_owned());
     perform(next, Effect::Terminate(machine))
+}
+
+/// A job that nobody knew of when the end was decided. Not one whose registration is gone: nothing saves that.
+fn is_held_by_job(instance: &Instance, policy: &Policy<'_>, now: Time) -> bool {
+    instance.runner.is_busy()
+        && !instance.may_kill_job()
+        && now < instance.created_at + policy.max_lifetime
+        && !instance.drain().is_some_and(|drain| drain.deregistered)
 }
 
 /// An error of EC2. A plain delete tries for ever; a forced one gives the machine to the ledger, which

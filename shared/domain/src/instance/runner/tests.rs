@@ -249,6 +249,7 @@ fn free_supply_could_still_take_a_job() {
         ("failed for good", error().unclaimed()),
         ("busy", active().unclaimed()),
         ("busy by GitHub", active_by_github().unclaimed()),
+        ("called busy, by what job nobody knows", free().with(|i| i.seen_busy(at(90), "busy"))),
         ("its job ended", completed().unclaimed()),
         ("its agent ended", exited().unclaimed()),
         ("it never started", boot_failed().unclaimed()),

@@ -2,12 +2,13 @@
 
 use super::{check, ends, hint, nothing, sees, told};
 use crate::audit::AuditKind;
-use crate::instance::{Instance, State};
+use crate::instance::{Instance, Order, State};
 use crate::launch::ErrorClass;
 use crate::lifecycle::{Record, Step, decide};
 use crate::observation::{Look, Machine, Observation, Termination};
 use crate::testkit::{
-    Story, With, at, creating, fault, forced, idle, machine, plain, policy, timings, unavailable,
+    CLAIMED, LIFETIME, Story, With, at, creating, fault, forced, idle, machine, plain, policy,
+    timings, unavailable,
 };
 
 /// Terminated at 700 under a lease until 820.
@@ -40,6 +41,29 @@ fn a_lease_covers_the_call_and_then_it_is_made_again() {
         ("a hint is looked into", deleting(), hint(), 750, "look at machine"),
         ("and confirms the end", deleting(), sees(Machine::Gone), 750, "to deleted, never due"),
         ("no machine", bare, nothing(), 820, "to deleted, never due"),
+    ]);
+}
+
+#[test]
+fn a_job_that_became_known_too_late_is_waited_for_all_the_same() {
+    let heard =
+        |instance: Instance| instance.with(|i| assert!(i.github_started(CLAIMED, at(710)), "news"));
+    let bypassed = || idle().ordered(forced(700)).deleting(700);
+    let killing = idle().ordered(Order { kill_running_job: true, ..forced(700) }).deleting(700);
+    let again = "due 940, terminate";
+    check(vec![
+        ("under the lease", heard(bypassed()), nothing(), 819, "rest until 820"),
+        ("lease over", heard(bypassed()), nothing(), 820, "to pending_force_delete"),
+        (
+            "plain",
+            heard(idle().ordered(plain(700)).deleting(700)),
+            nothing(),
+            820,
+            "to pending_delete",
+        ),
+        ("nothing can save it", heard(deleting()), nothing(), 820, again),
+        ("ordered to kill", heard(killing), nothing(), 820, again),
+        ("past its lifetime", heard(bypassed()), nothing(), LIFETIME, "due 43320, terminate"),
     ]);
 }
 
