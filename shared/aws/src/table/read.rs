@@ -1,7 +1,6 @@
 //! Reads: by key, always consistent; from indexes, page by page.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
@@ -107,12 +106,9 @@ impl Reader<'_> {
             .map_err(|error| ReadError::Unavailable(error.to_string()))?;
         let mut left = HashMap::from([(table.to_owned(), wanted)]);
         let mut items = Vec::new();
-        for round in 0..ROUNDS {
-            if round > 0 {
-                // DynamoDB leaves keys over when it is busy. The SDK does not count that as a
-                // failure.
-                tokio::time::sleep(Duration::from_millis(25 << round)).await;
-            }
+        // DynamoDB leaves keys over when an answer grows past 16 MB, and when it is busy. The SDK does not
+        // count that as a failure; for a longer wait the pass is repeated by its queue's clock.
+        for _ in 0..ROUNDS {
             let answer = self
                 .client
                 .batch_get_item()

@@ -124,6 +124,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         }
         Ok(json!({
             "stack": self.settings.stack,
+            "release": env!("CARGO_PKG_VERSION"),
             "record_version": SCHEMA,
             "now": now,
             "pools": pools,
