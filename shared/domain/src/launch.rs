@@ -81,6 +81,10 @@ pub struct Launch {
     pub lease_until: Time,
     /// How often the request was sent.
     pub calls: u32,
+    /// When it was last sent, unless EC2 has refused it for certain since.
+    pub called_at: Option<Time>,
+    /// When, before that, it was last sent with an outcome that nobody knows: it may still be under way.
+    pub doubtful_at: Option<Time>,
 }
 
 impl Launch {
@@ -105,6 +109,8 @@ impl Launch {
             created_at: now,
             lease_until: now + timings.creating_lease_seconds,
             calls: 1,
+            called_at: Some(now),
+            doubtful_at: None,
         }
     }
 
@@ -116,14 +122,26 @@ impl Launch {
             generation: self.generation + 1,
             lease_until: now + timings.creating_lease_seconds,
             calls: self.calls + 1,
+            called_at: Some(now),
+            // Records of releases that did not keep it: the first call is as good as any.
+            doubtful_at: self.called_at.or(self.doubtful_at).or(Some(self.created_at)),
             ..self.clone()
         })
     }
 
-    /// The lease given back at once: the answer was ambiguous and is to be looked for again soon.
+    /// The lease given back at once: it is to be looked for again soon. `is_refused`: EC2 certainly did nothing
+    /// on this call.
     #[must_use]
-    pub fn released(&self, again_at: Time) -> Self {
-        Self { generation: self.generation + 1, lease_until: again_at, ..self.clone() }
+    pub fn released(&self, again_at: Time, is_refused: bool) -> Self {
+        let called_at = self.called_at.filter(|_| !is_refused);
+        let generation = self.generation + 1;
+        Self { generation, lease_until: again_at, called_at, ..self.clone() }
+    }
+
+    /// Whether an earlier call may still be under way: EC2 may yet carry it out.
+    #[must_use]
+    pub fn may_be_under_way(&self, now: Time, timings: &Timings) -> bool {
+        self.doubtful_at.is_some_and(|at| !now.is_past(at, timings.creating_lease_seconds))
     }
 
     /// The answer is on record.

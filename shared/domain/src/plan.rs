@@ -290,6 +290,7 @@ pub fn apply(
         || launch.is_given_up(now, timings);
     if !settled {
         let again_at = now + timings.launch_retry_seconds;
+        let is_refused = matches!(&answered.answer, Err(error) if error.class.is_definite());
         let waiting = free
             .into_iter()
             .filter(|slot| slot.state() == State::Creating)
@@ -298,7 +299,12 @@ pub fn apply(
                 slot
             })
             .collect();
-        return Outcome { launch: launch.released(again_at), bound, failed: Vec::new(), waiting };
+        return Outcome {
+            launch: launch.released(again_at, is_refused),
+            bound,
+            failed: Vec::new(),
+            waiting,
+        };
     }
     let error = worst(errors);
     let failed = free
@@ -327,10 +333,7 @@ fn is_definite(
         // A replay refused for capacity shows that the token is unknown: the earlier call never happened,
         // unless it is still under way. Any other refusal (throttling, permissions) comes before EC2 looks at
         // the token.
-        Err(error) => {
-            error.class == ErrorClass::Capacity
-                && now.is_past(launch.created_at, timings.creating_lease_seconds)
-        }
+        Err(error) => error.class == ErrorClass::Capacity && !launch.may_be_under_way(now, timings),
     }
 }
 

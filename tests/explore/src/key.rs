@@ -217,6 +217,8 @@ impl<'a> Key<'a> {
         }
         self.age(launch.created_at, self.timings.launch_lookup_seconds);
         self.until(launch.lease_until);
+        self.maybe_age(launch.called_at, self.timings.creating_lease_seconds);
+        self.maybe_age(launch.doubtful_at, self.timings.creating_lease_seconds);
         // The rules ask only whether it is the first call.
         self.num(u64::from(launch.calls.min(2)));
         self.num(launch.slots.len() as u64);

@@ -31,16 +31,37 @@ fn a_replay_takes_over_when_the_lease_is_over_and_sends_the_same_request() {
     assert_eq!((replay.calls, replay.generation, replay.lease_until), (2, 1, at(240)));
     let same = replay.with(|launch| {
         (launch.calls, launch.generation, launch.lease_until) = (1, 0, at(120));
+        (launch.called_at, launch.doubtful_at) = (Some(at(0)), None);
     });
     assert_eq!(same, open());
 }
 
 #[test]
 fn a_lease_given_back_is_free_at_the_time_it_names() {
-    let released = open().released(at(30));
+    let released = open().released(at(30), false);
     assert_eq!((released.generation, released.calls), (1, 1));
     assert_eq!(released.leased_again(at(29), &timings()), None);
     assert!(released.leased_again(at(30), &timings()).is_some());
+}
+
+#[test]
+fn every_call_without_a_certain_answer_may_still_be_under_way_for_its_lease() {
+    let again = |launch: &Launch, second| {
+        launch.leased_again(at(second), &timings()).expect("the lease is over")
+    };
+    let second = again(&open(), 120);
+    assert!(second.may_be_under_way(at(119), &timings()));
+    assert!(!second.may_be_under_way(at(120), &timings()), "the first call is two minutes old");
+    // The second was ambiguous as well: its own two minutes count.
+    let third = again(&second.released(at(135), false), 135);
+    assert!(third.may_be_under_way(at(239), &timings()));
+    assert!(!third.may_be_under_way(at(240), &timings()));
+    // The third was refused for certain: nothing new is in doubt.
+    let fourth = again(&third.released(at(150), true), 150);
+    assert_eq!(fourth.doubtful_at, Some(at(120)));
+    // A record of a release that did not keep it.
+    let old = open().with(|launch| launch.called_at = None);
+    assert_eq!(again(&old, 130).doubtful_at, Some(at(0)));
 }
 
 #[test]

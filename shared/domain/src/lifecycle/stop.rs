@@ -76,6 +76,9 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
     if instance.runner.is_busy() {
         return job_runs(instance, Waiting::JobRunning, policy, now);
     }
+    if let Some(until) = finishes_until(instance, policy).filter(|until| now < *until) {
+        return wait(instance.clone(), Waiting::JobRunning, until);
+    }
     if !passed && !instance.is_forced() {
         match gate::gate(instance, seen, policy, now) {
             Verdict::Look(need) => return Step::Look(need),
@@ -95,6 +98,13 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
         Look::Seen(answer) => answered(instance, *answer, policy, now),
         Look::Failed(trouble) => unanswered(instance, trouble, policy, now),
     }
+}
+
+/// The hook reports a job's end before the agent has told GitHub: ended now, the job would fail after all. The
+/// agent's exit follows in seconds and ends the wait.
+fn finishes_until(instance: &Instance, policy: &Policy<'_>) -> Option<Time> {
+    let ended = instance.runner.started.as_ref().and_then(|job| job.completed_at)?;
+    Some(ended + policy.timings.completed_grace_seconds)
 }
 
 /// A configuration call without an answer on record: GitHub is asked by name.

@@ -6,8 +6,8 @@ use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState::{Open, Settled};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::testkit::{
-    CLAIMED, RUNNER, Story, With, active, asking, at, booting, creating, exited, idle, installing,
-    machine, plain, timings, unauthorized, unavailable,
+    CLAIMED, RUNNER, Story, With, active, asking, at, booting, completed, creating, exited, forced,
+    idle, installing, machine, plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -184,6 +184,24 @@ fn githubs_answer_to_the_delete_decides() {
             700,
             "deregistered, silences 0, waits for nothing",
         ),
+    ]);
+}
+
+#[test]
+fn a_job_whose_end_its_hook_reported_is_let_finish() {
+    let finishing = || completed().ordered(forced(105));
+    let exited = exited().ordered(forced(115));
+    check(vec![
+        ("forced just after it", finishing(), nothing(), 105, "rest until 400, waits JobRunning"),
+        (
+            "plain",
+            completed().ordered(plain(105)),
+            nothing(),
+            105,
+            "rest until 400, waits JobRunning",
+        ),
+        ("for too long", finishing(), nothing(), 400, "deregister"),
+        ("its agent ended", exited, nothing(), 115, "to deleting, due 235, terminate"),
     ]);
 }
 

@@ -28,7 +28,10 @@ pub(super) fn launch(calls: u32) -> (Launch, Vec<Instance>) {
     let mut plan = plan(super::view(&pool, &timings, vec![job(1), job(2)]));
     let planned = plan.launches.remove(0);
     let slots = planned.fresh.into_iter().map(|(instance, _)| instance).collect();
-    (planned.launch.with(|launch| launch.calls = calls), slots)
+    let earlier = (calls > 1).then_some(planned.launch.created_at);
+    let called =
+        planned.launch.with(|launch| (launch.calls, launch.doubtful_at) = (calls, earlier));
+    (called, slots)
 }
 
 fn machines(count: u32) -> Vec<MachineId> {
