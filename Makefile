@@ -13,14 +13,16 @@ SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .local/sam/bin/sam
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: demo
-demo: up ## Show a job from webhook to deleted machine, on the local stack
-	target/release/muster-demo
+demo: ## Show a job from webhook to deleted machine, on the local stack; stops what it started
+	@was=$$(test -e .local/stack.env && echo up || true); $(MAKE) up; \
+	  code=0; target/release/muster-demo || code=$$?; \
+	  test -n "$$was" || tests/local/down; exit $$code
 
 .PHONY: test
-test: test-template up ## Set up and run every test
+test: test-template up ## Set up and run every test (the planted bugs are `make mutants`)
 	cargo test --release --workspace
 
 .PHONY: test-fast

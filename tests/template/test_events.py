@@ -114,7 +114,7 @@ class Samples(unittest.TestCase):
             self.assertTrue(path.name.startswith("admin-") or any(n in readme for n in listed), path.name)
 
     def test_every_function_has_a_sample(self):
-        for function in ("webhook", "reaper", "runner-api", "admin"):
+        for function in ("webhook", "scale-up", "reaper", "runner-api", "admin"):
             self.assertTrue(list(EVENTS.glob(f"{function}-*.json")), function)
 
 

@@ -22,7 +22,8 @@ async fn main() -> Result<(), Error> {
             settings: &stack.settings,
         };
         let answer = pass.answer(event.payload, aws::clock::now()).await;
-        if answer["order"]["force"] == true {
+        let order = &answer["order"];
+        if order["force"] == true || order["kill_running_job"] == true {
             aws::emf::emit(&stack.settings.stack, &[(Metric::ForceUsed, 1.0)]);
         }
         Ok::<Value, Error>(answer)

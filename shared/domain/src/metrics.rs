@@ -14,7 +14,7 @@ pub enum Metric {
     OldestQueuedJobAgeSeconds,
     /// A sweep ran to its end.
     ReaperTick,
-    /// A forced delete was ordered.
+    /// A delete with force, or of a running job, was ordered.
     ForceUsed,
     /// Machines in the orphan ledger.
     Orphans,

@@ -12,16 +12,15 @@ pub(crate) const WEBHOOK_SECRET: &str = "sample-secret-of-the-muster-events-fold
 const QUEUED: &str = include_str!("../../../events/webhook-queued.json");
 const TICK: &str = include_str!("../../../events/reaper-tick.json");
 const JOBS: &str = include_str!("../../../events/scale-up-jobs.json");
+const STARTED: &str = include_str!("../../../events/runner-api-runner-started.json");
 const STATUS: &str = include_str!("../../../events/admin-status.json");
 
 /// A function, and how it is measured.
 pub(crate) struct Function {
     /// Its name and its binary's.
     pub(crate) name: &'static str,
-    /// An event of its daily work; without one it is only started.
-    pub(crate) event: Option<Arc<[u8]>>,
-    /// How often the event is repeated when it is warm; once when it is too odd for that.
-    pub(crate) is_repeated: bool,
+    /// An event of its daily work.
+    pub(crate) event: Arc<[u8]>,
     /// The least CPU that a stranger can cost.
     pub(crate) unwanted: Option<Arc<[u8]>>,
     pub(crate) goals: Goals,
@@ -39,11 +38,9 @@ pub(crate) struct Goals {
 }
 
 pub(crate) fn all() -> Vec<Function> {
-    let event = |text: &str| Some(Arc::from(text.as_bytes()));
-    let plain = |name, sample: Option<&str>| Function {
+    let plain = |name, sample: &str| Function {
         name,
-        event: sample.and_then(event),
-        is_repeated: true,
+        event: Arc::from(sample.as_bytes()),
         unwanted: None,
         goals: Goals::default(),
     };
@@ -58,16 +55,16 @@ pub(crate) fn all() -> Vec<Function> {
                 zip_mb: Some(4.0),
                 ..Goals::default()
             },
-            ..plain("webhook", Some(QUEUED))
+            ..plain("webhook", QUEUED)
         },
         Function {
             goals: Goals { init_ms: Some(15.0), memory_mb: Some(20.0), ..Goals::default() },
-            ..plain("scale-up", Some(JOBS))
+            ..plain("scale-up", JOBS)
         },
-        plain("reaper", Some(TICK)),
-        // Its work needs a machine and GitHub, and so a state that these stubs have not.
-        plain("runner-api", None),
-        Function { is_repeated: false, ..plain("admin", Some(STATUS)) },
+        plain("reaper", TICK),
+        // A machine that EC2 does not show yet, and is told to ask again.
+        plain("runner-api", STARTED),
+        plain("admin", STATUS),
     ]
 }
 

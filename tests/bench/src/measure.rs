@@ -50,9 +50,7 @@ impl Bench {
         let (name, goals) = (function.name, function.goals);
         self.cold(function, report)?;
         let (process, api) = self.launch(function)?;
-        if let Some(event) = &function.event {
-            self.warm(function, &process, &api, event, report)?;
-        }
+        self.warm(function, &process, &api, report)?;
         if let Some(event) = &function.unwanted {
             let (cpu, calls) = self.repeat(&process, &api, event, |_, answer| {
                 ensure!(answer.contains("401"), "not refused: {answer}");
@@ -78,20 +76,16 @@ impl Bench {
             let init = api.ready()? - process.born;
             start_cpu.push(millis(process.cpu()?));
             inits.push(millis(init));
-            if let Some(event) = &function.event {
-                let (first, _) = self.invoke(&process, &api, event)?;
-                firsts.push(millis(first));
-                sums.push(millis(init + first));
-            }
+            let (first, _) = self.invoke(&process, &api, &function.event)?;
+            firsts.push(millis(first));
+            sums.push(millis(init + first));
         }
         let (name, goals) = (function.name, function.goals);
         report.add(name, "init", median(&mut inits), Unit::Millis, goals.init_ms);
         report.add(name, "init: CPU", median(&mut start_cpu), Unit::Millis, None);
-        if function.event.is_some() {
-            report.add(name, "first invocation", median(&mut firsts), Unit::Millis, None);
-            let sum = median(&mut sums);
-            report.add(name, "init + first", sum, Unit::Millis, goals.init_and_first_ms);
-        }
+        report.add(name, "first invocation", median(&mut firsts), Unit::Millis, None);
+        let sum = median(&mut sums);
+        report.add(name, "init + first", sum, Unit::Millis, goals.init_and_first_ms);
         Ok(())
     }
 
@@ -100,16 +94,11 @@ impl Bench {
         function: &Function,
         process: &Process,
         api: &RuntimeApi,
-        event: &Arc<[u8]>,
         report: &mut Report,
     ) -> anyhow::Result<()> {
         let (name, goals) = (function.name, function.goals);
-        self.invoke(process, api, event)?;
-        if !function.is_repeated {
-            return Ok(());
-        }
         let mut times = Vec::new();
-        let (cpu, calls) = self.repeat(process, api, event, |time, _| {
+        let (cpu, calls) = self.repeat(process, api, &function.event, |time, _| {
             times.push(millis(time));
             Ok(())
         })?;

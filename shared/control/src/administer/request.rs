@@ -130,6 +130,12 @@ impl From<PassError> for Problem {
     fn from(error: PassError) -> Self {
         let code = match error {
             PassError::Commit(CommitError::Conflict) => "busy_record",
+            PassError::Read(ReadError::Unreadable { key, why }) => {
+                let message = format!(
+                    "record {key} was written by another release ({why}); deploy that release again"
+                );
+                return Self::new("unreadable_record", message);
+            }
             _ => "unavailable",
         };
         Self::new(code, format!("{error:?}; nothing was lost, try again"))

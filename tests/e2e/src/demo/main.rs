@@ -55,10 +55,8 @@ async fn demo(screen: &Screen) -> Result<()> {
         stack.end_machines().await
     };
     result.and(cleaned.await.context("clean-up"))?;
-    screen.done(&format!(
-        "All of it in {:.0} s. Nothing is left running.",
-        begun.elapsed().as_secs_f64()
-    ));
+    screen
+        .done(&format!("All of it in {:.0} s. No machine is left.", begun.elapsed().as_secs_f64()));
     screen.note(
         "make test: everything that this and much more holds · make down: stop the local stack",
     );

@@ -2,6 +2,7 @@
 //! GitHub and machines. `make test` runs it; `cargo test --release --workspace --test stack -- NAME` runs one.
 
 mod alarms;
+mod batches;
 mod binaries;
 mod boot;
 mod busy;
@@ -104,6 +105,11 @@ fn main() -> ExitCode {
             "webhook",
             "every wrong delivery is answered as documented and puts nothing on the queue",
             webhook::conformance,
+        ),
+        Scenario::new(
+            "batch",
+            "a message that cannot be read stays in its queue and holds up no other of its batch",
+            batches::answered_one_by_one,
         ),
         Scenario::new(
             "roles",

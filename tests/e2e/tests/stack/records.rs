@@ -75,5 +75,5 @@ async fn newer_is_left_alone(stack: &Stack, item: &Value) -> Result<()> {
         Ok(when(last.is_some_and(|count| count >= 1.0), || format!("{last:?}")))
     })
     .await?;
-    stack.refused(&json!({ "action": "show", "name": NAME }), "unavailable").await.map(drop)
+    stack.refused(&json!({ "action": "show", "name": NAME }), "unreadable_record").await.map(drop)
 }
