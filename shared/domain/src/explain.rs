@@ -154,7 +154,13 @@ fn ending(instance: &Instance) -> Vec<String> {
         let how = match instance.state() {
             State::Running if drain.refuses_jobs() => "Marked for delete, so it takes no job",
             State::Running => "Marked for delete unless a job starts",
-            _ => "On its way out",
+            State::PendingCreate
+            | State::Creating
+            | State::Error
+            | State::PendingDelete
+            | State::PendingForceDelete
+            | State::Deleting
+            | State::Deleted => "On its way out",
         };
         lines.push(format!("{how}: {}.", drain.reason.word()));
         if let Some(waiting) = &drain.waiting {

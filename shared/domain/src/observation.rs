@@ -23,7 +23,7 @@ impl<T> Look<T> {
     pub const fn seen(&self) -> Option<&T> {
         match self {
             Self::Seen(seen) => Some(seen),
-            _ => None,
+            Self::Unknown | Self::Failed(_) => None,
         }
     }
 }

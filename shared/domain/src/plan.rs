@@ -108,8 +108,10 @@ fn nearness(instance: &Instance) -> u8 {
     match instance.runner.state {
         RunnerState::Idle => 0,
         RunnerState::Installing => 1,
-        _ if instance.machine().is_some() => 2,
-        _ => 3,
+        RunnerState::Pending
+        | RunnerState::Active
+        | RunnerState::Failed
+        | RunnerState::Terminated => 3 - u8::from(instance.machine().is_some()),
     }
 }
 

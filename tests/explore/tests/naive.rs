@@ -26,7 +26,10 @@ fn caught<W: World>(name: &str, world: &W, invariant: &str) -> Counterexample {
 /// Two jobs, two machines, one fault of these kinds.
 fn triangle(rules: Rules, kinds: &'static [Fault]) -> Triangle {
     let faults = u8::from(!kinds.is_empty());
-    Triangle::new(Config { max: 2, faults, kinds, jobs: 2, grain: Grain::Effect }, rules)
+    Triangle::new(
+        Config { max: 2, faults, kinds, jobs: 2, grain: Grain::Effect, late: false },
+        rules,
+    )
 }
 
 /// One machine's way out, one fault, a lying GitHub, and orders of these kinds.
@@ -66,7 +69,7 @@ fn claims_are_kept() {
 fn replay_is_believed() {
     // Its machine must be missing from the bare replay and from the look by tag, and not come by itself.
     let kinds = &[Fault::Ambiguous, Fault::LateTag, Fault::Hang];
-    let config = Config { max: 1, faults: 3, kinds, jobs: 1, grain: Grain::Effect };
+    let config = Config { max: 1, faults: 3, kinds, jobs: 1, grain: Grain::Effect, late: false };
     let world = Triangle::new(config, naive::replay_is_believed());
     caught("replay is believed", &world, "I2/I4");
 }
@@ -97,7 +100,14 @@ fn writes_are_blind_to_started_jobs() {
 
 #[test]
 fn maximum_is_planned_only() {
-    let config = Config { max: 1, faults: 1, kinds: &[Fault::Slow], jobs: 2, grain: Grain::Verb };
+    let config = Config {
+        max: 1,
+        faults: 1,
+        kinds: &[Fault::Slow],
+        jobs: 2,
+        grain: Grain::Verb,
+        late: false,
+    };
     let world = Triangle::new(config, naive::maximum_is_planned_only());
     caught("maximum is planned only", &world, "I7");
 }
@@ -112,6 +122,15 @@ fn launch_comes_first() {
 fn hook_is_not_asked() {
     let world = stop(naive::hook_is_not_asked(), 0, &[]);
     caught("hook is not asked", &world, "I9");
+}
+
+/// One 204 for a runner that was just given a job is enough.
+#[test]
+fn hook_is_not_asked_and_github_lies() {
+    let kinds = &[Fault::Cancel, Fault::Lie];
+    let config = Config { max: 1, faults: 2, kinds, jobs: 2, late: true, grain: Grain::Effect };
+    let world = Triangle::new(config, naive::hook_is_not_asked());
+    caught("hook is not asked, GitHub lies", &world, "I1:");
 }
 
 #[test]

@@ -156,12 +156,12 @@ impl Instance {
         self.attempts += 1;
         let why = format!("attempt {} failed: {}: {}", self.attempts, fault.code, fault.message);
         self.last_error = Some(fault);
-        let (to, wait) = if self.is_forced() {
-            (State::PendingForceDelete, timings.retry_step_seconds)
+        let wait = if self.is_forced() {
+            timings.retry_step_seconds
         } else {
-            (State::PendingDelete, backoff::delete_wait(self.attempts, timings))
+            backoff::delete_wait(self.attempts, timings)
         };
-        self.move_to(to, now, &why);
+        self.leave_deleting(now, &why);
         self.update_drain(|drain| drain.waiting = Some(Waiting::Provider));
         self.due_at = Some(now + wait);
     }
@@ -169,9 +169,15 @@ impl Instance {
     /// A job became known after the end was decided and before EC2 acted: back to the way out, where it is
     /// waited for.
     pub fn back_to_stop(&mut self, now: Time) {
-        let to = if self.is_forced() { State::PendingForceDelete } else { State::PendingDelete };
-        self.move_to(to, now, "a job runs after all");
+        self.leave_deleting(now, "a job runs after all");
         self.due_at = Some(now);
+    }
+
+    /// Back to the way out by which it came. The table alone would let these calls start a delete as well.
+    fn leave_deleting(&mut self, now: Time, why: &str) {
+        assert!(self.state == State::Deleting, "instance {} is {}", self.name, self.state);
+        let to = if self.is_forced() { State::PendingForceDelete } else { State::PendingDelete };
+        self.move_to(to, now, why);
     }
 
     /// The end. The claim ends as well; the job it stood for is released in the same commit.

@@ -79,7 +79,10 @@ impl Instance {
         match self.runner.state {
             RunnerState::Pending | RunnerState::Installing if !self.runner.has_taken_job() => {}
             RunnerState::Failed | RunnerState::Terminated => return Err(Refused::Ended),
-            _ => return Err(Refused::AlreadyStarted),
+            RunnerState::Pending
+            | RunnerState::Installing
+            | RunnerState::Idle
+            | RunnerState::Active => return Err(Refused::AlreadyStarted),
         }
         let earlier = self.runner.id.take();
         self.runner.n += 1;

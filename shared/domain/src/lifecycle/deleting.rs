@@ -42,7 +42,7 @@ pub(super) fn deleting(
         // EC2 denies knowing the machine and shows it all the same, or could not be asked.
         Some(Termination::NotFound(fault)) => failed(instance, fault, policy, now),
         // Accepted, and EC2 still shows it alive: the lease passes, and then it is asked again.
-        Some(_) => rest(instance),
+        Some(Termination::Accepted(_) | Termination::Failed(..)) => rest(instance),
         None if is_early(instance, now) => rest(instance),
         None => again(instance, policy, now),
     }

@@ -48,7 +48,9 @@ pub(super) fn gate(
         Look::Unknown => Verdict::Look(Need::Runner),
         Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
         Look::Seen(RunnerSeen::Busy(_)) => Verdict::Busy("GitHub says that the runner is busy"),
-        Look::Seen(quiet) => not_busy(instance, *quiet, policy, now),
+        Look::Seen(quiet @ (RunnerSeen::Absent | RunnerSeen::NotBusy(_))) => {
+            not_busy(instance, *quiet, policy, now)
+        }
     }
 }
 

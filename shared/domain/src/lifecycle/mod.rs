@@ -115,8 +115,10 @@ fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: 
 /// The record of a machine that EC2 shows after it denied knowing it. Two denials count as its end, and only
 /// when nothing stood between them.
 fn shown_again(instance: &Instance, seen: &Observation, now: Time) -> Option<Instance> {
-    let is_shown =
-        matches!(seen.machine, Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped));
+    let is_shown = match seen.machine {
+        Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped) => true,
+        Look::Seen(Machine::Gone | Machine::Absent) | Look::Unknown | Look::Failed(_) => false,
+    };
     (is_shown && instance.absent_since.is_some()).then(|| {
         let mut next = instance.clone();
         next.absent_since = None;
@@ -188,6 +190,8 @@ fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) 
                 }
             }
         }
-        _ => Death::No,
+        Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped)
+        | Look::Unknown
+        | Look::Failed(_) => Death::No,
     }
 }

@@ -156,13 +156,14 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
 fn unanswered(instance: &Instance, trouble: &Trouble, policy: &Policy<'_>, now: Time) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
         Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
-        _ => rest(instance),
+        // Trouble is a reason to wait and nothing else.
+        Verdict::Look(_) | Verdict::Busy(_) | Verdict::Passed(_) => rest(instance),
     }
 }
 
 /// Waits, unless the order says not to wait for this.
 fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step {
-    let waiting = next.drain().and_then(|drain| drain.waiting.clone());
+    let waiting = next.drain().and_then(|drain| drain.waiting.as_ref());
     let bypassed = match (next.order(), waiting) {
         (Some(order), Some(Waiting::Unauthorized)) => order.bypass_github_unauthorized,
         (Some(order), Some(Waiting::GithubUnavailable)) => {
@@ -170,7 +171,22 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
                 && next.runner.hooks
                 && now >= order.at + policy.timings.force_give_up_seconds
         }
-        _ => false,
+        (
+            Some(_),
+            Some(
+                Waiting::Registering
+                | Waiting::JobRunning
+                | Waiting::Busy
+                | Waiting::SecondRead
+                | Waiting::RateLimited
+                | Waiting::LaunchOpen
+                | Waiting::Provider
+                | Waiting::Absent
+                | Waiting::SwitchedOff,
+            )
+            | None,
+        )
+        | (None, _) => false,
     };
     if bypassed {
         return go(&next, policy, now, "GitHub was bypassed by order");

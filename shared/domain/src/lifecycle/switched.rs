@@ -9,13 +9,29 @@ use crate::time::Time;
 #[must_use]
 pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
     let Step::Act { next, effect, .. } = step else { return false };
-    let destroys = matches!(effect, Some(Effect::Deregister(_) | Effect::Terminate(_)));
+    let destroys = match effect {
+        Some(Effect::Deregister(_) | Effect::Terminate(_)) => true,
+        Some(Effect::WakePool) | None => false,
+    };
     let marks = instance.state() == State::Running
-        && next.drain().is_some_and(|drain| {
-            use DeleteReason::{Idle, JobCompleted, MaxLifetime, Outdated};
-            matches!(drain.reason, Idle | JobCompleted | MaxLifetime | Outdated)
-        });
+        && next.drain().is_some_and(|drain| is_our_choice(&drain.reason));
     !instance.is_forced() && (destroys || marks)
+}
+
+/// Whether the machine could as well live on. The other reasons say that its end has come, or was ordered.
+const fn is_our_choice(reason: &DeleteReason) -> bool {
+    use DeleteReason as Reason;
+    match reason {
+        Reason::Idle | Reason::JobCompleted | Reason::MaxLifetime | Reason::Outdated => true,
+        Reason::Ordered
+        | Reason::RunnerEnded
+        | Reason::BootTimeout
+        | Reason::NotNeeded
+        | Reason::LaunchFailed
+        | Reason::MachineGone
+        | Reason::MachineStopped
+        | Reason::SpotNotice => false,
+    }
 }
 
 /// Waits. A mark without an order is taken back: the runner is supply again for as long as deletes are off.

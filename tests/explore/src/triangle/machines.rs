@@ -60,6 +60,12 @@ impl Triangle {
                 Self::send(&mut next, job, COMPLETED);
                 push(steps, "job {} is cancelled", job + 1, false, next);
             }
+            if side.truth == Truth::Coming {
+                let mut next = state.clone();
+                next.jobs[usize::from(job)].truth = Truth::Queued;
+                Self::send(&mut next, job, QUEUED);
+                push(steps, "job {} comes late", job + 1, true, next);
+            }
             self.lose_events(state, job, steps);
         }
     }

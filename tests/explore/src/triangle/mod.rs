@@ -68,6 +68,8 @@ pub enum Fault {
     Forget,
     /// Something that takes seconds takes longer than what should outlast it.
     Slow,
+    /// GitHub says of a runner that was given a job that it is not busy, or answers the DELETE with 204.
+    Lie,
 }
 
 /// All of them.
@@ -86,6 +88,7 @@ pub const FAULTS: &[Fault] = &[
     Fault::Spot,
     Fault::Forget,
     Fault::Slow,
+    Fault::Lie,
 ];
 
 /// The size of a world.
@@ -99,6 +102,8 @@ pub struct Config {
     pub kinds: &'static [Fault],
     /// Both jobs arrive, or one.
     pub jobs: usize,
+    /// The last job arrives at any time, and not at the start: it may meet a runner on its way out.
+    pub late: bool,
     /// How finely time is cut.
     pub grain: Grain,
 }
@@ -297,13 +302,14 @@ impl World for Triangle {
     fn initial(&self) -> Vec<State> {
         let job = |number: usize| {
             let comes = number < self.config.jobs;
-            JobSide {
-                row: None,
-                truth: if comes { Truth::Queued } else { Truth::Ended },
-                runner: None,
-                sent: if comes { QUEUED } else { 0 },
-                queue: if comes { QUEUED } else { 0 },
-            }
+            let later = self.config.late && number + 1 == self.config.jobs;
+            let event = if comes && !later { QUEUED } else { 0 };
+            let truth = match (comes, later) {
+                (false, _) => Truth::Ended,
+                (true, true) => Truth::Coming,
+                (true, false) => Truth::Queued,
+            };
+            JobSide { row: None, truth, runner: None, sent: event, queue: event }
         };
         let jobs: [JobSide; JOBS] = std::array::from_fn(job);
         vec![State {
@@ -349,7 +355,7 @@ impl World for Triangle {
                 launch.fleet != state::Fleet::UnderWay
             })
             && state.jobs.iter().all(|job| {
-                job.truth == Truth::Ended
+                matches!(job.truth, Truth::Ended | Truth::Coming)
                     && job.queue == 0
                     && job.row.as_ref().is_none_or(|row| !row.is_waiting())
             })

@@ -1,5 +1,5 @@
-//! The reap pass, verb by verb, as in `control::reap`. Here EC2 and GitHub tell the truth and their
-//! answers are committed at once; the other world is about lies and delays.
+//! The reap pass, verb by verb, as in `control::reap`. Here EC2 tells the truth, GitHub as well but for the lie about
+//! a busy runner, and their answers are committed at once; the other world is about all lies and delays.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use domain::time::{Seconds, Time};
 use super::machines::{kill, runner_id};
 use super::state::{Agent, State, Worker};
 use super::table::{Refusal, Write};
-use super::{Triangle, number_of};
+use super::{Fault, Triangle, number_of};
 use crate::act::Act;
 use crate::key::Key;
 use crate::search::Step;
@@ -30,6 +30,9 @@ pub struct Reap {
     /// An effect was performed, and its outcome is not on record.
     outcome: bool,
 }
+
+/// An effect in words, and what there is and what the pass has seen after it.
+type Performed = (&'static str, Result<(State, Observation), String>);
 
 /// Machines of this world do not get old.
 pub(super) const LIFETIME: Seconds = Seconds(1_000_000);
@@ -106,24 +109,58 @@ impl Triangle {
     ) {
         let act = |words| Act::of(words, u8::try_from(worker + 1).expect("few workers"));
         if let Some(effect) = &pass.effect {
-            let (words, next) = self.perform(state, pass, effect);
-            let next = next.map(|(mut next, seen)| {
-                let outcome = *effect != Effect::WakePool;
-                let pass = Reap { seen, effect: None, outcome, ..pass.clone() };
-                next.workers[worker] = Worker::Reap(Arc::new(pass));
-                next
-            });
-            steps.push(Step { act: act(words), fair: true, next });
+            let lie = self.lying_delete(state, pass, effect).map(|lie| (false, lie));
+            let told = [(true, self.perform(state, pass, effect))].into_iter().chain(lie);
+            for (fair, (words, next)) in told {
+                let next = next.map(|(mut next, seen)| {
+                    let outcome = *effect != Effect::WakePool;
+                    let pass = Reap { seen, effect: None, outcome, ..pass.clone() };
+                    next.workers[worker] = Worker::Reap(Arc::new(pass));
+                    next
+                });
+                steps.push(Step { act: act(words), fair, next });
+            }
             return;
         }
+        let (seen, decision) = self.observe(state, pass, None);
+        let busy = seen.runner.seen().copied().filter(|_| pass.seen.runner == Look::Unknown);
+        steps.push(self.commit_decision(state, worker, pass, (seen, decision), true));
+        if let Some(RunnerSeen::Busy(id)) = busy
+            && self.may(state, Fault::Lie)
+        {
+            let told = self.observe(state, pass, Some(RunnerSeen::NotBusy(id)));
+            let lied = State { faults: state.faults - 1, ..state.clone() };
+            steps.push(self.commit_decision(&lied, worker, pass, told, false));
+        }
+    }
+
+    /// Looks until the rules decide; `runner` is what GitHub says of it, where that is not the truth.
+    fn observe(
+        &self,
+        state: &State,
+        pass: &Reap,
+        runner: Option<RunnerSeen>,
+    ) -> (Observation, Decision) {
         let mut seen = pass.seen.clone();
         let policy = Policy { timings: &self.timings, max_lifetime: LIFETIME };
-        let decision = loop {
-            match (self.rules.decide)(&pass.instance, &seen, &policy, pass.at) {
-                Decision::Look(need) => self.look(state, &pass.instance, need, &mut seen),
-                decision => break decision,
+        loop {
+            match ((self.rules.decide)(&pass.instance, &seen, &policy, pass.at), runner) {
+                (Decision::Look(Need::Runner), Some(lie)) => seen.runner = Look::Seen(lie),
+                (Decision::Look(need), _) => self.look(state, &pass.instance, need, &mut seen),
+                (decision, _) => return (seen, decision),
             }
-        };
+        }
+    }
+
+    fn commit_decision(
+        &self,
+        state: &State,
+        worker: usize,
+        pass: &Reap,
+        (seen, decision): (Observation, Decision),
+        fair: bool,
+    ) -> Step<State> {
+        let act = |words| Act::of(words, u8::try_from(worker + 1).expect("few workers"));
         let mut next = state.clone();
         let (words, result) = match decision {
             Decision::Act { next: record, effect, .. } => {
@@ -135,12 +172,22 @@ impl Triangle {
                 let pass = pass.clone();
                 let pass = Reap { instance: stored, seen, effect, outcome: false, ..pass };
                 next.workers[worker] = Worker::Reap(Arc::new(pass));
-                ("reap pass (worker {}) decides and commits", result)
+                let words = if fair {
+                    "reap pass (worker {}) decides and commits"
+                } else {
+                    "reap pass (worker {}) is told not busy of a busy runner, and commits"
+                };
+                (words, result)
             }
             Decision::Rest(record) => {
                 let result = self.commit_row(&mut next, &pass.instance, &record, pass.at);
                 next.workers[worker] = Worker::Idle;
-                ("reap pass (worker {}) comes to rest", result)
+                let words = if fair {
+                    "reap pass (worker {}) comes to rest"
+                } else {
+                    "reap pass (worker {}) is told not busy of a busy runner, and rests"
+                };
+                (words, result)
             }
             Decision::Done | Decision::Look(_) => {
                 next.workers[worker] = Worker::Idle;
@@ -157,7 +204,7 @@ impl Triangle {
             }
             Err(Refusal::Broken(what)) => Err(what),
         };
-        steps.push(Step { act: act(words), fair: true, next });
+        Step { act: act(words), fair, next }
     }
 
     fn look(&self, state: &State, instance: &Instance, need: Need, seen: &mut Observation) {
@@ -191,12 +238,7 @@ impl Triangle {
         }
     }
 
-    fn perform(
-        &self,
-        state: &State,
-        pass: &Reap,
-        effect: &Effect,
-    ) -> (&'static str, Result<(State, Observation), String>) {
+    fn perform(&self, state: &State, pass: &Reap, effect: &Effect) -> Performed {
         let mut next = state.clone();
         let mut seen = pass.seen.clone();
         match effect {
@@ -237,6 +279,30 @@ impl Triangle {
                 ("reap pass (worker {}) terminates the machine", Ok((next, seen)))
             }
         }
+    }
+
+    /// The DELETE of a runner that was given a job removes it, and is answered with 204.
+    fn lying_delete(&self, state: &State, pass: &Reap, effect: &Effect) -> Option<Performed> {
+        let Effect::Deregister(id) = effect else { return None };
+        let number = u8::try_from(id.0).expect("a runner of this world");
+        let machine = state.machines.iter().find(|machine| machine.number == number)?;
+        let busy = machine.registered && machine.agent.job().is_some();
+        if !busy || !self.may(state, Fault::Lie) {
+            return None;
+        }
+        let words = "reap pass (worker {}) removes a busy runner, answered with 204";
+        if matches!(machine.agent, Agent::Working(..)) {
+            // Its hook has reported, so nobody may lean on GitHub here.
+            return Some((
+                words,
+                Err("I1: the runner of a started job is deregistered".to_owned()),
+            ));
+        }
+        let mut next = State { faults: state.faults - 1, ..state.clone() };
+        next.machine_mut(number).registered = false;
+        let done = Look::Seen(Deregistration::Done);
+        let seen = Observation { deregistration: done, ..pass.seen.clone() };
+        Some((words, Ok((next, seen))))
     }
 
     /// As in `control::writes::of_instance`.

@@ -78,6 +78,8 @@ pub struct JobSide {
 /// Where a job is at GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
+    /// Nobody has asked for it yet.
+    Coming,
     /// Waits for a runner.
     Queued,
     /// A runner has it.
