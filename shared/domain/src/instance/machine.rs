@@ -84,6 +84,7 @@ impl Instance {
                 deregistered: false,
                 waiting: None,
                 silences: 0,
+                kill_told: false,
             });
             self.touch();
         }

@@ -208,22 +208,22 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
 /// The order, or the machine's age, ends a running job. GitHub is told once, as far as it
 /// listens, and the audit trail once, however often EC2 fails.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    if instance.attempts > 0 {
-        return go(instance, policy, now, "a running job does not hold it up");
+    let why = "a running job does not hold it up";
+    if instance.drain().is_some_and(|drain| drain.kill_told) {
+        return go(instance, policy, now, why);
     }
     if let (Some(id), Look::Unknown) = (instance.runner.id, &seen.deregistration) {
         return perform(instance.clone(), Effect::Deregister(id));
     }
-    let refused = seen.deregistration == Look::Seen(Deregistration::Busy);
-    let step = go(instance, policy, now, "a running job does not hold it up");
-    let (Step::Act { next, mut records, effect }, true) =
-        (step.clone(), refused || instance.runner.is_busy())
-    else {
-        return step;
-    };
-    let (by, why) = instance.killer();
-    records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
-    Step::Act { next, records, effect }
+    let mut told = instance.clone();
+    told.update_drain(|drain| drain.kill_told = true);
+    let mut step = go(&told, policy, now, why);
+    let runs = seen.deregistration == Look::Seen(Deregistration::Busy) || instance.runner.is_busy();
+    if let (Step::Act { records, .. }, true) = (&mut step, runs) {
+        let (by, why) = instance.killer();
+        records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
+    }
+    step
 }
 
 /// No machine is bound. If the launch may still bring one, its answer is waited for: a machine that

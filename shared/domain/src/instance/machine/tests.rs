@@ -98,6 +98,7 @@ fn the_first_mark_stands_until_it_is_cleared() {
         deregistered: false,
         waiting: None,
         silences: 0,
+        kill_told: false,
     };
     assert_eq!(marked.drain(), Some(&fresh));
     assert_eq!(marked.clone().marked(DeleteReason::Ordered, 800), marked);

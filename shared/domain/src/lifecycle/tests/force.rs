@@ -237,11 +237,12 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
         ("no registration", asking().ordered(kill(700)), nothing(), 700, GO),
         (
             "told once, however often EC2 fails",
-            tried(),
+            tried().with(|i| i.update_drain(|drain| drain.kill_told = true)),
             nothing(),
             700,
             "to deleting, waits for nothing, due 820, terminate",
         ),
+        ("what failed before was no kill", tried(), nothing(), 700, "deregister"),
     ]);
 }
 
