@@ -66,6 +66,12 @@ impl World {
         }
     }
 
+    /// Older than its pool allows, whatever its end began with.
+    fn is_past_lifetime(&self, row: &Instance) -> bool {
+        let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
+        pool.is_some_and(|pool| self.time() >= row.created_at + pool.max_lifetime_seconds)
+    }
+
     /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
     fn check_deregistered(&mut self, number: u32) {
         let machine = self.ec2.at(number);
@@ -83,7 +89,7 @@ impl World {
                     || order.bypass_github_unauthorized
                     || order.kill_running_job
             });
-            stopped || bypassed || row.runner.exit.is_some()
+            stopped || bypassed || row.runner.exit.is_some() || self.is_past_lifetime(row)
         });
         if !excused {
             self.broken("order", || format!("machine {number} is terminated while registered"));
