@@ -12,6 +12,7 @@ use domain::pool::Pool;
 use domain::time::Seconds;
 
 use crate::agenda::Millis;
+use crate::github::Outcome;
 use crate::world::World;
 
 /// A broken invariant.
@@ -38,6 +39,8 @@ pub struct Checker {
     pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
+    /// Rows whose end was decided although GitHub had not let their runner go, and what had come of the asking.
+    pub(crate) passages: BTreeMap<InstanceName, Outcome>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -173,6 +176,8 @@ impl World {
         }
         self.check_ladder(&before, next);
         self.check_gate_of(next);
+        self.check_hooks(&before, next);
+        self.note_passage(&before, next);
     }
 
     /// I2: what a record lets go of is gone, or stands in the ledger.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use domain::ids::{Entity, JobKey};
+use domain::instance::Instance;
 use domain::job::JobEvent;
 use domain::labels::Labels;
 
@@ -131,6 +132,26 @@ pub struct Runner {
     pub not_busy: Vec<Millis>,
 }
 
+/// How a call about a registration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered, and not "busy".
+    Answered,
+    /// "Busy".
+    Busy,
+    /// 401 or 403.
+    Refused,
+    /// No answer, or a 5xx.
+    Silent,
+    /// The rate limit.
+    Limited,
+}
+
+/// What a row's calls ask for.
+fn about(row: &Instance) -> String {
+    row.runner.id.map_or_else(|| row.runner_name(), |id| id.to_string())
+}
+
 /// All of GitHub.
 #[derive(Debug)]
 pub struct Github {
@@ -148,6 +169,10 @@ pub struct Github {
     pub in_flight: usize,
     removed: BTreeMap<(Entity, String), (Millis, u64)>,
     next_runner: u64,
+    /// How and when the last call about a registration ended, by its number or, where we know none, by its name.
+    outcomes: BTreeMap<String, (Millis, Outcome)>,
+    /// When it was last called busy.
+    called_busy: BTreeMap<String, Millis>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
     /// A scenario's lost webhooks: that many of the next are never delivered.
@@ -174,6 +199,8 @@ impl Github {
             in_flight: 0,
             removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
+            outcomes: BTreeMap::new(),
+            called_busy: BTreeMap::new(),
             always_lies: false,
             drop_next: 0,
             refuses: None,
@@ -203,6 +230,18 @@ impl Github {
     #[must_use]
     pub fn serves(&self, runner: &Runner, job: &Job) -> bool {
         runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
+    }
+
+    /// How and when our last call about this row's registration ended.
+    #[must_use]
+    pub fn last_outcome(&self, row: &Instance) -> Option<(Millis, Outcome)> {
+        self.outcomes.get(&about(row)).copied()
+    }
+
+    /// When it last called this row's runner busy.
+    #[must_use]
+    pub fn last_busy(&self, row: &Instance) -> Option<Millis> {
+        self.called_busy.get(&about(row)).copied()
     }
 
     fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {
