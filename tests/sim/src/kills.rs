@@ -160,12 +160,18 @@ impl World {
     /// true answer of GitHub, or with the job on record, it must never happen.
     fn busy_kill(&mut self, number: u32, owner: Option<&Instance>) {
         let machine = self.ec2.at(number);
-        let lied = machine.works_on.is_some_and(|job| self.github.job(job).lied);
+        // Only a lie since the mark is evidence for this end. The mark's clock may be off, and a pass counts from
+        // its start, which is earlier.
+        let marked = owner.and_then(Instance::drain).map(|drain| drain.at.as_millis() - 4_000);
+        let lied_at = machine.works_on.and_then(|job| self.github.job(job).lied_at);
+        let lied = lied_at.zip(marked).is_some_and(|(lied, marked)| lied >= marked);
         let unseen = machine.works_on.is_some_and(|job| self.github.job(job).given_up_unseen);
         let on_record = owner.is_some_and(|row| row.runner.is_busy());
         let known = !machine.behaviour.no_hooks || (on_record && !unseen);
-        let order = owner.and_then(Instance::order);
-        let bypassed = order.is_some_and(|order| order.bypass_github_unauthorized);
+        let bypassed = owner.is_some_and(|row| {
+            let refused = self.checker.passages.get(&row.name) == Some(&Outcome::Refused);
+            refused && row.order().is_some_and(|order| order.bypass_github_unauthorized)
+        });
         match (known, lied) {
             (false, _) if bypassed => {
                 self.tally.busy_kills_bypassed += 1;

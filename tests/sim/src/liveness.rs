@@ -206,7 +206,7 @@ impl World {
                 }
                 _ => {}
             }
-            if job.began && job.lied && !job.hooked {
+            if job.began && job.lied_at.is_some() && !job.hooked {
                 self.tally.unseen_jobs += 1;
             }
         }

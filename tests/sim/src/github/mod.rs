@@ -65,8 +65,8 @@ pub struct Job {
     pub hooked: bool,
     /// GitHub removed its runner while nobody had told us of the job.
     pub given_up_unseen: bool,
-    /// GitHub answered us that its runner is idle while it ran.
-    pub lied: bool,
+    /// When GitHub last answered us that its runner is idle while it ran.
+    pub lied_at: Option<Millis>,
     /// A scenario ended its steps.
     pub finished: bool,
     /// How it ended.
@@ -103,7 +103,7 @@ impl Job {
             unheard: false,
             hooked: false,
             given_up_unseen: false,
-            lied: false,
+            lied_at: None,
             finished: false,
             conclusion: None,
             lies: [(0, 0); 2],
@@ -445,7 +445,7 @@ impl World {
     /// GitHub hides from us that a runner is busy.
     pub(super) fn lies_about(&mut self, id: u64) {
         if let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) {
-            self.github.job_mut(number).lied = true;
+            self.github.job_mut(number).lied_at = Some(self.now);
         }
     }
 }
