@@ -1,4 +1,8 @@
-//! I1–I14 of the design, asked at the very step that could break them.
+//! I2–I5 and I7–I14 of the design, asked at the very step that could break them. Elsewhere stand:
+//! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is killed: `kills.rs`,
+//!   at the step;
+//! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
+//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +45,8 @@ pub struct Checker {
     pub forced: BTreeSet<InstanceName>,
     /// Rows whose end was decided although GitHub had not let their runner go, and what had come of the asking.
     pub(crate) passages: BTreeMap<InstanceName, Outcome>,
+    /// Since when nothing stands in the way of a forced row's end.
+    pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }

@@ -178,7 +178,7 @@ pub struct Window {
 }
 
 impl Window {
-    const fn is_open(&self, now: Millis) -> bool {
+    pub(crate) const fn is_open(&self, now: Millis) -> bool {
         self.from <= now && now < self.until
     }
 }
@@ -402,6 +402,7 @@ impl World {
         if self.now < self.ticks_end {
             self.agenda.at(self.now + MINUTE, Event::Tick);
         }
+        self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 {
             return;
