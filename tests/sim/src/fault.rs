@@ -165,6 +165,8 @@ faults! {
     BusyLieLate = "busy_lie_late",
     /// GitHub calls an idle runner busy, and answers its DELETE with 422.
     BusyLieIdle = "busy_lie_idle",
+    /// GitHub answers 404 for a runner that it has.
+    RunnerHidden = "runner_hidden",
     /// A list is answered from GitHub's cache.
     ListCached = "list_cached",
     /// A webhook is never delivered.

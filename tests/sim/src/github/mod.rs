@@ -128,7 +128,7 @@ pub struct Runner {
     pub job: Option<u32>,
     /// When it was made.
     pub created_at: Millis,
-    /// When we were answered that it is not busy.
+    /// When we were answered that it is not busy, or that there is no such runner.
     pub not_busy: Vec<Millis>,
 }
 
@@ -419,12 +419,19 @@ impl World {
 
     /// Whether GitHub shows the runner as busy.
     fn looks_busy(&mut self, id: u64) -> bool {
-        let now = self.now;
         let busy = self.is_called_busy(id);
-        if let Some(runner) = self.github.runners.get_mut(&id).filter(|_| !busy) {
-            runner.not_busy.push(now);
+        if !busy {
+            self.says_quiet(id);
         }
         busy
+    }
+
+    /// GitHub answers that the runner is not busy, or not there.
+    fn says_quiet(&mut self, id: u64) {
+        let now = self.now;
+        if let Some(runner) = self.github.runners.get_mut(&id) {
+            runner.not_busy.push(now);
+        }
     }
 
     fn is_called_busy(&mut self, id: u64) -> bool {

@@ -102,7 +102,11 @@ impl World {
         if self.github.hides_runners || !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
         }
-        if self.looks_busy(id) {
+        if self.strikes(Fault::RunnerHidden) {
+            self.lies_about(id);
+            self.says_quiet(id);
+            RunnerSeen::Absent
+        } else if self.looks_busy(id) {
             RunnerSeen::Busy(RunnerId(id))
         } else {
             RunnerSeen::NotBusy(RunnerId(id))
