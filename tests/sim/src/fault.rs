@@ -141,6 +141,8 @@ faults! {
     ReportLost = "report_lost",
     /// The agent's hooks do not run.
     HooksMissing = "hooks_missing",
+    /// The hooks were reported, and do not run.
+    HooksLost = "hooks_lost",
     /// The machine does not shut itself down.
     NeverShutsDown = "never_shuts_down",
     /// GitHub answers 5xx.
@@ -163,6 +165,8 @@ faults! {
     BusyLieLate = "busy_lie_late",
     /// GitHub calls an idle runner busy, and answers its DELETE with 422.
     BusyLieIdle = "busy_lie_idle",
+    /// GitHub answers 404 for a runner that it has.
+    RunnerHidden = "runner_hidden",
     /// A list is answered from GitHub's cache.
     ListCached = "list_cached",
     /// A webhook is never delivered.
@@ -266,6 +270,7 @@ const STORMS: [&[Fault]; 7] = [
     // Nobody tells us that a job runs.
     &[
         Fault::HooksMissing,
+        Fault::HooksLost,
         Fault::WebhookLost,
         Fault::WebhookLate,
         Fault::JobEventLost,
@@ -275,7 +280,13 @@ const STORMS: [&[Fault]; 7] = [
     // Jobs that nobody told us of take the runners of others.
     &[Fault::WebhookLost, Fault::JobEventLost, Fault::NeverBoots, Fault::LaunchNoCapacity],
     // Orders while GitHub does not answer.
-    &[Fault::HooksMissing, Fault::GithubFails, Fault::WebhookLate, Fault::OutageGithub],
+    &[
+        Fault::HooksMissing,
+        Fault::HooksLost,
+        Fault::GithubFails,
+        Fault::WebhookLate,
+        Fault::OutageGithub,
+    ],
     // Nobody knows what a launch did.
     &[
         Fault::LaunchAnswerLost,
@@ -326,7 +337,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::MessageDead | Fault::JobEventLost | Fault::WebhookLost => 20_000,
         Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
         Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,
-        Fault::HooksMissing | Fault::TtlLate => 100_000,
+        Fault::HooksMissing | Fault::HooksLost | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
         Fault::OutageZone | Fault::OutageCredentials => 300_000,

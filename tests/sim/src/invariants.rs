@@ -1,4 +1,8 @@
-//! I1–I14 of the design, asked at the very step that could break them.
+//! I2–I5 and I7–I14 of the design, asked at the very step that could break them. Elsewhere stand:
+//! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is killed: `kills.rs`,
+//!   at the step;
+//! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
+//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +16,7 @@ use domain::pool::Pool;
 use domain::time::Seconds;
 
 use crate::agenda::Millis;
+use crate::github::Outcome;
 use crate::world::World;
 
 /// A broken invariant.
@@ -38,6 +43,10 @@ pub struct Checker {
     pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
+    /// Rows whose end was decided although GitHub had not let their runner go, and what had come of the asking.
+    pub(crate) passages: BTreeMap<InstanceName, Outcome>,
+    /// Since when nothing stands in the way of a forced row's end.
+    pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -173,6 +182,8 @@ impl World {
         }
         self.check_ladder(&before, next);
         self.check_gate_of(next);
+        self.check_hooks(&before, next);
+        self.note_passage(&before, next);
     }
 
     /// I2: what a record lets go of is gone, or stands in the ledger.

@@ -4,6 +4,7 @@ use domain::audit::AuditKind;
 use domain::ids::instance_of_runner;
 use domain::instance::{DeleteReason, Instance, State, Waiting};
 
+use crate::github::Outcome;
 use crate::world::World;
 
 impl World {
@@ -40,9 +41,8 @@ impl World {
             && row.runner_name() == runner.name
             && row.state() != State::Running
             && row.state().is_live();
-        let machine = runner.machine.map(|number| self.ec2.at(number));
-        let hooked = machine.is_some_and(|machine| !machine.behaviour.no_hooks);
-        let apart = if hooked { 180_000 } else { 1_200_000 };
+        // What the machine reported of its hooks decides, whether they run or not: nobody knows better.
+        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
         // Two clocks, each up to four seconds off; and a pass counts from its start, so that the first answer
         // may be as much younger as a pass lasts.
         let marked = drain.at.as_millis() - 8_000;
@@ -70,6 +70,15 @@ impl World {
     fn is_past_lifetime(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
         pool.is_some_and(|pool| self.time() >= row.created_at + pool.max_lifetime_seconds)
+    }
+
+    /// The kill gate: hooks count only when the machine reported them.
+    pub(crate) fn check_hooks(&mut self, before: &Instance, next: &Instance) {
+        let number = next.machine().and_then(|id| self.ec2.number(id));
+        let reported = number.is_some_and(|number| self.ec2.at(number).behaviour.reports_hooks());
+        if next.runner.hooks && !before.runner.hooks && !reported {
+            self.broken("gate", || format!("{} has hooks that nobody reported", next.name));
+        }
     }
 
     /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
@@ -131,6 +140,20 @@ impl World {
         self.github.job_mut(job).given_up_unseen |= !known;
     }
 
+    /// What GitHub had said, in the pass that decided, of a runner that it had not let go. A pass lasts a minute.
+    pub(crate) fn note_passage(&mut self, before: &Instance, next: &Instance) {
+        if next.state() != State::Deleting || before.state() == State::Deleting {
+            return;
+        }
+        let let_go = next.drain().is_some_and(|drain| drain.deregistered);
+        let last =
+            self.github.last_outcome(next).filter(|(at, _)| !let_go && *at >= self.now - 60_000);
+        match last {
+            Some((_, outcome)) => self.checker.passages.insert(next.name.clone(), outcome),
+            None => self.checker.passages.remove(&next.name),
+        };
+    }
+
     /// By an order, or by the pool's longest life.
     fn may_kill(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
@@ -143,15 +166,25 @@ impl World {
     /// true answer of GitHub, or with the job on record, it must never happen.
     fn busy_kill(&mut self, number: u32, owner: Option<&Instance>) {
         let machine = self.ec2.at(number);
-        let lied = machine.works_on.is_some_and(|job| self.github.job(job).lied);
+        // Only a lie since the mark is evidence for this end. The mark's clock may be off, and a pass counts from
+        // its start, which is earlier.
+        let marked = owner.and_then(Instance::drain).map(|drain| drain.at.as_millis() - 4_000);
+        let lied_at = machine.works_on.and_then(|job| self.github.job(job).lied_at);
+        let lied = lied_at.zip(marked).is_some_and(|(lied, marked)| lied >= marked);
         let unseen = machine.works_on.is_some_and(|job| self.github.job(job).given_up_unseen);
         let on_record = owner.is_some_and(|row| row.runner.is_busy());
         let known = !machine.behaviour.no_hooks || (on_record && !unseen);
-        let bypassed =
-            owner.and_then(Instance::order).is_some_and(|order| order.bypass_github_unauthorized);
+        let bypassed = owner.is_some_and(|row| {
+            let refused = self.checker.passages.get(&row.name) == Some(&Outcome::Refused);
+            refused && row.order().is_some_and(|order| order.bypass_github_unauthorized)
+        });
         match (known, lied) {
             (false, _) if bypassed => {
                 self.tally.busy_kills_bypassed += 1;
+                return;
+            }
+            (false, false) if self.is_silent_force(owner) => {
+                self.tally.busy_kills_silent += 1;
                 return;
             }
             (false, true) => {
@@ -170,6 +203,22 @@ impl World {
                  the job is {hook}"
             )
         });
+    }
+
+    /// Force waits for GitHub's answer for ten minutes, and leans on the hooks then. Where these were reported and do not
+    /// run, and no event was heard, that may end a job. GitHub must have said nothing since the order: after a
+    /// "busy" its silence proves nothing.
+    fn is_silent_force(&self, owner: Option<&Instance>) -> bool {
+        owner.is_some_and(|row| {
+            let silent = self.checker.passages.get(&row.name) == Some(&Outcome::Silent);
+            let waited = row
+                .order()
+                .is_some_and(|order| order.force && self.now >= order.at.as_millis() + 590_000);
+            let called_busy = self.github.last_busy(row).is_some_and(|at| {
+                row.order().is_some_and(|order| at >= order.at.as_millis() + 8_000)
+            });
+            silent && waited && row.runner.hooks && !row.runner.is_busy() && !called_busy
+        })
     }
 
     /// I14: a job that an order ends has its line. Of a job without hooks nobody may have heard.

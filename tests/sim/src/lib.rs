@@ -10,6 +10,7 @@ pub mod door;
 pub mod ec2;
 pub mod executor;
 pub mod fault;
+mod forced;
 pub mod functions;
 pub mod github;
 pub mod invariants;

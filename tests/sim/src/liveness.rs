@@ -1,9 +1,14 @@
 //! What must come to pass once the faults have stopped.
 //!
 //! The limits are those of the project's promise, and where a wait is part of the rules, that wait:
-//! - a row leaves `pending_delete` within 10 minutes, counted without the time in which it gathers evidence (at most
-//!   the boot deadline, 10 minutes, and 20 minutes between two reads without hooks) and without the time in
-//!   which a job runs (at most until the pool's longest life);
+//! - a row on its way out ends within 10 minutes, counted anew whenever it waited for one of these in between:
+//!   - evidence: at most the boot deadline, 10 minutes, and 20 minutes between two reads without hooks, here 35;
+//!   - a job that truly runs on its machine: until the pool's longest life ends it;
+//!   - a job on record that runs no more, because its machine hangs or its end was never reported: as long, since
+//!     nobody can know better;
+//!   - GitHub's "busy" about a runner without a job: 15, since GitHub gives up a lost runner after 10;
+//! - however often it changes between them, a row on its way out spends at most 70 minutes without a job to wait for:
+//!   the boot deadline, evidence twice because a job came in between, and twice the ten minutes;
 //! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
 //!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
 //! - a runner without a claim idles for at most 5 minutes before its end begins, here 10;
@@ -14,7 +19,7 @@ use std::collections::BTreeMap;
 use domain::ids::{InstanceName, JobKey, MachineId};
 use domain::instance::{Instance, RunnerState, State, Waiting};
 
-use crate::agenda::{HOUR, MINUTE, Millis};
+use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::ec2::{Machine, Power};
 use crate::github::Status;
 use crate::world::World;
@@ -26,8 +31,14 @@ enum Suspect {
     Row(InstanceName),
     /// On its way out, and gathers evidence.
     Evidence(InstanceName),
-    /// On its way out, and held by a job.
+    /// On its way out, and held by a job that runs.
     Held(InstanceName),
+    /// On its way out, and held by a job on record of which nothing is left on its machine.
+    Unheard(InstanceName),
+    /// On its way out, and held by GitHub's word alone.
+    CalledBusy(InstanceName),
+    /// On its way out, and no job holds it: all such minutes together.
+    Leaving(InstanceName),
     /// In the ledger.
     Orphan(MachineId),
     /// A machine without a record.
@@ -44,16 +55,31 @@ impl Suspect {
         match self {
             Self::Row(_) | Self::Job(_) | Self::Idle(_) => 10 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
-            Self::Held(_) => 4 * HOUR + 40 * MINUTE,
+            Self::CalledBusy(_) => 15 * MINUTE,
+            // Past its longest life a row is not called held any more.
+            Self::Held(_) | Self::Unheard(_) => LONGEST_LIFE,
+            Self::Leaving(_) => 70 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
         }
     }
 }
 
-/// What was seen at every look so far, and since when.
+/// The longest life of a machine in all pools of the schedules.
+const LONGEST_LIFE: Millis = 4 * HOUR;
+
+/// What was seen at every look so far, and since when. Minutes in which a job holds a row are not counted as leaving: its
+/// beginning moves on with them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(BTreeMap<Suspect, Millis>);
+
+impl Watch {
+    /// The clock of a row on its way out does not begin anew, and stands still while a job holds it.
+    fn leaving(&self, row: &InstanceName, held: bool, now: Millis) -> Millis {
+        let since = self.0.get(&Suspect::Leaving(row.clone())).copied();
+        since.map_or(now, |since| since + if held { MINUTE } else { 0 })
+    }
+}
 
 impl World {
     /// Looks at everything that must not last. Once a minute, when no fault strikes any more.
@@ -61,7 +87,10 @@ impl World {
         let now = self.now;
         let mut seen = BTreeMap::new();
         for suspect in self.suspects() {
-            let since = watch.0.get(&suspect).copied().unwrap_or(now);
+            let since = match &suspect {
+                Suspect::Leaving(row) => watch.leaving(row, self.is_held(row), now),
+                other => watch.0.get(other).copied().unwrap_or(now),
+            };
             if now - since > suspect.limit() {
                 self.tally.lost += u64::from(matches!(suspect, Suspect::Job(_)));
                 let what = self.tell_of(&suspect);
@@ -77,40 +106,62 @@ impl World {
 
     fn suspects(&self) -> Vec<Suspect> {
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let mut all: Vec<Suspect> = rows.filter_map(|row| self.suspect_row(row)).collect();
+        let mut all: Vec<Suspect> = rows.flat_map(|row| self.suspect_row(row)).collect();
         all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
         all.extend(self.strays());
         all.extend(self.unexplained_jobs());
         all
     }
 
-    fn suspect_row(&self, row: &Instance) -> Option<Suspect> {
+    fn suspect_row(&self, row: &Instance) -> Vec<Suspect> {
         let idles = row.state() == State::Running
             && row.runner.state == RunnerState::Idle
             && row.runner.exit.is_none()
             && row.drain().is_none()
             && row.claim().is_none();
         if idles {
-            return Some(Suspect::Idle(row.name.clone()));
+            return vec![Suspect::Idle(row.name.clone())];
         }
         let ending = matches!(
             row.state(),
             State::PendingDelete | State::PendingForceDelete | State::Deleting
         );
+        if !ending {
+            return Vec::new();
+        }
         let waiting = row.drain().and_then(|drain| drain.waiting.as_ref());
-        ending.then(|| match waiting {
-            Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(row.name.clone()),
-            Some(Waiting::JobRunning | Waiting::Busy) if self.runs(row) => {
-                Suspect::Held(row.name.clone())
-            }
-            _ => Suspect::Row(row.name.clone()),
+        let name = row.name.clone();
+        let why = match waiting {
+            Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(name),
+            _ if !self.is_held(&row.name) => Suspect::Row(name),
+            _ if self.works(row) => Suspect::Held(name),
+            Some(Waiting::Busy) => Suspect::CalledBusy(name),
+            _ => Suspect::Unheard(name),
+        };
+        vec![why, Suspect::Leaving(row.name.clone())]
+    }
+
+    /// Whether a row says that it waits for a job, on a machine that EC2 calls running, and is young enough to.
+    fn is_held(&self, row: &InstanceName) -> bool {
+        self.tables.instances.get(row).is_some_and(|row| {
+            let machine = row.machine().and_then(|id| self.ec2.number(id));
+            let runs = machine.is_some_and(|number| self.ec2.at(number).power == Power::Running);
+            let waits = row.drain().is_some_and(|drain| {
+                matches!(drain.waiting, Some(Waiting::JobRunning | Waiting::Busy))
+            });
+            let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
+            let life = pool.map(|pool| i64::from(pool.max_lifetime_seconds.0) * SECOND);
+            let young = life.is_none_or(|life| self.now < row.created_at.as_millis() + life);
+            waits && runs && young
         })
     }
 
-    /// Whether the machine runs, as far as EC2 knows.
-    fn runs(&self, row: &Instance) -> bool {
-        let number = row.machine().and_then(|machine| self.ec2.number(machine));
-        number.is_some_and(|number| self.ec2.at(number).power == Power::Running)
+    /// Whether an agent with a job runs on the machine: the truth.
+    fn works(&self, row: &Instance) -> bool {
+        let machine = row.machine().and_then(|id| self.ec2.number(id));
+        machine.map(|number| self.ec2.at(number)).is_some_and(|machine| {
+            machine.task.is_some() && (machine.job.is_some() || machine.works_on.is_some())
+        })
     }
 
     /// Machines of ours that no live record and no ledger entry knows.
@@ -156,6 +207,9 @@ impl World {
             Suspect::Row(name)
             | Suspect::Evidence(name)
             | Suspect::Held(name)
+            | Suspect::Unheard(name)
+            | Suspect::CalledBusy(name)
+            | Suspect::Leaving(name)
             | Suspect::Idle(name) => {
                 let row = self.tables.instances.get(name);
                 let drain = row.and_then(|row| row.drain());
@@ -206,7 +260,7 @@ impl World {
                 }
                 _ => {}
             }
-            if job.began && job.lied && !job.hooked {
+            if job.began && job.lied_at.is_some() && !job.hooked {
                 self.tally.unseen_jobs += 1;
             }
         }

@@ -84,7 +84,7 @@ impl Script {
             return;
         }
         let Some((name, runner)) = self.register().await else { return };
-        let hooks = !self.behaviour().no_hooks;
+        let hooks = self.behaviour().reports_hooks();
         // The agent runs before its start is reported, and whatever becomes of the report.
         let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
         let started = Report::RunnerStarted { runner: name.clone(), hooks };

@@ -73,6 +73,8 @@ tally! {
     busy_kills_unseen,
     /// … by an operator who bypassed GitHub, with no report of the hook.
     busy_kills_bypassed,
+    /// … by force past a silent GitHub, on hooks that were reported and do not run, with no event.
+    busy_kills_silent,
     /// Jobs that ran without hooks while GitHub called their runner idle: those that could be killed unseen.
     unseen_jobs,
     /// Machines that were left behind. Always zero.
@@ -176,7 +178,7 @@ pub struct Window {
 }
 
 impl Window {
-    const fn is_open(&self, now: Millis) -> bool {
+    pub(crate) const fn is_open(&self, now: Millis) -> bool {
         self.from <= now && now < self.until
     }
 }
@@ -400,6 +402,7 @@ impl World {
         if self.now < self.ticks_end {
             self.agenda.at(self.now + MINUTE, Event::Tick);
         }
+        self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 {
             return;

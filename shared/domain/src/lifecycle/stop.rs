@@ -152,7 +152,8 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
 }
 
 /// GitHub did not answer. Force does not wait for ever, but it leans on our own evidence then: with the
-/// hooks in place and no start reported, no job runs.
+/// hooks in place and no start reported, no job runs. A runner that GitHub called busy shows that its hooks are not
+/// in place, whatever was reported: there is no evidence to lean on.
 fn unanswered(instance: &Instance, trouble: &Trouble, policy: &Policy<'_>, now: Time) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
         Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
@@ -169,6 +170,7 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
         (Some(order), Some(Waiting::GithubUnavailable)) => {
             order.force
                 && next.runner.hooks
+                && !next.runner.is_called_busy()
                 && now >= order.at + policy.timings.force_give_up_seconds
         }
         (
@@ -197,6 +199,9 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
 /// A job runs. It is waited for, for ever; its machine's death or its end wakes us.
 fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
+    if why == Waiting::Busy {
+        next.called_busy(now);
+    }
     // A contrary sign: the evidence is gathered anew.
     next.update_drain(|drain| {
         drain.not_busy_since = None;

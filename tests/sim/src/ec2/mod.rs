@@ -89,14 +89,24 @@ pub struct Behaviour {
     pub slower_by: Millis,
     /// The boot script fails.
     pub boot_fails: bool,
-    /// The agent has no hooks.
+    /// The agent's hooks do not run.
     pub no_hooks: bool,
+    /// The boot script reports hooks that do not run.
+    pub claims_hooks: bool,
     /// `shutdown` does nothing.
     pub never_shuts_down: bool,
     /// EC2 ends it while it is pending.
     pub aborted: bool,
     /// Every terminate fails until then.
     pub blocked_until: Millis,
+}
+
+impl Behaviour {
+    /// What the boot script reports of the hooks.
+    #[must_use]
+    pub const fn reports_hooks(&self) -> bool {
+        !self.no_hooks || self.claims_hooks
+    }
 }
 
 /// One machine.
@@ -251,6 +261,7 @@ impl World {
         if !self.ec2.scripted.is_empty() {
             return self.ec2.scripted.remove(0);
         }
+        let claims_hooks = self.strikes(Fault::HooksLost);
         Behaviour {
             never_boots: self.strikes(Fault::NeverBoots),
             slower_by: if self.strikes(Fault::BootSlow) {
@@ -259,7 +270,8 @@ impl World {
                 0
             },
             boot_fails: self.strikes(Fault::BootFails),
-            no_hooks: self.strikes(Fault::HooksMissing),
+            no_hooks: self.strikes(Fault::HooksMissing) || claims_hooks,
+            claims_hooks,
             never_shuts_down: self.strikes(Fault::NeverShutsDown),
             aborted: self.strikes(Fault::LaunchAborted),
             blocked_until: if self.strikes(Fault::TerminateBlocked) {

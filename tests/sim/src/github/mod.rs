@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use domain::ids::{Entity, JobKey};
+use domain::instance::Instance;
 use domain::job::JobEvent;
 use domain::labels::Labels;
 
@@ -64,8 +65,8 @@ pub struct Job {
     pub hooked: bool,
     /// GitHub removed its runner while nobody had told us of the job.
     pub given_up_unseen: bool,
-    /// GitHub answered us that its runner is idle while it ran.
-    pub lied: bool,
+    /// When GitHub last answered us that its runner is idle while it ran.
+    pub lied_at: Option<Millis>,
     /// A scenario ended its steps.
     pub finished: bool,
     /// How it ended.
@@ -102,7 +103,7 @@ impl Job {
             unheard: false,
             hooked: false,
             given_up_unseen: false,
-            lied: false,
+            lied_at: None,
             finished: false,
             conclusion: None,
             lies: [(0, 0); 2],
@@ -127,8 +128,28 @@ pub struct Runner {
     pub job: Option<u32>,
     /// When it was made.
     pub created_at: Millis,
-    /// When we were answered that it is not busy.
+    /// When we were answered that it is not busy, or that there is no such runner.
     pub not_busy: Vec<Millis>,
+}
+
+/// How a call about a registration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered, and not "busy".
+    Answered,
+    /// "Busy".
+    Busy,
+    /// 401 or 403.
+    Refused,
+    /// No answer, or a 5xx.
+    Silent,
+    /// The rate limit.
+    Limited,
+}
+
+/// What a row's calls ask for.
+fn about(row: &Instance) -> String {
+    row.runner.id.map_or_else(|| row.runner_name(), |id| id.to_string())
 }
 
 /// All of GitHub.
@@ -148,6 +169,10 @@ pub struct Github {
     pub in_flight: usize,
     removed: BTreeMap<(Entity, String), (Millis, u64)>,
     next_runner: u64,
+    /// How and when the last call about a registration ended, by its number or, where we know none, by its name.
+    outcomes: BTreeMap<String, (Millis, Outcome)>,
+    /// When it was last called busy.
+    called_busy: BTreeMap<String, Millis>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
     /// A scenario's lost webhooks: that many of the next are never delivered.
@@ -174,6 +199,8 @@ impl Github {
             in_flight: 0,
             removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
+            outcomes: BTreeMap::new(),
+            called_busy: BTreeMap::new(),
             always_lies: false,
             drop_next: 0,
             refuses: None,
@@ -203,6 +230,18 @@ impl Github {
     #[must_use]
     pub fn serves(&self, runner: &Runner, job: &Job) -> bool {
         runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
+    }
+
+    /// How and when our last call about this row's registration ended.
+    #[must_use]
+    pub fn last_outcome(&self, row: &Instance) -> Option<(Millis, Outcome)> {
+        self.outcomes.get(&about(row)).copied()
+    }
+
+    /// When it last called this row's runner busy.
+    #[must_use]
+    pub fn last_busy(&self, row: &Instance) -> Option<Millis> {
+        self.called_busy.get(&about(row)).copied()
     }
 
     fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {
@@ -380,12 +419,19 @@ impl World {
 
     /// Whether GitHub shows the runner as busy.
     fn looks_busy(&mut self, id: u64) -> bool {
-        let now = self.now;
         let busy = self.is_called_busy(id);
-        if let Some(runner) = self.github.runners.get_mut(&id).filter(|_| !busy) {
-            runner.not_busy.push(now);
+        if !busy {
+            self.says_quiet(id);
         }
         busy
+    }
+
+    /// GitHub answers that the runner is not busy, or not there.
+    fn says_quiet(&mut self, id: u64) {
+        let now = self.now;
+        if let Some(runner) = self.github.runners.get_mut(&id) {
+            runner.not_busy.push(now);
+        }
     }
 
     fn is_called_busy(&mut self, id: u64) -> bool {
@@ -406,7 +452,7 @@ impl World {
     /// GitHub hides from us that a runner is busy.
     pub(super) fn lies_about(&mut self, id: u64) {
         if let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) {
-            self.github.job_mut(number).lied = true;
+            self.github.job_mut(number).lied_at = Some(self.now);
         }
     }
 }

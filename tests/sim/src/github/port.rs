@@ -8,7 +8,7 @@ use domain::labels::Labels;
 use domain::observation::{Deregistration, RunnerSeen, Trouble};
 use domain::time::Time;
 
-use super::{Runner, Status};
+use super::{Outcome, Runner, Status};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -102,7 +102,11 @@ impl World {
         if self.github.hides_runners || !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
         }
-        if self.looks_busy(id) {
+        if self.strikes(Fault::RunnerHidden) {
+            self.lies_about(id);
+            self.says_quiet(id);
+            RunnerSeen::Absent
+        } else if self.looks_busy(id) {
             RunnerSeen::Busy(RunnerId(id))
         } else {
             RunnerSeen::NotBusy(RunnerId(id))
@@ -183,7 +187,28 @@ const fn shown(seen: RunnerSeen) -> &'static str {
     }
 }
 
+const fn is_busy(seen: RunnerSeen) -> bool {
+    matches!(seen, RunnerSeen::Busy(_))
+}
+
 impl Door {
+    /// Remembers how a call about a registration ended: whether it was called busy, or why there is no answer.
+    fn note_outcome(&self, about: String, busy: Result<bool, &Trouble>) {
+        let outcome = match busy {
+            Ok(true) => Outcome::Busy,
+            Ok(false) => Outcome::Answered,
+            Err(Trouble::Unauthorized(_)) => Outcome::Refused,
+            Err(Trouble::Unavailable(_)) => Outcome::Silent,
+            Err(Trouble::RateLimited(_)) => Outcome::Limited,
+        };
+        let mut world = self.sim.world.borrow_mut();
+        let now = world.now;
+        if outcome == Outcome::Busy {
+            world.github.called_busy.insert(about.clone(), now);
+        }
+        world.github.outcomes.insert(about, (now, outcome));
+    }
+
     /// An invocation without an installation token in its cache gets one first.
     async fn token(&self, registrar: &Registrar) -> Result<(), Trouble> {
         if self.cold.get() {
@@ -218,25 +243,35 @@ impl Github for Door {
     }
 
     async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
-        self.token(registrar).await?;
-        self.call(|world| {
-            world.ask_github(registrar, "get-runner")?;
-            let seen = world.view(registrar, id.0);
-            world.narrate(|| format!("get-runner {id}: {}", shown(seen)));
-            Ok(seen)
-        })
-        .await
+        let look = async {
+            self.token(registrar).await?;
+            self.call(|world| {
+                world.ask_github(registrar, "get-runner")?;
+                let seen = world.view(registrar, id.0);
+                world.narrate(|| format!("get-runner {id}: {}", shown(seen)));
+                Ok(seen)
+            })
+            .await
+        };
+        let answer = look.await;
+        self.note_outcome(id.to_string(), answer.as_ref().map(|seen| is_busy(*seen)));
+        answer
     }
 
     async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
-        self.token(registrar).await?;
-        self.call(|world| {
-            world.ask_github(registrar, "list-runners")?;
-            let seen = world.view_named(registrar, name);
-            world.narrate(|| format!("list-runners {name}: {}", shown(seen)));
-            Ok(seen)
-        })
-        .await
+        let look = async {
+            self.token(registrar).await?;
+            self.call(|world| {
+                world.ask_github(registrar, "list-runners")?;
+                let seen = world.view_named(registrar, name);
+                world.narrate(|| format!("list-runners {name}: {}", shown(seen)));
+                Ok(seen)
+            })
+            .await
+        };
+        let answer = look.await;
+        self.note_outcome(name.to_owned(), answer.as_ref().map(|seen| is_busy(*seen)));
+        answer
     }
 
     async fn job(
@@ -264,14 +299,20 @@ impl Github for Door {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, Trouble> {
-        self.token(registrar).await?;
-        self.call(|world| {
-            world.ask_github(registrar, "delete-runner")?;
-            let answer = world.delete_runner(registrar, id.0);
-            world.narrate(|| format!("delete-runner {id}: {answer:?}"));
-            world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;
-            Ok(answer)
-        })
-        .await
+        let delete = async {
+            self.token(registrar).await?;
+            self.call(|world| {
+                world.ask_github(registrar, "delete-runner")?;
+                let answer = world.delete_runner(registrar, id.0);
+                world.narrate(|| format!("delete-runner {id}: {answer:?}"));
+                world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;
+                Ok(answer)
+            })
+            .await
+        };
+        let answer = delete.await;
+        let busy = answer.as_ref().map(|answer| *answer == Deregistration::Busy);
+        self.note_outcome(id.to_string(), busy);
+        answer
     }
 }

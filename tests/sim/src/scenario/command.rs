@@ -182,12 +182,21 @@ impl Scenario {
                     there.behaviour.no_hooks = true;
                     there.told = 1;
                 }
+                ["with", "dead", "hooks"] => {
+                    (there.behaviour.no_hooks, there.behaviour.claims_hooks) = (true, true);
+                    there.told = 1;
+                }
                 ["without", "shutdown"] => {
                     there.behaviour.never_shuts_down = true;
                     there.told = 1;
                 }
                 ["never"] => there.behaviour.never_boots = true,
-                _ => return Err("fails, never, without hooks, or without shutdown".to_owned()),
+                _ => {
+                    return Err(
+                        "fails, never, without hooks, with dead hooks, or without shutdown"
+                            .to_owned(),
+                    );
+                }
             }
             world.wake_machine(machine);
             Ok(())

@@ -39,14 +39,14 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
             idle().ordered(forced(700)),
             answers(Deregistration::Busy),
             700,
-            "rest until 760, waits Busy",
+            "rest until 760, runner active, waits Busy",
         ),
         (
             "422 eleven hours later",
             busy(),
             answers(Deregistration::Busy).with(|seen| seen.machine = Look::Seen(Machine::Running)),
             40_000,
-            "rest until 40060",
+            "rest until 40060, runner active",
         ),
         (
             "a start by its hook",
@@ -106,6 +106,13 @@ fn force_outwaits_a_silent_github_where_the_hooks_vouch_for_it() {
             refused(unavailable()),
             1300,
             "to deleting, error 502, silences 1, waits for nothing, due 1420, terminate",
+        ),
+        (
+            "502 after its time, GitHub had called it busy",
+            at_give_up(hooked().with(|i| i.called_busy(at(800)))),
+            refused(unavailable()),
+            1300,
+            error,
         ),
         (
             "502 after its time, without hooks",
@@ -188,7 +195,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
             gated(),
             answers(Deregistration::Busy),
             700,
-            "rest until 760, gate shut, waits Busy",
+            "rest until 760, runner active, gate shut, waits Busy",
         ),
         (
             "busy by its hook",
@@ -209,7 +216,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
             idle().ordered(bypass(700)),
             sees_runner(RunnerSeen::Busy(RUNNER)),
             700,
-            "rest until 760, waits Busy",
+            "rest until 760, runner active, waits Busy",
         ),
     ]);
 }
