@@ -13,7 +13,6 @@ use domain::metrics::Metric;
 use domain::observation::{Machine, Termination};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
-use domain::switches::Switches;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -104,7 +103,14 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Ok(switches) => {
                 let switches = switches.unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
-                note(&mut problems, "orphans", self.end_orphans(&switches, now, &mut report).await);
+                if switches.deletes.is_some() {
+                    note(&mut problems, "orphan ledger", self.count_orphans(&mut report).await);
+                } else {
+                    let ledger = self.work_ledger(now, &mut report).await;
+                    note(&mut problems, "orphan ledger", ledger);
+                    let compared = self.reconcile(now, &mut report).await;
+                    note(&mut problems, "comparison with EC2", compared);
+                }
             }
         }
         match self.table.unhealthy_entities().await {
@@ -188,21 +194,10 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
     }
 
-    /// Machines that no record owns. With deletes switched off they are only counted.
-    async fn end_orphans(
-        &self,
-        switches: &Switches,
-        now: Time,
-        report: &mut Report,
-    ) -> Result<(), PassError> {
-        if switches.deletes.is_some() {
-            report.orphans = self.table.orphans().await?.len();
-            return Ok(());
-        }
-        // The ledger's trouble does not keep the comparison from running.
-        let ledger = self.work_ledger(now, report).await;
-        self.reconcile(now, report).await?;
-        ledger
+    /// With deletes switched off, orphans are left alone and still counted.
+    async fn count_orphans(&self, report: &mut Report) -> Result<(), PassError> {
+        report.orphans = self.table.orphans().await?.len();
+        Ok(())
     }
 
     /// Goes on killing what force gave up, until EC2 says that it is gone.
