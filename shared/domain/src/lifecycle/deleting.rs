@@ -67,8 +67,7 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
 /// A job that nobody knew of when the end was decided. Not one whose registration is gone: nothing saves that.
 fn is_held_by_job(instance: &Instance, policy: &Policy<'_>, now: Time) -> bool {
     instance.runner.is_busy()
-        && !instance.may_kill_job()
-        && now < instance.created_at + policy.max_lifetime
+        && !policy.ends_jobs(instance, now)
         && !instance.drain().is_some_and(|drain| drain.deregistered)
 }
 

@@ -87,6 +87,18 @@ pub struct Policy<'a> {
     pub max_lifetime: Seconds,
 }
 
+impl Policy<'_> {
+    /// When a machine of this pool has lived for as long as it may.
+    fn end_of_life(&self, instance: &Instance) -> Time {
+        instance.created_at + self.max_lifetime
+    }
+
+    /// Whether its end waits for no job: so ordered, or it is older than its pool allows.
+    fn ends_jobs(&self, instance: &Instance, now: Time) -> bool {
+        instance.may_kill_job() || now >= self.end_of_life(instance)
+    }
+}
+
 /// The next step for an instance.
 #[must_use]
 pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {

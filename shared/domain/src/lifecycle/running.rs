@@ -20,7 +20,7 @@ pub(super) fn running(
     if let Some(step) = machine_ended(instance, seen, policy, now) {
         return step;
     }
-    if now >= instance.created_at + policy.max_lifetime {
+    if now >= policy.end_of_life(instance) {
         return outlived(instance, now);
     }
     if let Some(exit) = &instance.runner.exit {
@@ -124,7 +124,7 @@ fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
         next.to_pending_delete(DeleteReason::BootTimeout, now);
     } else {
         next.mark(DeleteReason::BootTimeout, now);
-        // The evidence may take half an hour; from the mark on the job would be refused here anyway.
+        // The evidence may take half an hour, and its job must not wait for it.
         next.clear_claim(now, "the runner did not start in time");
         next.set_due(now);
     }
@@ -187,7 +187,7 @@ fn give_claim_back(
 
 /// A job runs, or has run.
 fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let lifetime = instance.created_at + policy.max_lifetime;
+    let lifetime = policy.end_of_life(instance);
     if instance.runner.is_busy() {
         return busy(instance, seen, policy, now);
     }
@@ -209,7 +209,7 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
 /// A job runs. The hook does not say which, so without GitHub's event the claimed job may be another one that
 /// waits for a runner that is taken.
 fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let lifetime = instance.created_at + policy.max_lifetime;
+    let lifetime = policy.end_of_life(instance);
     if instance.claim().is_none() || instance.runner.github_job.is_some() {
         return rest_until(instance.clone(), lifetime);
     }
@@ -226,7 +226,7 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         return rest(instance);
     }
     if instance.claim().is_some() && !instance.runner.has_taken_job() {
-        // Its job would be refused here, and the evidence may take long: it gets another runner.
+        // The evidence may take long: its job gets another runner.
         let mut next = instance.clone();
         next.clear_claim(now, "marked for delete");
         return perform(next, Effect::WakePool);

@@ -40,7 +40,7 @@ pub(super) fn stop(
     if is_stopped(instance, seen) {
         return go(instance, policy, now, "the machine was stopped, and with it its runner");
     }
-    if instance.may_kill_job() || now >= instance.created_at + policy.max_lifetime {
+    if policy.ends_jobs(instance, now) {
         return kill(instance, seen, policy, now);
     }
     deregister(instance, seen, policy, now)
