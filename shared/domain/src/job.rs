@@ -131,6 +131,13 @@ impl Job {
         self.said.queued_at.unwrap_or(self.seen_at)
     }
 
+    /// Where it stands among the waiting jobs of its pool. A job on hold stands where its time comes: many of them
+    /// must not hide the others from a listing that is cut.
+    #[must_use]
+    pub fn listed_at(&self) -> Time {
+        self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until.max(self.queued_at()))
+    }
+
     /// The runner that GitHub says took it, as an instance of ours.
     #[must_use]
     pub fn ran_on(&self) -> Option<InstanceName> {

@@ -19,7 +19,7 @@ use domain::audit::Audit;
 use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::instance::Instance;
+use domain::instance::{Group, Instance};
 use domain::job::Job;
 use domain::launch::Launch;
 use domain::metrics::Metric;
@@ -31,7 +31,7 @@ use domain::timings::Timings;
 use self::commit::{Action, Condition};
 use self::keys::{Place, n, s};
 use self::read::{Range, Reader};
-use self::row::{Group, Record};
+use self::row::{Record, prefix};
 use crate::error::text;
 
 pub(crate) use self::row::Item;
@@ -134,12 +134,12 @@ impl Table for DynamoTable {
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
-        let (first, last) = (Group::Free.prefix(), Group::FreeRetry.prefix());
+        let (first, last) = (prefix(Group::Free), prefix(Group::FreeRetry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
-        let (first, last) = (Group::FreeRetry.prefix(), Group::Retry.prefix());
+        let (first, last) = (prefix(Group::FreeRetry), prefix(Group::Retry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 
@@ -148,7 +148,7 @@ impl Table for DynamoTable {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Instance>, ReadError> {
-        let ending = live(pool).starting_with(keys::LIVE_ORDER, Group::Ending.prefix());
+        let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
         self.listed(ending, Some(limit)).await
     }
 

@@ -8,7 +8,7 @@ use control::ports::ReadError;
 use domain::audit::Audit;
 use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
-use domain::instance::{Instance, State};
+use domain::instance::{Group, Instance};
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
@@ -138,48 +138,18 @@ impl Record for Instance {
 
 /// Where a live instance stands in the index of its pool.
 fn live_order(instance: &Instance) -> String {
-    let group = Group::of(instance);
-    let since = match (group, instance.drain()) {
-        (Group::Ending, Some(drain)) => drain.at,
-        (Group::Ending, None) => instance.since(),
-        _ => instance.created_at,
-    };
-    keys::order(group.prefix(), since, instance.name.as_str())
+    let (group, since) = instance.listed_in();
+    keys::order(prefix(group), since, instance.name.as_str())
 }
 
-/// What somebody looks for among the live instances of a pool.
-///
-/// A slot that waits for its next launch attempt may be free supply as well. The prefixes sort so
-/// that both of its groups are one range: `free…` is what could take a job, and `free-retry#` to
-/// `retry#` is what waits for a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Group {
-    Ending,
-    Free,
-    FreeRetry,
-    Retry,
-    Taken,
-}
-
-impl Group {
-    fn of(instance: &Instance) -> Self {
-        match (instance.state(), instance.is_free_supply()) {
-            (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => Self::Ending,
-            (State::PendingCreate, true) => Self::FreeRetry,
-            (State::PendingCreate, false) => Self::Retry,
-            (_, true) => Self::Free,
-            (_, false) => Self::Taken,
-        }
-    }
-
-    pub(crate) const fn prefix(self) -> &'static str {
-        match self {
-            Self::Ending => "ending#",
-            Self::Free => "free#",
-            Self::FreeRetry => "free-retry#",
-            Self::Retry => "retry#",
-            Self::Taken => "taken#",
-        }
+/// A group's place in the index. The prefixes sort as the groups do.
+pub(crate) const fn prefix(group: Group) -> &'static str {
+    match group {
+        Group::Ending => "ending#",
+        Group::Free => "free#",
+        Group::FreeRetry => "free-retry#",
+        Group::Retry => "retry#",
+        Group::Taken => "taken#",
     }
 }
 
@@ -203,10 +173,7 @@ impl Record for Job {
     fn marks(&self, timings: &Timings) -> Marks {
         if let (true, Some(pool)) = (self.is_waiting(), &self.pool) {
             let group = if self.claim.is_none() { keys::FREE } else { keys::HELD };
-            // A job on hold stands where its time comes: many of them must not hide the others from a
-            // listing that is cut.
-            let from = self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until);
-            let order = keys::order(group, from.max(self.queued_at()), &keys::job(self.key()));
+            let order = keys::order(group, self.listed_at(), &keys::job(self.key()));
             return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
         }
         let ended = match self.status() {
@@ -352,7 +319,7 @@ mod tests {
     fn groups_sort_as_their_prefixes_do() {
         use Group::{Ending, Free, FreeRetry, Retry, Taken};
         let groups = [Ending, Free, FreeRetry, Retry, Taken];
-        let orders = groups.map(|group| keys::order(group.prefix(), Default::default(), "a"));
+        let orders = groups.map(|group| keys::order(prefix(group), Default::default(), "a"));
         assert!(orders.is_sorted(), "{orders:?}");
         let free = orders.iter().filter(|order| order.starts_with("free")).count();
         assert_eq!(free, 2);

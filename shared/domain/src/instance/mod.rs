@@ -1,6 +1,7 @@
 //! The instance: our record of one slot, its machine and its runner, and the only functions that
 //! change it.
 
+mod listing;
 mod machine;
 mod record;
 mod runner;
@@ -8,6 +9,7 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::listing::Group;
 pub use self::record::{
     DeleteReason, Drain, Event, Exit, Fault, Order, Runner, StartedJob, Waiting,
 };

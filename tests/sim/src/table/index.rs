@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::instance::{Instance, State};
+use domain::instance::{Group, Instance};
 use domain::job::Job;
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
@@ -13,33 +13,6 @@ use domain::pool::Pool;
 use domain::time::Time;
 
 use crate::agenda::Millis;
-
-/// What somebody looks for among the live instances of a pool; the order is that of the real index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
-    /// On its way out.
-    Ending,
-    /// Could take a job.
-    Free,
-    /// Could take a job, and waits for its next launch attempt.
-    FreeRetry,
-    /// Waits for its next launch attempt.
-    Retry,
-    /// All others.
-    Taken,
-}
-
-impl Group {
-    fn of(instance: &Instance) -> Self {
-        match (instance.state(), instance.is_free_supply()) {
-            (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => Self::Ending,
-            (State::PendingCreate, true) => Self::FreeRetry,
-            (State::PendingCreate, false) => Self::Retry,
-            (_, true) => Self::Free,
-            (_, false) => Self::Taken,
-        }
-    }
-}
 
 /// A write on its way into the indexes.
 #[derive(Debug)]
@@ -197,17 +170,10 @@ impl Index {
 }
 
 fn live_key(instance: &Instance) -> LiveKey {
-    let group = Group::of(instance);
-    let since = match (group, instance.drain()) {
-        (Group::Ending, Some(drain)) => drain.at,
-        (Group::Ending, None) => instance.since(),
-        _ => instance.created_at,
-    };
+    let (group, since) = instance.listed_in();
     (group, since, instance.name.clone())
 }
 
 fn waiting_key(job: &Job) -> WaitingKey {
-    // A job on hold stands where its time comes.
-    let from = job.hold.as_ref().map_or(job.queued_at(), |hold| hold.until);
-    (job.claim.is_some(), from.max(job.queued_at()), job.key())
+    (job.claim.is_some(), job.listed_at(), job.key())
 }

@@ -7,7 +7,7 @@ use domain::audit::Audit;
 use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::instance::Instance;
+use domain::instance::{Group, Instance};
 use domain::job::Job;
 use domain::launch::Launch;
 use domain::orphan::Orphan;
@@ -15,7 +15,7 @@ use domain::switches::Switches;
 use domain::time::Time;
 
 use super::Tables;
-use super::index::{Change, Group, OfPool};
+use super::index::{Change, OfPool};
 use crate::door::Door;
 use crate::fault::Fault;
 use crate::world::World;
