@@ -14,13 +14,13 @@ use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PassError {
     /// A read failed.
-    #[error("read")]
+    #[error(transparent)]
     Read(#[from] ReadError),
     /// A commit failed.
-    #[error("commit")]
+    #[error(transparent)]
     Commit(#[from] CommitError),
     /// A message could not be sent.
-    #[error("send")]
+    #[error(transparent)]
     Queue(#[from] QueueError),
 }
 

@@ -128,17 +128,16 @@ impl Problem {
 
 impl From<PassError> for Problem {
     fn from(error: PassError) -> Self {
-        let code = match error {
-            PassError::Commit(CommitError::Conflict) => "busy_record",
-            PassError::Read(ReadError::Unreadable { key, why }) => {
-                let message = format!(
-                    "record {key} was written by another release ({why}); deploy that release again"
-                );
-                return Self::new("unreadable_record", message);
+        let (code, advice) = match error {
+            PassError::Commit(CommitError::Conflict) => ("busy_record", "try again"),
+            PassError::Read(ReadError::Unreadable { .. }) => {
+                ("unreadable_record", "deploy the release that wrote it")
             }
-            _ => "unavailable",
+            PassError::Read(ReadError::Unavailable(_))
+            | PassError::Commit(CommitError::Unavailable(_))
+            | PassError::Queue(_) => ("unavailable", "nothing was lost, try again"),
         };
-        Self::new(code, format!("{error:?}; nothing was lost, try again"))
+        Self::new(code, format!("{error}; {advice}"))
     }
 }
 
