@@ -9,12 +9,12 @@ use crate::ids::PoolName;
 use crate::time::Time;
 
 /// Something that can be switched off.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// New machines, of every pool. Jobs wait, and machines that are there go on.
     Launches,
-    /// Every delete that is not forced. Nothing is marked, deregistered or terminated.
+    /// Every delete that is not forced. Nothing is deregistered or terminated, and no machine that could live on is
+    /// marked.
     Deletes,
     /// New machines of one pool.
     Pool(PoolName),
@@ -94,25 +94,22 @@ impl Switches {
     #[must_use]
     pub fn with(&self, switch: &Switch, off: Option<Off>) -> Self {
         let mut next = self.clone();
-        match (switch, off) {
-            (Switch::Launches, off) => next.launches = off.map(|off| kept(&self.launches, off)),
-            (Switch::Deletes, off) => next.deletes = off.map(|off| kept(&self.deletes, off)),
-            (Switch::Pool(name), Some(off)) => {
-                next.pools.entry(name.clone()).or_insert(off);
-            }
-            (Switch::Pool(name), None) => {
-                next.pools.remove(name);
-            }
+        let before = match switch {
+            Switch::Launches => next.launches.take(),
+            Switch::Deletes => next.deletes.take(),
+            Switch::Pool(name) => next.pools.remove(name),
+        };
+        let off = off.map(|off| before.unwrap_or(off));
+        match switch {
+            Switch::Launches => next.launches = off,
+            Switch::Deletes => next.deletes = off,
+            Switch::Pool(name) => next.pools.extend(off.map(|off| (name.clone(), off))),
         }
         if next != *self {
             next.generation += 1;
         }
         next
     }
-}
-
-fn kept(before: &Option<Off>, off: Off) -> Off {
-    before.clone().unwrap_or(off)
 }
 
 #[cfg(test)]

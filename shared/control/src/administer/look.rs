@@ -8,12 +8,14 @@ use domain::job::Job;
 use domain::time::Time;
 use serde_json::{Value, json};
 
-use super::switch::shown;
+use super::switch::{SUBJECT, shown};
 use super::{Administer, Problem};
 use crate::ports::{Github, Queue, Table};
 
 /// Most jobs a listing shows per pool and group.
 const JOBS_SHOWN: u32 = 200;
+/// How many of the last settings of switches `status` shows.
+const SWITCHINGS_SHOWN: u32 = 10;
 
 impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
     pub(super) async fn list(
@@ -129,6 +131,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             "now": now,
             "pools": pools,
             "switches": shown(&switches)["switches"],
+            "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             "unhealthy_entities": self.table.unhealthy_entities().await?.iter().map(|health| json!({
                 "entity": health.entity,
                 "unauthorized_since": health.unauthorized_since,

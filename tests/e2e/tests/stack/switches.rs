@@ -37,6 +37,7 @@ async fn launches(test: &Test, stack: &Stack) -> Result<Job> {
     ensure!(stack.machines().await?.is_empty(), "a machine was launched");
     let status = stack.admin(&json!({ "action": "status" })).await?;
     ensure!(status["switches"]["launches"]["by"] == "mira", "status: {}", status["switches"]);
+    ensure!(status["switched"][0]["why"] == "launches off: moving subnets", "{status}");
     let measured = stack.metric("SwitchedOffSeconds").await?;
     let last = measured.last().context("no SwitchedOffSeconds")?.value;
     ensure!(last >= 2.0, "SwitchedOffSeconds is {last}");
