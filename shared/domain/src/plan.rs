@@ -111,7 +111,13 @@ fn nearness(instance: &Instance) -> u8 {
         RunnerState::Pending
         | RunnerState::Active
         | RunnerState::Failed
-        | RunnerState::Terminated => 3 - u8::from(instance.machine().is_some()),
+        | RunnerState::Terminated => {
+            if instance.machine().is_some() {
+                2
+            } else {
+                3
+            }
+        }
     }
 }
 
