@@ -34,6 +34,10 @@ test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no 
 simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk
 	cargo run --release --quiet --package sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
 
+.PHONY: explore
+explore: ## The worlds that are too large for every run: minutes rather than seconds
+	cargo test --release --package explore --test stop -- --ignored --nocapture
+
 .PHONY: mutants
 mutants: python ## Plant known bugs in a copy of the rules; the simulator must find every one
 	tests/sim/mutants

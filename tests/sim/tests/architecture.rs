@@ -80,7 +80,7 @@ fn rows(list: &str) -> usize {
     rows
 }
 
-/// The worlds that every run explores to their end; those to be run by hand are not among them.
+/// The worlds that every run explores to their end; those of `make explore` are not among them.
 fn worlds() -> usize {
     let worlds = ["stop", "triangle"].map(|name| text(&format!("tests/explore/tests/{name}.rs")));
     worlds
