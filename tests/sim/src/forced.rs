@@ -66,8 +66,7 @@ impl World {
         match self.github.last_outcome(row).map(|(_, outcome)| outcome) {
             None | Some(Outcome::Answered) => true,
             Some(Outcome::Refused) => bypasses,
-            Some(Outcome::Silent) => row.runner.hooks && self.github.last_busy(row).is_none(),
-            Some(Outcome::Busy | Outcome::Limited) => false,
+            Some(Outcome::Busy | Outcome::Limited | Outcome::Silent) => false,
         }
     }
 }

@@ -183,10 +183,6 @@ impl World {
                 self.tally.busy_kills_bypassed += 1;
                 return;
             }
-            (false, false) if self.is_silent_force(owner) => {
-                self.tally.busy_kills_silent += 1;
-                return;
-            }
             (false, true) => {
                 self.tally.busy_kills_unseen += 1;
                 return;
@@ -203,22 +199,6 @@ impl World {
                  the job is {hook}"
             )
         });
-    }
-
-    /// Force waits for GitHub's answer for ten minutes, and leans on the hooks then. Where these were reported and do not
-    /// run, and no event was heard, that may end a job. GitHub must have said nothing since the order: after a
-    /// "busy" its silence proves nothing.
-    fn is_silent_force(&self, owner: Option<&Instance>) -> bool {
-        owner.is_some_and(|row| {
-            let silent = self.checker.passages.get(&row.name) == Some(&Outcome::Silent);
-            let waited = row
-                .order()
-                .is_some_and(|order| order.force && self.now >= order.at.as_millis() + 590_000);
-            let called_busy = self.github.last_busy(row).is_some_and(|at| {
-                row.order().is_some_and(|order| at >= order.at.as_millis() + 8_000)
-            });
-            silent && waited && row.runner.hooks && !row.runner.is_busy() && !called_busy
-        })
     }
 
     /// I14: a job that an order ends has its line. Of a job without hooks nobody may have heard.

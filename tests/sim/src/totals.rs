@@ -70,7 +70,6 @@ impl Totals {
             ("jobs whose events were lost before a row", tally.never_heard_of),
             ("jobs killed by an order or by their age", tally.killed_by_order),
             ("… by one that bypassed GitHub, unseen", tally.busy_kills_bypassed),
-            ("… by force past silence, hooks lost, unseen", tally.busy_kills_silent),
             ("jobs cut off by the cloud itself", tally.lost_to_cloud),
             ("jobs refused in their set-up", tally.refused),
         ] {

@@ -73,8 +73,6 @@ tally! {
     busy_kills_unseen,
     /// … by an operator who bypassed GitHub, with no report of the hook.
     busy_kills_bypassed,
-    /// … by force past a silent GitHub, on hooks that were reported and do not run, with no event.
-    busy_kills_silent,
     /// Jobs that ran without hooks while GitHub called their runner idle: those that could be killed unseen.
     unseen_jobs,
     /// Machines that were left behind. Always zero.

@@ -57,12 +57,6 @@ impl Runner {
                 || self.github_job.is_some())
     }
 
-    /// GitHub called it busy, and nobody has told us of a job.
-    #[must_use]
-    pub fn is_called_busy(&self) -> bool {
-        self.state == RunnerState::Active && !self.has_taken_job()
-    }
-
     fn move_to(&mut self, state: RunnerState, now: Time) {
         if self.state != state {
             self.state = state;
@@ -257,15 +251,6 @@ impl Instance {
         // Also when it was active before: every wait starts over.
         self.runner.since = now;
         self.unmark(now, why);
-    }
-
-    /// GitHub calls it busy on its way out. The mark stays, and so does this word: GitHub's silence does not take it
-    /// back.
-    pub fn called_busy(&mut self, now: Time) {
-        if self.runner.state <= RunnerState::Idle {
-            self.runner.move_to(RunnerState::Active, now);
-            self.touch();
-        }
     }
 
     /// Makes the next pass earlier, never later.

@@ -151,9 +151,8 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
     act(next)
 }
 
-/// GitHub did not answer. Force does not wait for ever, but it leans on our own evidence then: with the
-/// hooks in place and no start reported, no job runs. A runner that GitHub called busy shows that its hooks are not
-/// in place, whatever was reported: there is no evidence to lean on.
+/// GitHub did not answer. Force ignores EC2's errors and never GitHub's silence: the hooks of a machine may be
+/// reported and not run, and then a job that nobody heard of would end. `kill_running_job` does not wait.
 fn unanswered(instance: &Instance, trouble: &Trouble, policy: &Policy<'_>, now: Time) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
         Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
@@ -167,12 +166,6 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
     let waiting = next.drain().and_then(|drain| drain.waiting.as_ref());
     let bypassed = match (next.order(), waiting) {
         (Some(order), Some(Waiting::Unauthorized)) => order.bypass_github_unauthorized,
-        (Some(order), Some(Waiting::GithubUnavailable)) => {
-            order.force
-                && next.runner.hooks
-                && !next.runner.is_called_busy()
-                && now >= order.at + policy.timings.force_give_up_seconds
-        }
         (
             Some(_),
             Some(
@@ -181,6 +174,7 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
                 | Waiting::Busy
                 | Waiting::SecondRead
                 | Waiting::RateLimited
+                | Waiting::GithubUnavailable
                 | Waiting::LaunchOpen
                 | Waiting::Provider
                 | Waiting::Absent
@@ -199,9 +193,6 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
 /// A job runs. It is waited for, for ever; its machine's death or its end wakes us.
 fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
-    if why == Waiting::Busy {
-        next.called_busy(now);
-    }
     // A contrary sign: the evidence is gathered anew.
     next.update_drain(|drain| {
         drain.not_busy_since = None;

@@ -35,15 +35,16 @@ impl Stop {
             .then(|| format!("I6: forced {} s ago, and still {}", FORCE_ENDS.0, row.state()))
     }
 
-    /// Force never passes a job that may run, 401 only by order, and silence only where the hooks would
-    /// have told of a job. All else ends with the machine's lifetime.
+    /// Force never passes a job that may run nor GitHub's silence, and 401 only by order. All else ends with the
+    /// machine's lifetime.
     fn force_must_end(&self, state: &State) -> bool {
         let bypasses = state.row.order().is_some_and(|order| order.bypass_github_unauthorized);
-        let evidence = match self.config.github {
+        let answered = match self.config.github {
             Some(DeadGithub::Unauthorized) => bypasses,
-            _ => state.row.runner.hooks,
+            Some(DeadGithub::Unavailable) => !state.github_dead,
+            None => true,
         };
-        evidence && !state.row.runner.has_taken_job() && !state.agent.has_job()
+        answered && !state.row.runner.has_taken_job() && !state.agent.has_job()
     }
 
     /// A DELETE was performed, with this row as its intent.

@@ -171,8 +171,6 @@ pub struct Github {
     next_runner: u64,
     /// How and when the last call about a registration ended, by its number or, where we know none, by its name.
     outcomes: BTreeMap<String, (Millis, Outcome)>,
-    /// When it was last called busy.
-    called_busy: BTreeMap<String, Millis>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
     /// A scenario's lost webhooks: that many of the next are never delivered.
@@ -200,7 +198,6 @@ impl Github {
             removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
             outcomes: BTreeMap::new(),
-            called_busy: BTreeMap::new(),
             always_lies: false,
             drop_next: 0,
             refuses: None,
@@ -236,12 +233,6 @@ impl Github {
     #[must_use]
     pub fn last_outcome(&self, row: &Instance) -> Option<(Millis, Outcome)> {
         self.outcomes.get(&about(row)).copied()
-    }
-
-    /// When it last called this row's runner busy.
-    #[must_use]
-    pub fn last_busy(&self, row: &Instance) -> Option<Millis> {
-        self.called_busy.get(&about(row)).copied()
     }
 
     fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {

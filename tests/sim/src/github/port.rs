@@ -203,9 +203,6 @@ impl Door {
         };
         let mut world = self.sim.world.borrow_mut();
         let now = world.now;
-        if outcome == Outcome::Busy {
-            world.github.called_busy.insert(about.clone(), now);
-        }
         world.github.outcomes.insert(about, (now, outcome));
     }
 

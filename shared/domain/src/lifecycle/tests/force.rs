@@ -39,14 +39,14 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
             idle().ordered(forced(700)),
             answers(Deregistration::Busy),
             700,
-            "rest until 760, runner active, waits Busy",
+            "rest until 760, waits Busy",
         ),
         (
             "422 eleven hours later",
             busy(),
             answers(Deregistration::Busy).with(|seen| seen.machine = Look::Seen(Machine::Running)),
             40_000,
-            "rest until 40060, runner active",
+            "rest until 40060",
         ),
         (
             "a start by its hook",
@@ -80,11 +80,10 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
 }
 
 #[test]
-fn force_outwaits_a_silent_github_where_the_hooks_vouch_for_it() {
+fn force_does_not_pass_a_silent_github() {
     let hooked = || idle().ordered(forced(700));
-    let unhooked = || idle_without_hooks().ordered(forced(700));
-    let at_give_up = |instance| later(instance, Waiting::GithubUnavailable, 1300);
-    let error = "rest until 1301, error 502, silences 1";
+    let long_silent = later(hooked(), Waiting::GithubUnavailable, 40_000);
+    let kills = Order { kill_running_job: true, ..forced(700) };
     check(vec![
         (
             "502 at first",
@@ -94,39 +93,18 @@ fn force_outwaits_a_silent_github_where_the_hooks_vouch_for_it() {
             "rest until 701, error 502, silences 1, waits GithubUnavailable",
         ),
         (
-            "502 a moment before its time",
-            hooked(),
+            "502 for hours",
+            long_silent.clone(),
             refused(unavailable()),
-            1299,
-            "rest until 1300, error 502, silences 1, waits GithubUnavailable",
+            40_000,
+            "rest until 40001, error 502, silences 1",
         ),
         (
-            "502 after its time",
-            at_give_up(hooked()),
+            "502, and the order kills jobs",
+            idle().ordered(kills),
             refused(unavailable()),
-            1300,
-            "to deleting, error 502, silences 1, waits for nothing, due 1420, terminate",
-        ),
-        (
-            "502 after its time, GitHub had called it busy",
-            at_give_up(hooked().with(|i| i.called_busy(at(800)))),
-            refused(unavailable()),
-            1300,
-            error,
-        ),
-        (
-            "502 after its time, without hooks",
-            at_give_up(unhooked()),
-            refused(unavailable()),
-            1300,
-            error,
-        ),
-        (
-            "502 after its time, not forced",
-            at_give_up(idle().ordered(plain(700)).through_gate()),
-            refused(unavailable()),
-            1300,
-            error,
+            700,
+            "to deleting, due 820, terminate",
         ),
         (
             "a rate limit ends by itself",
@@ -141,6 +119,13 @@ fn force_outwaits_a_silent_github_where_the_hooks_vouch_for_it() {
             refused(unauthorized()),
             1300,
             "rest until 1600, error 401, waits Unauthorized",
+        ),
+        (
+            "an answer after hours of silence",
+            long_silent,
+            answers(Deregistration::Done),
+            40_000,
+            "deregistered, waits for nothing",
         ),
     ]);
 }
@@ -195,7 +180,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
             gated(),
             answers(Deregistration::Busy),
             700,
-            "rest until 760, runner active, gate shut, waits Busy",
+            "rest until 760, gate shut, waits Busy",
         ),
         (
             "busy by its hook",
@@ -216,7 +201,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
             idle().ordered(bypass(700)),
             sees_runner(RunnerSeen::Busy(RUNNER)),
             700,
-            "rest until 760, runner active, waits Busy",
+            "rest until 760, waits Busy",
         ),
     ]);
 }

@@ -122,7 +122,7 @@ fn evidence_comes_before_the_delete_call() {
             first(),
             sees_runner(RunnerSeen::Busy(RUNNER)),
             700,
-            "rest until 760, runner active, reads forgotten, waits Busy",
+            "rest until 760, reads forgotten, waits Busy",
         ),
         ("all evidence is in", passed(idle()), nothing(), 700, "deregister"),
         (
@@ -153,7 +153,7 @@ fn githubs_answer_to_the_delete_decides() {
             passed(idle()),
             answers(Deregistration::Busy),
             700,
-            "rest until 760, runner active, gate shut, waits Busy",
+            "rest until 760, gate shut, waits Busy",
         ),
         ("rate limit", passed(idle()), limited(1234), 700, "rest until 1234, waits RateLimited"),
         (
