@@ -108,7 +108,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             return Err(Refused::Draining.into());
         };
         let name = instance.runner_name();
-        let labels: Vec<String> = pool.labels.iter().map(str::to_owned).collect();
+        let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
         let answer = self.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
         let config = match answer {
             Ok(config) => config,

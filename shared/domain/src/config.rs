@@ -70,8 +70,8 @@ impl<'a> Reader<'a> {
             if pool.labels.is_empty() {
                 problem("labels must not be empty");
             }
-            if pool.instance_types.is_empty() {
-                problem("instance_types must not be empty");
+            if pool.instance_types.is_empty() == pool.requirements.is_none() {
+                problem("needs either instance_types or requirements");
             }
             if pool.subnets.is_empty() {
                 problem("subnets must not be empty");

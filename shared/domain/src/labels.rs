@@ -46,11 +46,79 @@ impl Labels {
             .collect()
     }
 
+    /// Whether a job asks for these labels, all of them and no other. `self-hosted` does not count.
+    #[must_use]
+    pub fn is_exactly(&self, job: &Self) -> bool {
+        let counted = |labels: &Self| -> Vec<String> {
+            labels.iter().filter(|label| *label != SELF_HOSTED).map(str::to_owned).collect()
+        };
+        counted(self) == counted(job)
+    }
+
     /// Whether a runner with these labels can take a job with those. A job without labels asks for
     /// nothing of ours: GitHub sends such events for hosted runners and in odd `completed` events.
     #[must_use]
     pub fn can_run(&self, job: &Self) -> bool {
         !job.is_empty() && self.missing_for(job).is_empty()
+    }
+}
+
+/// Rows of labels, any of which will do. Written as one list, or as a list of lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Vec<Labels>")]
+pub struct LabelRows(Vec<Labels>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Row(Labels),
+    Rows(Vec<Labels>),
+}
+
+impl LabelRows {
+    /// One row.
+    #[must_use]
+    pub fn one(row: Labels) -> Self {
+        Self(vec![row])
+    }
+
+    /// Rows; empty ones serve no job and are left out.
+    #[must_use]
+    pub fn new(mut rows: Vec<Labels>) -> Self {
+        rows.retain(|row| !row.is_empty());
+        Self(rows)
+    }
+
+    /// Whether no row serves a job.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rows, as written.
+    pub fn iter(&self) -> impl Iterator<Item = &Labels> {
+        self.0.iter()
+    }
+
+    /// What a runner carries: the labels of all rows.
+    #[must_use]
+    pub fn carried(&self) -> Labels {
+        Labels::new(self.0.iter().flat_map(Labels::iter))
+    }
+}
+
+impl From<Written> for LabelRows {
+    fn from(written: Written) -> Self {
+        Self::new(match written {
+            Written::Row(row) => vec![row],
+            Written::Rows(rows) => rows,
+        })
+    }
+}
+
+impl From<LabelRows> for Vec<Labels> {
+    fn from(rows: LabelRows) -> Self {
+        rows.0
     }
 }
 
@@ -85,5 +153,28 @@ mod tests {
         assert!(!runner.can_run(&Labels::new(["self-hosted", "arm64"])));
         assert!(!runner.can_run(&Labels::default()));
         assert_eq!(runner.missing_for(&Labels::new(["arm64", "gpu"])), ["arm64"]);
+    }
+
+    #[test]
+    fn exactly_is_without_regard_to_order_case_and_self_hosted() {
+        let row = Labels::new(["linux", "gpu"]);
+        assert!(row.is_exactly(&Labels::new(["GPU", "Linux"])));
+        assert!(row.is_exactly(&Labels::new(["gpu", "self-hosted", "linux"])));
+        assert!(!row.is_exactly(&Labels::new(["linux"])));
+        assert!(!row.is_exactly(&Labels::new(["linux", "gpu", "big"])));
+    }
+
+    #[test]
+    fn rows_are_one_list_or_a_list_of_lists() {
+        let read = |text: &str| serde_json::from_str::<LabelRows>(text).expect("rows");
+        let one = read(r#"["linux", "X64"]"#);
+        assert_eq!(one, LabelRows::one(Labels::new(["linux", "x64"])));
+        let two = read(r#"[["linux", "x64"], [], ["gpu"]]"#);
+        assert_eq!(two.iter().count(), 2);
+        assert_eq!(two.carried(), Labels::new(["gpu", "linux", "x64"]));
+        let written = serde_json::to_string(&two).expect("text");
+        assert_eq!(written, r#"[["linux","x64"],["gpu"]]"#);
+        assert_eq!(read(&written), two);
+        assert!(read("[]").is_empty());
     }
 }

@@ -1,10 +1,12 @@
 //! Pools: which jobs a set of machines serves, and how they are launched.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Entity, PoolName};
 use crate::job::Job;
-use crate::labels::Labels;
+use crate::labels::{LabelRows, Labels};
 use crate::time::Seconds;
 
 /// What EC2 is asked for first, and what next.
@@ -20,6 +22,79 @@ pub enum MarketPolicy {
     SpotThenOnDemand,
 }
 
+/// How a job's labels are compared with a row of the pool's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabelMatch {
+    /// The job asks for labels of the row, and need not ask for all: GitHub's own rule.
+    #[default]
+    Superset,
+    /// The job asks for exactly the row.
+    Exact,
+}
+
+/// How EC2 chooses among types and zones.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// Spot: the lowest price among the pools that are least likely to be reclaimed.
+    PriceCapacityOptimized,
+    /// Spot: the pools with the most spare capacity.
+    CapacityOptimized,
+    /// Spot: spare capacity first, then the order of the types.
+    CapacityOptimizedPrioritized,
+    /// Spot: spread over all pools.
+    Diversified,
+    /// Either market: the lowest price.
+    LowestPrice,
+    /// On-demand: the order of the types.
+    Prioritized,
+}
+
+/// The image that machines boot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Image {
+    /// `ami-…`.
+    Id(String),
+    /// A parameter of Systems Manager that holds the id; EC2 reads it at every launch.
+    Ssm(String),
+}
+
+/// What a machine must have, instead of a list of types.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirements {
+    /// The fewest vCPUs.
+    pub vcpus_min: u32,
+    /// The most vCPUs.
+    #[serde(default)]
+    pub vcpus_max: Option<u32>,
+    /// The least memory, in MiB.
+    pub memory_mib_min: u32,
+    /// The most memory, in MiB.
+    #[serde(default)]
+    pub memory_mib_max: Option<u32>,
+}
+
+/// The disk of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// The image's root device, for example `/dev/xvda`.
+    pub device: String,
+    /// Its size, in GiB.
+    pub size_gib: u32,
+    /// Operations a second, beyond gp3's own 3,000.
+    #[serde(default)]
+    pub iops: Option<u32>,
+    /// MiB a second, beyond gp3's own 125.
+    #[serde(default)]
+    pub throughput_mib: Option<u32>,
+}
+
 /// A pool of runners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,33 +105,94 @@ pub struct Pool {
     /// at the repository when a person owns it.
     #[serde(default)]
     pub entity: Option<Entity>,
-    /// The labels its runners carry.
-    pub labels: Labels,
+    /// Its runners carry the labels of all rows; a job is served when it matches one row.
+    pub labels: LabelRows,
+    /// How a job matches a row.
+    #[serde(default, rename = "match")]
+    pub label_match: LabelMatch,
+    /// Among pools that serve a job the larger number is asked first.
+    #[serde(default)]
+    pub priority: u32,
     /// GitHub's number of the runner group; 1 is the default group.
     #[serde(default = "default_runner_group")]
     pub runner_group_id: u64,
+    /// What the names of its launches, instances and runners begin with; its own name where there is none.
+    #[serde(default)]
+    pub name_prefix: Option<PoolName>,
     /// The EC2 launch template.
     pub launch_template_id: String,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
     pub launch_template_version: String,
-    /// Instance types, in order of preference.
+    /// Instance types, in order of preference. Empty with `requirements`.
+    #[serde(default)]
     pub instance_types: Vec<String>,
+    /// What machines must have, where no types are listed.
+    #[serde(default)]
+    pub requirements: Option<Requirements>,
     /// Subnets to spread over.
     pub subnets: Vec<String>,
     /// Spot, on-demand, or one after the other.
     #[serde(default)]
     pub market: MarketPolicy,
+    /// With `spot-then-on-demand`: EC2's codes after which on-demand is asked. Empty: any lack of capacity or quota.
+    #[serde(default)]
+    pub on_demand_after: Vec<String>,
+    /// How EC2 chooses. None: `price-capacity-optimized` for spot, `prioritized` for on-demand.
+    #[serde(default)]
+    pub allocation: Option<Allocation>,
+    /// The most to pay for a spot machine, in US dollars an hour, as EC2 takes it (`0.05`).
+    #[serde(default)]
+    pub max_price: Option<String>,
+    /// The image, where it is not the launch template's.
+    #[serde(default)]
+    pub image: Option<Image>,
+    /// The disk, where it is not the launch template's.
+    #[serde(default)]
+    pub disk: Option<Disk>,
+    /// Tags of machine and volume besides our own.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
     /// The most live instances.
     pub max: u32,
-    /// Whether jobs of public repositories are served. Anyone can open a pull request there.
+    /// Runners that wait for a job which nobody has queued yet. Never above `max`.
     #[serde(default)]
-    pub public_repositories: bool,
+    pub min_idle: u32,
+    /// How long a job is queued before a machine is launched for it: a runner that comes free may take it.
+    #[serde(default)]
+    pub job_age_seconds: Seconds,
+    /// How long a machine may take until its runner listens. None: the stack's.
+    #[serde(default)]
+    pub boot_deadline_seconds: Option<Seconds>,
+    /// How long a runner may wait for a job. None: the stack's.
+    #[serde(default)]
+    pub idle_limit_seconds: Option<Seconds>,
     /// The longest life of a machine, running job or not.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
+    /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case. Empty: all.
+    #[serde(default)]
+    pub repositories: Vec<String>,
+    /// Whether jobs of public repositories are served. Anyone can open a pull request there.
+    #[serde(default)]
+    pub public_repositories: bool,
+    /// Shell text that the machine runs, as the runner's user, before the runner starts.
+    #[serde(default)]
+    pub boot_hook: Option<String>,
     /// Handed to the runner's environment by runner-api.
     #[serde(default)]
-    pub environment: std::collections::BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
+    /// Whether it serves jobs at all. A disabled pool is as good as none for new jobs; its machines end when idle.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Whether launches are held back: jobs are matched and wait.
+    #[serde(default)]
+    pub paused: bool,
+    /// Bumped whenever the pool file changes anything of it.
+    #[serde(default)]
+    pub generation: u64,
+    /// The generation that last changed what its machines are: idle ones of earlier generations are replaced.
+    #[serde(default)]
+    pub machines_since: u64,
 }
 
 const fn default_runner_group() -> u64 {
@@ -67,11 +203,17 @@ const fn default_max_lifetime() -> Seconds {
     Seconds(43_200)
 }
 
+const fn yes() -> bool {
+    true
+}
+
 /// Why a pool does not serve a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Mismatch {
     /// The job asks for labels that the pool's runners do not carry.
     Labels(Vec<String>),
+    /// The pool serves jobs that ask for all labels of a row, and this one asks for fewer.
+    NotExact,
     /// The job asks for no label.
     NoLabels,
     /// The pool's runners are registered elsewhere.
@@ -86,6 +228,9 @@ impl std::fmt::Display for Mismatch {
             Self::Labels(missing) => {
                 write!(f, "its runners do not carry the label(s) {}", missing.join(", "))
             }
+            Self::NotExact => {
+                write!(f, "the job does not ask for exactly the labels of one of its rows")
+            }
             Self::NoLabels => write!(f, "the job asks for no label"),
             Self::Entity(entity) => write!(f, "its runners belong to {entity}"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
@@ -94,6 +239,46 @@ impl std::fmt::Display for Mismatch {
 }
 
 impl Pool {
+    /// A pool with this name, everything else at its default, and nothing to launch.
+    #[must_use]
+    pub fn named(name: PoolName) -> Self {
+        Self {
+            name,
+            entity: None,
+            labels: LabelRows::default(),
+            label_match: LabelMatch::default(),
+            priority: 0,
+            runner_group_id: default_runner_group(),
+            name_prefix: None,
+            launch_template_id: String::new(),
+            launch_template_version: String::new(),
+            instance_types: Vec::new(),
+            requirements: None,
+            subnets: Vec::new(),
+            market: MarketPolicy::default(),
+            on_demand_after: Vec::new(),
+            allocation: None,
+            max_price: None,
+            image: None,
+            disk: None,
+            tags: BTreeMap::new(),
+            max: 0,
+            min_idle: 0,
+            job_age_seconds: Seconds(0),
+            boot_deadline_seconds: None,
+            idle_limit_seconds: None,
+            max_lifetime_seconds: default_max_lifetime(),
+            repositories: Vec::new(),
+            public_repositories: false,
+            boot_hook: None,
+            environment: BTreeMap::new(),
+            enabled: true,
+            paused: false,
+            generation: 0,
+            machines_since: 0,
+        }
+    }
+
     /// Whether the pool serves the job.
     ///
     /// # Errors
@@ -107,14 +292,25 @@ impl Pool {
         if job.said.labels.is_empty() {
             return Err(Mismatch::NoLabels);
         }
-        let missing = self.labels.missing_for(&job.said.labels);
-        if !missing.is_empty() {
-            return Err(Mismatch::Labels(missing));
-        }
+        self.matches_labels(&job.said.labels)?;
         if !job.said.private && !self.public_repositories {
             return Err(Mismatch::Public);
         }
         Ok(())
+    }
+
+    /// Whether a row matches. The row that comes nearest gives the reason.
+    fn matches_labels(&self, wanted: &Labels) -> Result<(), Mismatch> {
+        let missing = self.labels.iter().map(|row| row.missing_for(wanted)).min_by_key(Vec::len);
+        match missing {
+            Some(missing) if missing.is_empty() => {}
+            missing => return Err(Mismatch::Labels(missing.unwrap_or_default())),
+        }
+        let exact = self.labels.iter().any(|row| row.is_exactly(wanted));
+        match self.label_match {
+            LabelMatch::Exact if !exact => Err(Mismatch::NotExact),
+            LabelMatch::Exact | LabelMatch::Superset => Ok(()),
+        }
     }
 
     /// Where runners for this job are registered.

@@ -9,7 +9,7 @@ use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
 use crate::instance::{DeleteReason, Fault, Instance, Order, StartReport};
 use crate::job::{Job, JobEvent, JobStatus, fold};
-use crate::labels::Labels;
+use crate::labels::{LabelRows, Labels};
 use crate::launch::{ErrorClass, LaunchError};
 use crate::lifecycle::Policy;
 use crate::observation::Trouble;
@@ -215,19 +215,14 @@ pub(crate) fn unavailable() -> Trouble {
 
 pub(crate) fn pool() -> Pool {
     Pool {
-        name: "default".parse().expect("valid"),
-        entity: None,
-        labels: Labels::new(["linux", "x64"]),
-        runner_group_id: 1,
+        labels: LabelRows::one(Labels::new(["linux", "x64"])),
         launch_template_id: "lt-1".to_owned(),
         launch_template_version: "3".to_owned(),
         instance_types: vec!["m7i.large".to_owned(), "m7a.large".to_owned()],
         subnets: vec!["subnet-a".to_owned(), "subnet-b".to_owned()],
-        market: crate::pool::MarketPolicy::OnDemand,
         max: 10,
-        public_repositories: false,
         max_lifetime_seconds: Seconds(LIFETIME),
-        environment: std::collections::BTreeMap::new(),
+        ..Pool::named("default".parse().expect("valid"))
     }
 }
 

@@ -247,7 +247,7 @@ impl World {
             let served = self.checker.pools.iter().any(|pool| {
                 let covers = pool.entity.as_ref().is_none_or(|one| one.covers(&job.repository));
                 covers
-                    && pool.labels.can_run(&job.labels)
+                    && pool.labels.iter().any(|row| row.can_run(&job.labels))
                     && (job.private || pool.public_repositories)
             });
             match job.status {

@@ -1,8 +1,8 @@
 //! Which pool serves a job, and where its runner is registered.
 
-use super::{Mismatch, Pool, choose};
+use super::{LabelMatch, Mismatch, Pool, choose};
 use crate::job::Job;
-use crate::labels::Labels;
+use crate::labels::{LabelRows, Labels};
 use crate::testkit::{With, job, pool};
 
 fn of(entity: &str, name: &str) -> Pool {
@@ -70,8 +70,37 @@ fn the_most_specific_pool_wins_and_then_the_first() {
         assert_eq!(chosen(&pools[..left]), Ok(expected.to_owned()));
     }
     // A pool that does not serve the job never wins, however specific it is.
-    let deaf = of("acme/web", "deaf").with(|pool| pool.labels = Labels::new(["windows"]));
+    let deaf =
+        of("acme/web", "deaf").with(|pool| pool.labels = LabelRows::one(Labels::new(["windows"])));
     assert_eq!(chosen(&[deaf, pool()]), Ok("default".to_owned()));
+}
+
+#[test]
+fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
+    let rows = ["linux,x64", "linux,gpu"].map(|row| Labels::new(row.split(',')));
+    let pool = |label_match| {
+        pool().with(|pool| {
+            pool.labels = LabelRows::new(rows.to_vec());
+            pool.label_match = label_match;
+        })
+    };
+    let (superset, exact) = (pool(LabelMatch::Superset), pool(LabelMatch::Exact));
+    let missing = |labels: &[&str]| {
+        Err(Mismatch::Labels(labels.iter().map(|&label| label.to_owned()).collect()))
+    };
+    for (labels, by_superset, by_exact) in [
+        (&["linux", "x64"][..], Ok(()), Ok(())),
+        (&["GPU", "self-hosted", "Linux"], Ok(()), Ok(())),
+        (&["gpu"], Ok(()), Err(Mismatch::NotExact)),
+        (&["self-hosted"], Ok(()), Err(Mismatch::NotExact)),
+        // Two rows are no mixture, although the runners carry the labels of both.
+        (&["x64", "gpu"], missing(&["gpu"]), missing(&["gpu"])),
+        (&["linux", "x64", "big"], missing(&["big"]), missing(&["big"])),
+    ] {
+        let job = asks(labels);
+        assert_eq!(superset.serves(&job), by_superset, "{labels:?}");
+        assert_eq!(exact.serves(&job), by_exact, "{labels:?}");
+    }
 }
 
 #[test]

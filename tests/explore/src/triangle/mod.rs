@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use domain::capacity::Capacity;
 use domain::instance::Instance;
-use domain::labels::Labels;
+use domain::labels::{LabelRows, Labels};
 use domain::pool::{MarketPolicy, Pool};
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
@@ -384,19 +384,14 @@ fn snapshot(read: Option<&Arc<Instance>>, state: &State, key: &mut Key<'_>) {
 
 fn pool(max: u32) -> Pool {
     Pool {
-        name: "p".parse().expect("valid"),
-        entity: None,
-        labels: Labels::new(["linux"]),
-        runner_group_id: 1,
+        labels: LabelRows::one(Labels::new(["linux"])),
         launch_template_id: "lt".to_owned(),
         launch_template_version: "1".to_owned(),
         instance_types: vec!["m".to_owned()],
         subnets: vec!["s".to_owned()],
-        market: MarketPolicy::OnDemand,
         max,
-        public_repositories: false,
         max_lifetime_seconds: reap::LIFETIME,
-        environment: std::collections::BTreeMap::default(),
+        ..Pool::named("p".parse().expect("valid"))
     }
 }
 

@@ -4,8 +4,8 @@ use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::testkit::{
-    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, idle_without_hooks,
-    installing, plain, timings, unauthorized, unavailable,
+    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, installing, plain,
+    timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
