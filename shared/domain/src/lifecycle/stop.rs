@@ -34,14 +34,16 @@ pub(super) fn stop(
     if instance.machine().is_none() {
         return without_machine(instance, seen, policy, now);
     }
-    if is_deregistered(instance) {
-        return go(instance, policy, now, "the runner can take no job");
-    }
     if is_stopped(instance, seen) {
         return go(instance, policy, now, "the machine was stopped, and with it its runner");
     }
-    if policy.ends_jobs(instance, now) {
+    let deregistered = is_deregistered(instance);
+    // A job on record is told in the audit trail, also if GitHub's lie has cost its runner the registration.
+    if policy.ends_jobs(instance, now) && (!deregistered || instance.runner.is_busy()) {
         return kill(instance, seen, policy, now);
+    }
+    if deregistered {
+        return go(instance, policy, now, "the runner can take no job");
     }
     deregister(instance, seen, policy, now)
 }
@@ -208,7 +210,8 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     if instance.drain().is_some_and(|drain| drain.kill_told) {
         return go(instance, policy, now, why);
     }
-    if let (Some(id), Look::Unknown) = (instance.runner.id, &seen.deregistration) {
+    let id = instance.runner.id.filter(|_| !is_deregistered(instance));
+    if let (Some(id), Look::Unknown) = (id, &seen.deregistration) {
         return perform(instance.clone(), Effect::Deregister(id));
     }
     let mut told = instance.clone();

@@ -235,6 +235,14 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
             "to deleting, waits for nothing, due 820, terminate",
         ),
         ("what failed before was no kill", tried(), nothing(), 700, "deregister"),
+        (
+            "deregistered on a lie, and then the job was heard of",
+            busy().deregistered(),
+            nothing(),
+            700,
+            killed,
+        ),
+        ("deregistered, no job", idle().ordered(kill(700)).deregistered(), nothing(), 700, GO),
     ]);
 }
 
