@@ -7,6 +7,8 @@ ARCH ?= x86_64
 
 # One build of everything: any other selection of packages compiles the SDKs again.
 CARGO_BUILD := cargo build --release --workspace
+# And the webhook once more, optimised as a whole (Cargo.toml).
+CARGO_BUILD_WEBHOOK := cargo build --profile webhook --package webhook
 # Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
 PYTHON := .local/ministack/bin/python
 SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .local/sam/bin/sam
@@ -45,6 +47,7 @@ mutants: python ## Plant known bugs in a copy of the rules; the simulator must f
 .PHONY: bench
 bench: ## Measure the functions as Lambda would run them; on a quiet machine
 	$(CARGO_BUILD)
+	$(CARGO_BUILD_WEBHOOK)
 	target/release/muster-bench bench.json
 
 .PHONY: test-template
@@ -76,10 +79,12 @@ down: python ## Stop the local stack
 build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Graviton)
 ifeq ($(ARCH),arm64)
 	$(CARGO_BUILD) --target aarch64-unknown-linux-gnu
-	infra/assemble target/aarch64-unknown-linux-gnu/release
+	$(CARGO_BUILD_WEBHOOK) --target aarch64-unknown-linux-gnu
+	infra/assemble target/aarch64-unknown-linux-gnu
 else
 	$(CARGO_BUILD)
-	infra/assemble target/release
+	$(CARGO_BUILD_WEBHOOK)
+	infra/assemble target
 endif
 
 .PHONY: template

@@ -19,6 +19,8 @@ const STATUS: &str = include_str!("../../../events/admin-status.json");
 pub(crate) struct Function {
     /// Its name and its binary's.
     pub(crate) name: &'static str,
+    /// The profile that it is built in.
+    pub(crate) profile: &'static str,
     /// An event of its daily work.
     pub(crate) event: Arc<[u8]>,
     /// The least CPU that a stranger can cost.
@@ -40,12 +42,14 @@ pub(crate) struct Goals {
 pub(crate) fn all() -> Vec<Function> {
     let plain = |name, sample: &str| Function {
         name,
+        profile: "release",
         event: Arc::from(sample.as_bytes()),
         unwanted: None,
         goals: Goals::default(),
     };
     vec![
         Function {
+            profile: "webhook",
             unwanted: Some(forged()),
             goals: Goals {
                 init_and_first_ms: Some(12.0),

@@ -5,10 +5,13 @@
 //! measured is the function. Numbers of one run can be compared with each other, and with another run on the
 //! same quiet machine; they are not Lambda's.
 //!
-//! The functions are taken from beside this program, or from the folder that `MUSTER_BIN` names.
+//! The functions are taken from where `make build` left them, or all from the folder that `MUSTER_BIN` names.
 //!
-//! `muster-bench [--rounds N] [--events N] [--only NAME] [RESULT.json]`
+//! `muster-bench [--rounds N] [--events N] [--only NAME] [--asleep] [RESULT.json]`
+//!
+//! `--asleep` lets idle cores sleep, see [`awake`].
 
+mod awake;
 mod function;
 mod handler;
 mod http;
@@ -19,11 +22,13 @@ mod runtime_api;
 mod stubs;
 mod tls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
+use crate::awake::Awake;
+use crate::function::Function;
 use crate::measure::Bench;
 use crate::report::Report;
 
@@ -33,6 +38,8 @@ struct Options {
     rounds: usize,
     /// Warm events per function.
     events: usize,
+    /// Idle cores may sleep.
+    asleep: bool,
     /// One function only.
     only: Option<String>,
     /// Where the result goes as JSON.
@@ -40,6 +47,9 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(awake::SPIN) {
+        awake::spin();
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -52,7 +62,8 @@ fn main() -> ExitCode {
 /// Missed goals are printed, not failed: the machine may be busy. What does not run at all is an error.
 fn run() -> anyhow::Result<()> {
     let options = read_options(std::env::args().skip(1))?;
-    let bench = Bench::start(&binaries()?, options.rounds, options.events)?;
+    let bench = Bench::start(Binaries::find()?, options.rounds, options.events)?;
+    let _awake = if options.asleep { None } else { Some(Awake::start()?) };
     let mut report = Report::default();
     for function in function::all() {
         if options.only.as_ref().is_some_and(|only| only != function.name) {
@@ -72,21 +83,40 @@ fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the functions are: beside this program, unless `MUSTER_BIN` says otherwise.
-fn binaries() -> anyhow::Result<PathBuf> {
-    if let Some(folder) = std::env::var_os("MUSTER_BIN") {
-        return Ok(folder.into());
+/// Where the functions are.
+pub(crate) enum Binaries {
+    /// All in one folder.
+    Folder(PathBuf),
+    /// In Cargo's target folder, each under the profile that it is deployed from.
+    Target(PathBuf),
+}
+
+impl Binaries {
+    fn find() -> anyhow::Result<Self> {
+        if let Some(folder) = std::env::var_os("MUSTER_BIN") {
+            return Ok(Self::Folder(folder.into()));
+        }
+        let own = std::env::current_exe().context("own path")?;
+        let target = own.parent().and_then(Path::parent).context("target folder")?;
+        Ok(Self::Target(target.to_owned()))
     }
-    let own = std::env::current_exe().context("own path")?;
-    Ok(own.parent().context("own folder")?.to_owned())
+
+    /// The program of a function.
+    pub(crate) fn of(&self, function: &Function) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.join(function.name),
+            Self::Target(target) => target.join(function.profile).join(function.name),
+        }
+    }
 }
 
 fn read_options(arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {
-    let mut options = Options { rounds: 15, events: 1000, only: None, output: None };
+    let mut options = Options { rounds: 15, events: 1000, asleep: false, only: None, output: None };
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {
+            "--asleep" => options.asleep = true,
             "--rounds" => options.rounds = value()?.parse().context("--rounds")?,
             "--events" => options.events = value()?.parse().context("--events")?,
             "--only" => options.only = Some(value()?),

@@ -1,12 +1,13 @@
 //! What is measured, and how.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
+use crate::Binaries;
 use crate::function::{self, Function};
 use crate::process::Process;
 use crate::report::{Report, Unit};
@@ -21,7 +22,7 @@ const BATCH: usize = 50;
 
 /// The stubs, and where the binaries are.
 pub(crate) struct Bench {
-    binaries: PathBuf,
+    binaries: Binaries,
     rounds: usize,
     events: usize,
     folder: PathBuf,
@@ -37,12 +38,12 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    pub(crate) fn start(binaries: &Path, rounds: usize, events: usize) -> anyhow::Result<Self> {
+    pub(crate) fn start(binaries: Binaries, rounds: usize, events: usize) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("muster-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let tls = tls::prepare(&folder).context("certificates")?;
         let stubs = Stubs::start(Arc::clone(&tls.server))?;
-        Ok(Self { binaries: binaries.to_owned(), rounds, events, folder, tls, stubs })
+        Ok(Self { binaries, rounds, events, folder, tls, stubs })
     }
 
     /// All numbers of one function.
@@ -145,7 +146,7 @@ impl Bench {
             &format!("https://{}", self.stubs.address),
             &self.tls.roots.display().to_string(),
         );
-        let process = Process::start(&self.binaries.join(function.name), &environment)?;
+        let process = Process::start(&self.binaries.of(function), &environment)?;
         api.ready().with_context(|| process.last_lines())?;
         Ok((process, api))
     }
@@ -162,7 +163,7 @@ impl Bench {
 
     /// The size of a zip with the binary as `bootstrap`, bytes.
     fn zip_size(&self, function: &Function) -> anyhow::Result<usize> {
-        let binary = std::fs::read(self.binaries.join(function.name))?;
+        let binary = std::fs::read(self.binaries.of(function))?;
         let packed = miniz_oxide::deflate::compress_to_vec(&binary, 9).len();
         // One local header, one entry of the directory, its end.
         Ok(packed + 30 + 46 + 22 + 2 * "bootstrap".len())
