@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use domain::ids::InstanceName;
 use domain::message::ReapMessage;
 use domain::time::{Seconds, Time};
 
@@ -89,16 +88,27 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
         Report { acked, outlived: outlived.get(), postponed: postponed.get() }
     }
 
-    /// The rows of a batch in one read. Without them each pass reads its own: one row of another version fails
-    /// them all.
+    /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of another version
+    /// fails them all.
     async fn known(&self, messages: &[Received]) -> Known {
-        let name = |received: &Received| match &received.message {
-            ReapMessage::Reap { name, .. } => Some(name.clone()),
-            ReapMessage::MachineChanged { .. } => None,
-        };
-        let names: Vec<InstanceName> = messages.iter().filter_map(name).collect();
         let known = Known::default();
-        if names.len() > 1
+        if messages.len() < 2 {
+            return known;
+        }
+        let (mut names, mut machines) = (Vec::new(), Vec::new());
+        for received in messages {
+            match &received.message {
+                ReapMessage::Reap { name, .. } => names.push(name.clone()),
+                ReapMessage::MachineChanged { machine, .. } => machines.push(machine.clone()),
+            }
+        }
+        if !machines.is_empty()
+            && let Ok(owners) = self.table.owners_of(&machines).await
+        {
+            names.extend(owners.values().cloned());
+            known.owners.replace(owners);
+        }
+        if !names.is_empty()
             && let Ok(rows) = self.table.instances(&names).await
         {
             known.rows.borrow_mut().extend(rows.into_iter().map(|row| (row.name.clone(), row)));

@@ -145,6 +145,11 @@ pub trait Table {
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError>;
     /// The owner of a machine.
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError>;
+    /// The owners of many machines; machines without one are left out.
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError>;
     /// Instances whose time has come, in index order, at most `limit` per page.
     async fn due_instances(
         &self,

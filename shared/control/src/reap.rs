@@ -73,6 +73,8 @@ pub struct Reap<'a, T, Q, C, G> {
 pub struct Known {
     /// Rows that were read before the passes began. Whoever finds one changed reads it again.
     pub(crate) rows: RefCell<BTreeMap<InstanceName, Instance>>,
+    /// Machines and their owners, who stay the same. One that has none here may have one by now.
+    pub(crate) owners: RefCell<BTreeMap<MachineId, InstanceName>>,
     /// Whether deletes are switched off.
     deletes_off: Once<(), bool>,
     /// Entities that GitHub lets us work for, and that the table does not say otherwise of.
@@ -94,7 +96,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     ) -> Result<Settlement, PassError> {
         let spot_notice = what == SPOT_INTERRUPTION;
         let heard = Observation { machine_hint: true, spot_notice, ..Observation::default() };
-        match self.table.owner_of(machine).await? {
+        let known = self.known.owners.borrow().get(machine).cloned();
+        let owner = match known {
+            Some(owner) => Some(owner),
+            None => self.table.owner_of(machine).await?,
+        };
+        match owner {
             Some(name) => self.pass_after(&name, ticket, &heard, now).await,
             None => Ok(Settlement::Ack),
         }
@@ -190,7 +197,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
 
     /// The row as it was read with those of the batch; read anew from the second look on.
     async fn row(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
-        let read = self.known.rows.borrow_mut().remove(name);
+        let read = {
+            let mut rows = self.known.rows.borrow_mut();
+            match rows.get(name) {
+                // What is deleted does not change any more.
+                Some(row) if !row.state().is_live() => Some(row.clone()),
+                _ => rows.remove(name),
+            }
+        };
         match read {
             Some(row) => Ok(Some(row)),
             None => self.table.instance(name).await,

@@ -20,6 +20,11 @@ use crate::writes::{self, PassError};
 const PAGE: u32 = 200;
 /// Most rows that one sweep sends; the rest is due in the next one.
 const MOST_DUE: usize = 5_000;
+/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold stands where its time
+/// comes, behind younger ones; its age is seen all the same. A page of the index holds hundreds.
+const MOST_WAITING: u32 = 5_000;
+/// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
+const MOST_EXPIRED: usize = 100;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
@@ -69,6 +74,7 @@ impl Report {
             (Metric::JobsExpired, self.expired as f64),
             (Metric::UnknownRecords, self.unreadable as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
+            (Metric::BlastRadius, if self.stopped_at_blast_radius { 1.0 } else { 0.0 }),
         ]
     }
 }
@@ -149,18 +155,19 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
-        let waiting = self.table.waiting_jobs(&pool.name, 20).await?;
-        let mut demand = false;
+        let waiting = self.table.waiting_jobs(&pool.name, MOST_WAITING).await?;
+        let (mut demand, mut expired) = (false, 0);
         for job in &waiting {
             let age = now.since(job.queued_at());
-            if age >= self.settings.timings.job_expiry_seconds {
-                self.expire(job).await?;
-                report.expired += 1;
-            } else {
+            if age < self.settings.timings.job_expiry_seconds {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
+            } else if expired < MOST_EXPIRED {
+                self.expire(job).await?;
+                expired += 1;
             }
         }
+        report.expired += expired;
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
             let wake = JobsMessage::WakePool { pool: pool.name.clone() };

@@ -160,6 +160,7 @@ impl Compute for Door {
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Shown>, Refusal> {
         self.call(|world| {
+            world.calls.terminates += 1;
             let answer = world.terminate(machines);
             world.narrate(|| {
                 let ids: Vec<&str> = machines.iter().map(MachineId::as_str).collect();
