@@ -1,4 +1,4 @@
-//! How many calls the reaper makes, counted at the simulated cloud's doors as the real services would count them.
+//! A world in which nothing happens but what a test does.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,12 +7,11 @@ use std::task::{Context, Waker};
 
 use control::Settings;
 use control::ports::{Github, Registrar, Table, Write};
-use control::sweep::Sweep;
 use domain::capacity::Capacity;
 use domain::ids::{InstallationId, LaunchId, RunnerId};
 use domain::instance::{DeleteReason, Instance, Slot, State};
-use domain::job::{Hold, Job};
-use domain::metrics::Metric;
+use domain::job::Job;
+use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 use sim::agenda::{Event, Millis, TaskId, Which};
@@ -26,16 +25,26 @@ use sim::world::{Manner, World};
 
 const TEST: TaskId = TaskId { place: u32::MAX, age: 0 };
 /// Long after every boot deadline, and before every age limit.
-const AGE_MILLIS: Millis = 3_600_000;
+pub(crate) const AGE_MILLIS: Millis = 3_600_000;
 const LATER: Seconds = Seconds(3_000);
 
-struct Bench {
-    door: Door,
+pub(crate) struct Bench {
+    pub(crate) door: Door,
 }
 
 impl Bench {
-    fn new() -> Self {
-        let pools = [schedule::pool("small", &["linux"], 20_000, "spot", None)];
+    pub(crate) fn new() -> Self {
+        Self::of(schedule::pool("small", &["linux"], 20_000, "spot", None))
+    }
+
+    /// Its pool belongs to this entity.
+    pub(crate) fn belonging_to(self, entity: &str) -> Self {
+        let entity = entity.parse().expect("an entity");
+        Self::of(Pool { entity: Some(entity), ..self.door.sim.settings.pools[0].clone() })
+    }
+
+    fn of(pool: Pool) -> Self {
+        let pools = [pool];
         let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
         let timings = Timings::default();
@@ -45,18 +54,18 @@ impl Bench {
     }
 
     /// The comparison with EC2 has just been: it is not part of what is counted.
-    fn compared(self) -> Self {
+    pub(crate) fn compared(self) -> Self {
         let now = self.door.now();
         self.drive(self.door.move_cursor("reconciled", None, now)).expect("moved");
         self
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         change(&mut self.door.sim.world.borrow_mut())
     }
 
     /// Runs something to its end, in virtual time; nothing else runs.
-    fn drive<R>(&self, work: impl Future<Output = R>) -> R {
+    pub(crate) fn drive<R>(&self, work: impl Future<Output = R>) -> R {
         let mut work = pin!(work);
         loop {
             self.change(|world| world.current = Some(TEST));
@@ -70,7 +79,7 @@ impl Bench {
     }
 
     /// Idle runners that were launched an hour ago; nothing is due about them.
-    fn idle(&self, count: u32) -> Vec<Instance> {
+    pub(crate) fn idle(&self, count: u32) -> Vec<Instance> {
         let now = self.door.now();
         let timings = Timings::default();
         let born = Time::from_millis(now.as_millis() - AGE_MILLIS);
@@ -101,7 +110,7 @@ impl Bench {
 
     /// Makes a row one that has been marked as idle and found not busy long enough ago: all that is left is
     /// GitHub's word, its DELETE, and EC2.
-    fn make_due(&self, row: &mut Instance) {
+    pub(crate) fn make_due(&self, row: &mut Instance) {
         let now = self.door.now();
         let ago = |seconds: i64| Time::from_millis(now.as_millis() - 1000 * seconds);
         let registrar = Registrar { entity: row.entity.clone(), installation: row.installation };
@@ -117,7 +126,7 @@ impl Bench {
     }
 
     /// The rows as they would stand. They come from nowhere, which breaks rules: those are forgotten.
-    fn store(&self, rows: &[Instance]) {
+    pub(crate) fn store(&self, rows: &[Instance]) {
         for row in rows {
             let mut writes = vec![Write::Instance { next: Box::new(row.clone()), replaces: None }];
             writes.extend(row.machine().map(|machine| Write::BindMachine {
@@ -135,7 +144,7 @@ impl Bench {
 
     /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it cost, and how many
     /// invocations there were.
-    fn tick(&self) -> (Calls, usize) {
+    pub(crate) fn tick(&self) -> (Calls, usize) {
         let before = self.change(|world| world.calls);
         self.invoke(Call::Sweep);
         let mut invocations = 0;
@@ -164,7 +173,7 @@ impl Bench {
         assert_eq!(self.change(|world| world.violation.take()).map(|one| format!("{one:?}")), None);
     }
 
-    fn in_state(&self, state: State) -> usize {
+    pub(crate) fn in_state(&self, state: State) -> usize {
         self.change(|world| {
             world.tables.instances.values().filter(|row| row.state() == state).count()
         })
@@ -184,96 +193,8 @@ fn until_woken(world: &mut World) {
     }
 }
 
-#[test]
-fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
-    let bench = Bench::new().compared();
-    let mut rows = bench.idle(10_000);
-    // Spread over the fleet.
-    rows.iter_mut().step_by(100).for_each(|row| bench.make_due(row));
-    bench.store(&rows);
-    let (cost, invocations) = bench.tick();
-    assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
-    // Two of them with what the sweep sent, the others with EC2's two events for each machine.
-    assert_eq!(invocations, 6);
-    assert!(cost.reads <= 35, "{cost:?}");
-    assert!(cost.terminates <= 2, "{cost:?}");
-    // Each is asked for, and removed.
-    assert_eq!((cost.github, cost.github_lists), (200, 0));
-}
-
-#[test]
-fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_the_fleet() {
-    for count in [0, 10_000] {
-        let bench = Bench::new().compared();
-        let rows = bench.idle(count);
-        bench.store(&rows);
-        let (cost, invocations) = bench.tick();
-        // 4 shards; 2 for the pool's waiting jobs and 1 for its oldest end; the switches, the ledger, the time of
-        // the last comparison, the entities that GitHub refuses.
-        assert_eq!(cost, Calls { reads: 4 + 3 + 4, ..Calls::default() }, "{count} rows");
-        assert_eq!(invocations, 0);
-    }
-}
-
-/// A mistake in a tag must not cost a fleet: a fifth of what EC2 lists, or five.
-#[test]
-fn few_strays_end_at_once_and_the_rest_is_left() {
-    for (strays, owned, ended) in [(3, 0, 3), (40, 0, 8), (12, 0, 5), (40, 60, 20)] {
-        let bench = Bench::new();
-        let rows = bench.idle(owned);
-        bench.store(&rows);
-        for n in 0..strays {
-            let launch = format!("lost-l{n}").parse().expect("a launch");
-            bench.change(|world| world.make_machine(Some(launch), false));
-        }
-        bench.change(|world| {
-            for number in 0..owned + strays {
-                world.ec2.at_mut(number).launched_at -= AGE_MILLIS;
-            }
-        });
-        let door = &bench.door;
-        let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
-        let report = bench.drive(pass.sweep(door.now()));
-        let living = bench.change(|world| world.ec2.live());
-        assert_eq!(living, (owned + strays - ended) as usize, "{strays} beside {owned}");
-        assert_eq!(report.stopped_at_blast_radius, ended < strays);
-        let told = report.metrics().into_iter().find(|(name, _)| *name == Metric::BlastRadius);
-        assert_eq!(told, Some((Metric::BlastRadius, if ended < strays { 1.0 } else { 0.0 })));
-        assert_eq!(bench.change(|world| world.calls.terminates), 1);
-    }
-}
-
-/// A job on hold stands behind those whose time has come, and is seen and given up all the same; what one sweep leaves
-/// the next ones do.
-#[test]
-fn no_aged_job_hides_behind_others() {
-    let bench = Bench::new().compared();
-    let door = &bench.door;
-    let now = door.now();
-    let hours = |hours: i64| Time::from_millis(now.as_millis() - hours * 3_600_000);
-    let mut jobs: Vec<Job> = (0..150).map(|n| waiting(n, hours(1))).collect();
-    // These wait for three days, and most of them are held back for another ten minutes.
-    for n in 150..300 {
-        let mut job = waiting(n, hours(72));
-        let hold = Hold { until: now + Seconds(600), reason: "no capacity".into(), failures: 9 };
-        job.hold = (n > 160).then_some(hold);
-        jobs.push(job);
-    }
-    for job in jobs {
-        let write = Write::Job { next: Box::new(job), replaces: None };
-        bench.drive(door.commit(&[write])).expect("stored");
-    }
-    let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
-    let expired: Vec<usize> = (0..3)
-        .map(|_| {
-            bench.drive(sim::executor::Pause::new(&door.sim, 60_000));
-            bench.drive(pass.sweep(door.now())).expired
-        })
-        .collect();
-    assert_eq!(expired, [100, 50, 0]);
-}
-
-fn waiting(n: u64, queued_at: Time) -> Job {
+/// A job of the pool.
+pub(crate) fn waiting(n: u64, queued_at: Time) -> Job {
     let mut job = conformance::records::queued(n);
     job.said.queued_at = Some(queued_at);
     job.pool = Some("small".parse().expect("a pool"));
