@@ -1,11 +1,10 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
-use std::cell::Cell;
-
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
+use control::batch::{Batch, Received};
 use control::ports::{Compute, Github, Queue, Table};
-use control::reap::{Reap, Settlement, Ticket};
+use control::reap::Ticket;
 use control::sweep::Sweep;
 use domain::ids::MachineId;
 use domain::message::{ReapMessage, SPOT_INTERRUPTION};
@@ -37,17 +36,19 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not.
+/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not. `deadline` is when Lambda
+/// stops the invocation.
 ///
 /// # Errors
 /// When the event is neither.
 pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: Value,
+    deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     if event.get("Records").is_some() {
-        return batch(deps, serde_json::from_value(event)?, now).await;
+        return batch(deps, serde_json::from_value(event)?, deadline, now).await;
     }
     match event.get("detail-type").and_then(Value::as_str) {
         Some("Scheduled Event") => Ok(sweep(deps, now()).await),
@@ -72,75 +73,51 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G>(deps: &Deps<T, Q, C, G>, now: 
 async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: SqsEvent,
+    deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     let mut response = SqsBatchResponse::default();
     let mut metrics = Vec::new();
-    let outlived = Cell::new(0);
-    for record in &event.records {
-        let stays = match read(record) {
-            Ok(message) => !one(deps, record, &message, &outlived, now()).await,
+    let (mut ids, mut messages) = (Vec::new(), Vec::new());
+    for record in event.records {
+        let id = record.message_id.clone().unwrap_or_default();
+        match received(record) {
+            Ok(received) => {
+                ids.push(id);
+                messages.push(received);
+            }
             Err(why) => {
-                let id = record.message_id.as_deref().unwrap_or_default();
                 tracing::error!(sqs.message_id = id, why, "message cannot be read");
                 metrics.push((Metric::UnknownRecords, 1.0));
-                true
+                response.add_failure(id);
             }
-        };
-        if stays {
-            response.add_failure(record.message_id.clone().unwrap_or_default());
         }
     }
-    if outlived.get() > 0 {
-        metrics.push((Metric::MaxLifetimeKills, f64::from(outlived.get())));
+    let Deps { table, queue, compute, github, settings } = deps;
+    let pass = Batch { table, queue, compute, github, settings };
+    let report = pass.run(&messages, deadline, &now).await;
+    for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
+        response.add_failure(id);
+    }
+    if report.postponed > 0 {
+        tracing::warn!(report.postponed, "passes left to a later invocation");
+    }
+    if report.outlived > 0 {
+        metrics.push((Metric::MaxLifetimeKills, f64::from(report.outlived)));
     }
     Ok(Outcome { response: serde_json::to_value(response)?, metrics })
 }
 
-/// One pass. Answers whether the message is done with.
-async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
-    record: &SqsMessage,
-    message: &ReapMessage,
-    outlived: &Cell<u32>,
-    now: Time,
-) -> bool {
-    let reap = Reap {
-        table: &deps.table,
-        queue: &deps.queue,
-        compute: &deps.compute,
-        github: &deps.github,
-        settings: &deps.settings,
-        outlived,
+fn received(record: SqsMessage) -> Result<Received, String> {
+    let message = read(&record)?;
+    let nonce = match &message {
+        ReapMessage::Reap { nonce, .. } => *nonce,
+        ReapMessage::MachineChanged { .. } => nonce_of(&record),
     };
     let receives = record.attributes.get("ApproximateReceiveCount");
     let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
-    let settlement = match message {
-        ReapMessage::Reap { name, nonce } => {
-            let ticket = Ticket { nonce: *nonce, receives };
-            reap.pass(name, &ticket, now).await
-        }
-        ReapMessage::MachineChanged { machine, what } => {
-            tracing::info!(machine.id = %machine, what, "machine changed");
-            let nonce = nonce_of(record);
-            reap.machine_changed(machine, what, &Ticket { nonce, receives }, now).await
-        }
-    };
-    match settlement {
-        Ok(Settlement::Ack) => true,
-        Ok(Settlement::Hide(wait)) => {
-            let receipt = record.receipt_handle.as_deref().unwrap_or_default();
-            // Not hidden, it comes back after the queue's own time-out: later, but not lost.
-            if let Err(error) = deps.queue.hide(receipt, wait).await {
-                tracing::warn!(%error, "message not hidden");
-            }
-            false
-        }
-        Err(error) => {
-            tracing::error!(?message, ?error, "pass failed; again after the queue's time-out");
-            false
-        }
-    }
+    let receipt = record.receipt_handle.unwrap_or_default();
+    Ok(Received { message, ticket: Ticket { nonce, receives }, receipt })
 }
 
 /// The `detail-type` of EC2's spot notice.

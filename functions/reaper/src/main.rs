@@ -3,6 +3,7 @@
 // The passes are deep async functions, and the compiler computes their layout in one go.
 #![recursion_limit = "256"]
 
+use domain::time::Time;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use reaper::{Deps, handle};
 use serde_json::Value;
@@ -21,7 +22,10 @@ async fn main() -> Result<(), Error> {
     let Stack { settings, table, queue, .. } = stack;
     let deps = &Deps { table, queue, compute, github, settings };
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
-        let outcome = handle(deps, event.payload, aws::clock::now).await.map_err(|error| {
+        let deadline = i64::try_from(event.context.deadline).unwrap_or(i64::MAX);
+        let deadline = Time::from_millis(deadline);
+        let outcome = handle(deps, event.payload, deadline, aws::clock::now).await;
+        let outcome = outcome.map_err(|error| {
             // The runtime's own conversion would drop the chain of causes.
             Diagnostic { error_type: "UnknownEvent".into(), error_message: format!("{error:#}") }
         })?;

@@ -68,9 +68,9 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     request: &ApiGatewayV2httpRequest,
     now: Time,
 ) -> ApiGatewayV2httpResponse {
-    let Some(machine) = caller(request, &deps.instance_role) else {
-        let why = "only machines of this stack may call, signed with their instance role";
-        return answer(403, &problem("not_a_machine", why, Action::Shutdown));
+    let machine = match admit(request, &deps.instance_role) {
+        Ok(machine) => machine,
+        Err(refusal) => return *refusal,
     };
     let register = Register {
         table: &deps.table,
@@ -99,6 +99,16 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         Ok(body) => answer(200, &body),
         Err(denied) => refusal(&machine, route, &denied),
     }
+}
+
+/// The calling machine, or the answer that turns everybody else away.
+fn admit(
+    request: &ApiGatewayV2httpRequest,
+    instance_role: &str,
+) -> Result<MachineId, Box<ApiGatewayV2httpResponse>> {
+    let why = "only machines of this stack may call, signed with their instance role";
+    let refusal = || answer(403, &problem("not_a_machine", why, Action::Shutdown));
+    caller(request, instance_role).ok_or_else(|| Box::new(refusal()))
 }
 
 /// The calling machine. The gateway has verified the signature; the role's id says that it is our
@@ -251,6 +261,18 @@ mod tests {
         let mut unsigned = register();
         unsigned.request_context.authorizer = None;
         assert_eq!(caller(&unsigned, ROLE), None);
+    }
+
+    #[test]
+    fn a_call_signed_by_another_role_is_answered_403() {
+        assert!(admit(&register(), ROLE).is_ok());
+        let forged = signed_by("AROAOTHERROLEID000002:i-0a1b2c3d4e5f60718");
+        let answer = admit(&forged, ROLE).expect_err("turned away");
+        assert_eq!(answer.status_code, 403);
+        let Some(aws_lambda_events::encodings::Body::Text(body)) = &answer.body else {
+            panic!("{:?}", answer.body)
+        };
+        assert!(body.contains("not_a_machine") && !body.contains("encoded"), "{body}");
     }
 
     #[test]

@@ -4,12 +4,19 @@
 #![warn(missing_docs)]
 
 pub mod administer;
+pub mod batch;
 pub mod ingest;
+mod ledger;
+mod once;
 pub mod ports;
 pub mod reap;
 pub mod register;
 pub mod scale_up;
 pub mod sweep;
+pub mod terminate;
+#[cfg(test)]
+pub(crate) mod testkit;
+pub mod together;
 mod writes;
 
 use domain::ids::PoolName;

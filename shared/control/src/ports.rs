@@ -3,6 +3,8 @@
 //! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and the
 //! simulated one. The passes are written once, over these.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use domain::audit::Audit;
 use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
@@ -143,6 +145,11 @@ pub trait Table {
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError>;
     /// The owner of a machine.
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError>;
+    /// The owners of many machines; machines without one are left out.
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError>;
     /// Instances whose time has come, in index order, at most `limit` per page.
     async fn due_instances(
         &self,
@@ -258,8 +265,26 @@ pub trait Compute {
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble>;
     /// All machines of our stack that are not gone, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble>;
-    /// TerminateInstances, without retries of the SDK's own: the row's ladder is the retry.
-    async fn terminate(&self, id: &MachineId) -> Termination;
+    /// One TerminateInstances of at most [`MOST_TERMINATED`] machines, without retries of the SDK's own: the
+    /// row's ladder is the retry. Answers what EC2 says that they are now. [`crate::terminate::all`] keeps what is
+    /// wrong with one of them from the others.
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
+}
+
+/// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
+pub const MOST_TERMINATED: usize = 100;
+
+/// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected machine fails
+/// those of its own zone alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it is for a machine that it is about.
+    pub answer: Termination,
+    /// The machines of the call that EC2 names in it.
+    pub named: BTreeSet<MachineId>,
 }
 
 /// Where a runner is, or will be, registered.

@@ -1,9 +1,10 @@
 //! The reap pass: observe, decide, commit, perform, settle, over one instance.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use domain::entity::EntityHealth;
-use domain::ids::{InstanceName, MachineId};
+use domain::ids::{Entity, InstanceName, MachineId};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
@@ -13,7 +14,9 @@ use domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ingest::Ingest;
+use crate::once::Once;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
+use crate::together::Together;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// Most decisions of one pass. A full delete takes seven.
@@ -25,7 +28,7 @@ const LONGEST_HIDE: Seconds = Seconds(900);
 
 /// After this many receives the message is let go, and the sweep sends a new one: only poison
 /// is ever in the DLQ.
-const MAX_RECEIVES: u32 = 50;
+pub(crate) const MAX_RECEIVES: u32 = 50;
 
 /// The message that carries a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +60,25 @@ pub struct Reap<'a, T, Q, C, G> {
     pub github: &'a G,
     /// The stack.
     pub settings: &'a Settings,
+    /// The passes of the same invocation.
+    pub together: &'a Together<'a, C>,
+    /// What they know in common.
+    pub known: &'a Known,
     /// Counts the machines whose end began because they were older than their pool allows.
     pub outlived: &'a Cell<u32>,
+}
+
+/// What the passes of one invocation read once.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Rows that were read before the passes began. Whoever finds one changed reads it again.
+    pub(crate) rows: RefCell<BTreeMap<InstanceName, Instance>>,
+    /// Machines and their owners, who stay the same. One that has none here may have one by now.
+    pub(crate) owners: RefCell<BTreeMap<MachineId, InstanceName>>,
+    /// Whether deletes are switched off.
+    deletes_off: Once<(), bool>,
+    /// Entities that GitHub lets us work for, and that the table does not say otherwise of.
+    healthy: Once<Entity, ()>,
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
@@ -76,7 +96,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     ) -> Result<Settlement, PassError> {
         let spot_notice = what == SPOT_INTERRUPTION;
         let heard = Observation { machine_hint: true, spot_notice, ..Observation::default() };
-        match self.table.owner_of(machine).await? {
+        let known = self.known.owners.borrow().get(machine).cloned();
+        let owner = match known {
+            Some(owner) => Some(owner),
+            None => self.table.owner_of(machine).await?,
+        };
+        match owner {
             Some(name) => self.pass_after(&name, ticket, &heard, now).await,
             None => Ok(Settlement::Ack),
         }
@@ -121,7 +146,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         heard: &Observation,
         now: Time,
     ) -> Result<Settlement, PassError> {
-        let mut instance = match self.table.instance(name).await {
+        let mut instance = match self.row(name).await {
             Ok(Some(instance)) => instance,
             Ok(None) => return Ok(Settlement::Ack),
             Err(ReadError::Unreadable { key, why }) => {
@@ -143,8 +168,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             // Read only by a pass that is about to end something: most are not.
             if !knows_switches && lifecycle::asks_switch(&instance, &step) {
                 knows_switches = true;
-                seen.deletes_off =
-                    self.table.switches().await?.is_some_and(|all| all.deletes.is_some());
+                seen.deletes_off = self.deletes_off().await?;
                 step = lifecycle::decide(&instance, &seen, &policy, now);
             }
             match step {
@@ -169,6 +193,30 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
         tracing::error!(instance.id = %instance.name, "pass did not come to rest");
         Ok(Settlement::Ack)
+    }
+
+    /// The row as it was read with those of the batch; read anew from the second look on.
+    async fn row(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
+        let read = {
+            let mut rows = self.known.rows.borrow_mut();
+            match rows.get(name) {
+                // What is deleted does not change any more.
+                Some(row) if !row.state().is_live() => Some(row.clone()),
+                _ => rows.remove(name),
+            }
+        };
+        match read {
+            Some(row) => Ok(Some(row)),
+            None => self.table.instance(name).await,
+        }
+    }
+
+    async fn deletes_off(&self) -> Result<bool, ReadError> {
+        let read = async || {
+            let switches = self.table.switches().await?;
+            Ok(switches.is_some_and(|all| all.deletes.is_some()))
+        };
+        self.known.deletes_off.get(&(), self.together.moved(), read).await
     }
 
     async fn look(
@@ -304,7 +352,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 seen.deregistration = look(answer);
             }
             Effect::Terminate(machine) => {
-                let answer = self.compute.terminate(&machine).await;
+                let answer = self.together.terminate(&machine).await;
                 if let Termination::Failed(class, fault) = &answer {
                     tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
                         code = fault.code, error = fault.message, "terminate failed");
@@ -329,7 +377,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         trouble: Option<&Trouble>,
         now: Time,
     ) -> Result<(), PassError> {
-        note_health(self.table, instance, trouble, now).await
+        let healthy = &self.known.healthy;
+        if trouble.is_some() {
+            healthy.forget(&instance.entity);
+            return note_health(self.table, instance, trouble, now).await;
+        }
+        let read = async || note_health(self.table, instance, None, now).await;
+        healthy.get(&instance.entity, self.together.moved(), read).await
     }
 
     /// The row gets its due time, and the message goes, or hides until then. Only one message a row may

@@ -3,26 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use domain::SCHEMA;
-use domain::audit::{Audit, AuditKind};
-use domain::ids::{InstanceName, LaunchId, MachineId};
+use domain::ids::{LaunchId, MachineId};
 use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::metrics::Metric;
-use domain::observation::{Machine, Termination};
-use domain::orphan::Orphan;
+use domain::observation::Machine;
 use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table, Write};
+use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
 use crate::writes::{self, PassError};
 
 /// Rows of one page of the due index.
 const PAGE: u32 = 200;
 /// Most rows that one sweep sends; the rest is due in the next one.
 const MOST_DUE: usize = 5_000;
+/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold stands where its time
+/// comes, behind younger ones; its age is seen all the same. A page of the index holds hundreds.
+const MOST_WAITING: u32 = 5_000;
+/// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
+const MOST_EXPIRED: usize = 100;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
@@ -72,6 +74,7 @@ impl Report {
             (Metric::JobsExpired, self.expired as f64),
             (Metric::UnknownRecords, self.unreadable as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
+            (Metric::BlastRadius, if self.stopped_at_blast_radius { 1.0 } else { 0.0 }),
         ]
     }
 }
@@ -152,18 +155,19 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
-        let waiting = self.table.waiting_jobs(&pool.name, 20).await?;
-        let mut demand = false;
+        let waiting = self.table.waiting_jobs(&pool.name, MOST_WAITING).await?;
+        let (mut demand, mut expired) = (false, 0);
         for job in &waiting {
             let age = now.since(job.queued_at());
-            if age >= self.settings.timings.job_expiry_seconds {
-                self.expire(job).await?;
-                report.expired += 1;
-            } else {
+            if age < self.settings.timings.job_expiry_seconds {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
+            } else if expired < MOST_EXPIRED {
+                self.expire(job).await?;
+                expired += 1;
             }
         }
+        report.expired += expired;
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
             let wake = JobsMessage::WakePool { pool: pool.name.clone() };
@@ -191,74 +195,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             // Another writer knows better; the next sweep looks again.
             Ok(()) | Err(CommitError::Conflict) => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// With deletes switched off, orphans are left alone and still counted.
-    async fn count_orphans(&self, report: &mut Report) -> Result<(), PassError> {
-        report.orphans = self.table.orphans().await?.len();
-        Ok(())
-    }
-
-    /// Goes on killing what force gave up, until EC2 says that it is gone.
-    async fn work_ledger(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
-        for orphan in self.table.orphans().await? {
-            if self.try_orphan(orphan, now).await? {
-                report.orphans_gone += 1;
-            } else {
-                report.orphans += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the orphan is gone now.
-    async fn try_orphan(&self, orphan: Orphan, now: Time) -> Result<bool, PassError> {
-        let tried = match self.compute.machine(&orphan.machine).await {
-            Ok(Machine::Gone) => Tried::Gone,
-            Ok(Machine::Absent) => self.absent_orphan(&orphan, now),
-            // Shown again: an earlier denial proves nothing any more.
-            Ok(_) => self.terminate_orphan(&Orphan { absent_since: None, ..orphan.clone() }).await,
-            Err(_) => self.terminate_orphan(&orphan).await,
-        };
-        let writes = match &tried {
-            Tried::Gone => vec![
-                Write::OrphanGone(orphan.machine.clone()),
-                Write::Audit(terminated(&orphan.machine, "orphan ledger", now)),
-            ],
-            Tried::Still(next) if *next == orphan => return Ok(false),
-            Tried::Still(next) => {
-                let next = Orphan { generation: orphan.generation + 1, ..next.clone() };
-                vec![Write::Orphan { next, replaces: Some(orphan.generation) }]
-            }
-        };
-        match self.table.commit(&writes).await {
-            Ok(()) => Ok(matches!(tried, Tried::Gone)),
-            Err(CommitError::Conflict) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Absent counts twice, as for instances.
-    fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Tried {
-        match orphan.absent_since {
-            Some(first) if now.is_past(first, self.settings.timings.absence_confirm_seconds) => {
-                Tried::Gone
-            }
-            Some(_) => Tried::Still(orphan.clone()),
-            None => Tried::Still(Orphan { absent_since: Some(now), ..orphan.clone() }),
-        }
-    }
-
-    async fn terminate_orphan(&self, orphan: &Orphan) -> Tried {
-        match self.compute.terminate(&orphan.machine).await {
-            Termination::Accepted(Machine::Gone) => Tried::Gone,
-            Termination::Accepted(_) => Tried::Still(orphan.clone()),
-            Termination::NotFound(fault) | Termination::Failed(_, fault) => Tried::Still(Orphan {
-                attempts: orphan.attempts + 1,
-                last_error: Some(fault),
-                ..orphan.clone()
-            }),
         }
     }
 
@@ -360,7 +296,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             .map(|record| &record.launch)
             .collect();
         let most = BLAST_RADIUS.max(machines.len() / 5);
-        let mut ended = 0;
+        let mut strays = Vec::new();
         for machine in machines {
             let old = now.is_past(machine.launched_at, self.settings.timings.orphan_age_seconds);
             let wanted = machine.launch.as_ref().is_some_and(|launch| open.contains(launch));
@@ -370,15 +306,14 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             if self.has_live_owner(&machine.id).await? {
                 continue;
             }
-            if ended == most {
+            if strays.len() == most {
                 report.stopped_at_blast_radius = true;
-                tracing::error!(ended, "blast radius reached: strays left for the next comparison");
-                return Ok(());
+                tracing::error!(most, "blast radius reached: strays left for the next comparison");
+                break;
             }
-            ended += 1;
-            self.end_stray(&machine.id, now, report).await?;
+            strays.push(machine.id.clone());
         }
-        Ok(())
+        self.enter_strays(strays, now, report).await
     }
 
     /// The listing of records may be late; the machine's own item and row decide.
@@ -389,47 +324,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let owner = self.table.instance(&name).await?;
         Ok(owner.is_some_and(|owner| owner.state().is_live()))
     }
-
-    /// Into the ledger first, so that the intent is durable; the ledger does the rest.
-    async fn end_stray(
-        &self,
-        machine: &MachineId,
-        now: Time,
-        report: &mut Report,
-    ) -> Result<(), PassError> {
-        if self.table.orphan(machine).await?.is_some() {
-            return Ok(());
-        }
-        let orphan = Orphan {
-            schema: SCHEMA,
-            generation: 0,
-            machine: machine.clone(),
-            instance: None::<InstanceName>,
-            since: now,
-            attempts: 0,
-            last_error: None,
-            absent_since: None,
-        };
-        match self.table.commit(&[Write::Orphan { next: orphan.clone(), replaces: None }]).await {
-            Ok(()) => {}
-            Err(CommitError::Conflict) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-        tracing::warn!(machine.id = %machine, "machine without a record");
-        report.orphans += 1;
-        if self.try_orphan(orphan, now).await? {
-            report.orphans_gone += 1;
-        }
-        Ok(())
-    }
-}
-
-/// What a try at an orphan brought.
-enum Tried {
-    /// EC2 says that it is gone.
-    Gone,
-    /// It is still there, or may be: its entry as it should be now.
-    Still(Orphan),
 }
 
 fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
@@ -452,14 +346,4 @@ fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
 #[must_use]
 pub fn nonce(generation: u64, now: Time) -> u64 {
     generation.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs()
-}
-
-fn terminated(machine: &MachineId, why: &str, now: Time) -> Audit {
-    Audit {
-        at: now,
-        kind: AuditKind::OrphanTerminated,
-        subject: machine.as_str().to_owned(),
-        by: "muster".to_owned(),
-        why: why.to_owned(),
-    }
 }

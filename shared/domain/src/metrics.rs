@@ -30,11 +30,13 @@ pub enum Metric {
     MaxLifetimeKills,
     /// How long something has been switched off, seconds.
     SwitchedOffSeconds,
+    /// A comparison with EC2 found more machines without a record than it may end.
+    BlastRadius,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::OldestPendingDeleteAgeSeconds,
         Self::OldestQueuedJobAgeSeconds,
         Self::ReaperTick,
@@ -46,6 +48,7 @@ impl Metric {
         Self::UnknownRecords,
         Self::MaxLifetimeKills,
         Self::SwitchedOffSeconds,
+        Self::BlastRadius,
     ];
 
     /// The name in CloudWatch.
@@ -63,6 +66,7 @@ impl Metric {
             Self::UnknownRecords => "UnknownRecords",
             Self::MaxLifetimeKills => "MaxLifetimeKills",
             Self::SwitchedOffSeconds => "SwitchedOffSeconds",
+            Self::BlastRadius => "BlastRadius",
         }
     }
 

@@ -8,6 +8,7 @@ pub mod classify;
 mod fleet;
 mod machines;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aws::SdkConfig;
@@ -19,11 +20,11 @@ use aws_sdk_ec2::config::timeout::TimeoutConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
-use control::ports::{Compute, ListedMachine, Page};
+use control::ports::{Compute, ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, Termination, Trouble};
+use domain::observation::{Machine, Trouble};
 
 /// The tag that makes a machine ours; its value is the stack's name.
 pub const STACK_TAG: &str = "muster:stack";
@@ -74,8 +75,11 @@ impl Compute for Ec2 {
         machines::list(self, page).await
     }
 
-    async fn terminate(&self, id: &MachineId) -> Termination {
-        machines::terminate(self, id).await
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+        machines::terminate(self, machines).await
     }
 }
 

@@ -1,15 +1,17 @@
 //! Looking at machines, and ending them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
-use control::ports::{ListedMachine, Page};
+use control::ports::{ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::ErrorClass;
 use domain::observation::{Machine, Termination, Trouble};
 use domain::time::Time;
 
-use crate::{Ec2, LAUNCH_TAG, NO_ANSWER, STACK_TAG, classified, once};
+use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};
 
 /// What EC2 answers about an id that it does not know, or not yet.
 const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
@@ -73,32 +75,37 @@ pub(crate) async fn identify(ec2: &Ec2, id: &MachineId) -> Result<Option<ListedM
     Ok(Some(ListedMachine { launch, ..listed }))
 }
 
-pub(crate) async fn terminate(ec2: &Ec2, id: &MachineId) -> Termination {
-    // One id a call: an id that EC2 does not know fails the whole call.
-    let call = ec2.client.terminate_instances().instance_ids(id.as_str());
+pub(crate) async fn terminate(
+    ec2: &Ec2,
+    machines: &BTreeSet<MachineId>,
+) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+    let ids = machines.iter().map(|id| id.as_str().to_owned()).collect();
+    let call = ec2.client.terminate_instances().set_instance_ids(Some(ids));
     match call.customize().config_override(once()).send().await {
         Ok(answer) => {
-            let change = answer
-                .terminating_instances()
-                .iter()
-                .find(|change| change.instance_id() == Some(id.as_str()));
-            match change.and_then(|change| machine_of(change.current_state())) {
-                Some(state) => Termination::Accepted(state),
-                None => Termination::Failed(
-                    ErrorClass::Ambiguous,
-                    fault("TerminateInstances", NO_ANSWER, "the answer does not name the machine"),
-                ),
-            }
+            let shown = answer.terminating_instances().iter().filter_map(|change| {
+                Some((change.instance_id()?.parse().ok()?, machine_of(change.current_state())?))
+            });
+            Ok(shown.collect())
         }
         Err(error) => {
             let (class, fault) = classified("TerminateInstances", &error);
-            if fault.code == NOT_FOUND {
+            let named = named(&fault.message, machines);
+            let answer = if fault.code == NOT_FOUND {
                 Termination::NotFound(fault)
             } else {
                 Termination::Failed(class, fault)
-            }
+            };
+            Err(Refusal { answer, named })
         }
     }
+}
+
+/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one begins.
+fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> {
+    let words = sentence.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    let named = words.filter_map(|word| word.parse::<MachineId>().ok());
+    named.filter(|id| machines.contains(id)).collect()
 }
 
 /// A machine by its id. None when EC2 does not know it.

@@ -1,11 +1,13 @@
 //! What the adapter sends to EC2 and makes of its answers, over HTTP on loopback.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
 use control::ports::Compute as _;
+use control::terminate;
 use domain::ids::{LaunchId, MachineId};
 use domain::launch::{ErrorClass, LaunchRequest, Market, Override};
 use domain::observation::{Machine, Termination, Trouble};
@@ -202,6 +204,11 @@ async fn an_answer_can_hold_machines_and_errors_at_once() {
     assert_eq!(answer.errors[0].message, "m7i.large in subnet-a: none left");
 }
 
+async fn end(stub: &Stub) -> Termination {
+    let answers = terminate::all(&stub.ec2, BTreeSet::from([id()]), Time::from_millis(0)).await;
+    answers.into_values().next().expect("an answer")
+}
+
 #[tokio::test]
 async fn calls_with_effects_are_made_once_whatever_comes_back() {
     let answers = [
@@ -216,7 +223,7 @@ async fn calls_with_effects_are_made_once_whatever_comes_back() {
         let stub = Stub::new(vec![answer.clone()]).await;
         let outcome = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await;
         assert_eq!(outcome.map_err(|error| error.class), Err(class), "{answer:?}");
-        let outcome = stub.ec2.terminate(&id()).await;
+        let outcome = end(&stub).await;
         let Termination::Failed(seen, _) = outcome else { panic!("{outcome:?}") };
         assert_eq!(seen, class, "{answer:?}");
         assert_eq!(stub.forms().len(), 2, "one request each: {answer:?}");
@@ -243,15 +250,15 @@ async fn a_termination_is_what_ec2_says_of_the_machine() {
     };
     for state in ["shutting-down", "terminated"] {
         let stub = Stub::new(vec![ended(state)]).await;
-        assert_eq!(stub.ec2.terminate(&id()).await, Termination::Accepted(Machine::Gone));
+        assert_eq!(end(&stub).await, Termination::Accepted(Machine::Gone));
         let form = &stub.forms()[0];
         assert_eq!(value(form, "InstanceId.1"), Some(ID));
-        assert_eq!(value(form, "InstanceId.2"), None, "one id a call");
+        assert_eq!(value(form, "InstanceId.2"), None);
     }
     let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
-    assert!(matches!(stub.ec2.terminate(&id()).await, Termination::NotFound(_)));
+    assert!(matches!(end(&stub).await, Termination::NotFound(_)));
     let stub = Stub::new(vec![error(400, "OperationNotPermitted")]).await;
-    let outcome = stub.ec2.terminate(&id()).await;
+    let outcome = end(&stub).await;
     let Termination::Failed(ErrorClass::Blocked, fault) = outcome else { panic!("{outcome:?}") };
     assert_eq!(
         (fault.code.as_str(), fault.message.as_str()),
@@ -259,8 +266,22 @@ async fn a_termination_is_what_ec2_says_of_the_machine() {
     );
     let empty = "<TerminateInstancesResponse><instancesSet/></TerminateInstancesResponse>";
     let stub = Stub::new(vec![(200, empty.into())]).await;
-    let outcome = stub.ec2.terminate(&id()).await;
+    let outcome = end(&stub).await;
     assert!(matches!(outcome, Termination::Failed(ErrorClass::Ambiguous, _)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_names_whole_ids_of_its_call_alone() {
+    let sentence = format!("The instance IDs '{ID}, i-0ffffffffffffffff' do not exist");
+    let others = ["i-01234567", "i-0123456789abcdef1"].map(|id| id.parse().expect("an id"));
+    let asked: BTreeSet<MachineId> = others.into_iter().chain([id()]).collect();
+    let body = error(400, "InvalidInstanceID.NotFound").1.replace("scripted", &sentence);
+    let stub = Stub::new(vec![(400, body)]).await;
+    let refusal = stub.ec2.terminate(&asked).await.expect_err("refused");
+    assert_eq!(refusal.named, BTreeSet::from([id()]));
+    let form = &stub.forms()[0];
+    let ids = ["InstanceId.1", "InstanceId.2", "InstanceId.3"].map(|name| value(form, name));
+    assert!(ids.iter().all(Option::is_some), "{ids:?}");
 }
 
 #[tokio::test]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use control::administer::Administer;
+use control::batch::{self, Batch};
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Github, Queue};
-use control::reap::{Reap, Settlement, Ticket};
+use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
 use control::scale_up::ScaleUp;
 use control::sweep::Sweep;
@@ -23,6 +24,9 @@ use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
 use crate::queue::{Body, Received};
 use crate::world::World;
+
+/// The template's `WorkerTimeoutSeconds`.
+const TIME_LIMIT: Seconds = Seconds(60);
 
 /// An invocation.
 #[derive(Clone, Debug)]
@@ -46,7 +50,7 @@ impl Call {
     #[must_use]
     pub const fn time_limit(&self) -> Millis {
         match self {
-            Self::ScaleUp(_) | Self::Reap(_) | Self::Sweep => 60 * SECOND,
+            Self::ScaleUp(_) | Self::Reap(_) | Self::Sweep => TIME_LIMIT.0 as Millis * SECOND,
             Self::Api(_) | Self::Operator(_) => 30 * SECOND,
             Self::Webhook(_) => 5 * SECOND,
         }
@@ -205,34 +209,24 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
     let settings = &door.sim.settings;
-    let outlived = &Cell::new(0);
-    let pass = Reap { table: door, queue: door, compute, github: door, settings, outlived };
-    let mut done = Vec::new();
-    for received in batch {
-        let Body::Reap(message) = &*received.body else { continue };
-        let now = door.now();
-        let settlement = match message {
-            ReapMessage::Reap { name, nonce } => {
-                note(door, || format!("  reap {name} ({nonce:x})"));
-                let ticket = Ticket { nonce: *nonce, receives: received.receives };
-                pass.pass(name, &ticket, now).await
-            }
-            ReapMessage::MachineChanged { machine, what } => {
-                note(door, || format!("  machine {machine}: {what}"));
-                // No message of ours: its own number names it.
-                let ticket = Ticket { nonce: u64::MAX - received.id, receives: received.receives };
-                pass.machine_changed(machine, what, &ticket, now).await
-            }
+    let (mut messages, mut received) = (Vec::new(), Vec::new());
+    for one in batch {
+        let Body::Reap(message) = &*one.body else { continue };
+        note(door, || format!("  {message:?}"));
+        let nonce = match message {
+            ReapMessage::Reap { nonce, .. } => *nonce,
+            // No message of ours: its own number names it.
+            ReapMessage::MachineChanged { .. } => u64::MAX - one.id,
         };
-        match settlement {
-            Ok(Settlement::Ack) => done.push(received),
-            Ok(Settlement::Hide(wait)) => {
-                note(door, || format!("  hides for {wait}"));
-                let _ = door.hide(&received.receipt(), wait).await;
-            }
-            Err(error) => note(door, || format!("  pass failed: {error:?}")),
-        }
+        let ticket = Ticket { nonce, receives: one.receives };
+        messages.push(batch::Received { message: message.clone(), ticket, receipt: one.receipt() });
+        received.push(one);
     }
+    let pass = Batch { table: door, queue: door, compute, github: door, settings };
+    let deadline = door.now() + TIME_LIMIT;
+    let report = pass.run(&messages, deadline, &|| door.now()).await;
+    let acked = received.into_iter().zip(report.acked);
+    let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Reap, &done).await;
 }
 

@@ -78,7 +78,7 @@ pub struct Queues {
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 10, 4), sent: 0 }
+        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 50, 3), sent: 0 }
     }
 }
 

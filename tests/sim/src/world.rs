@@ -4,6 +4,7 @@ use domain::ids::InstanceName;
 use domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
+use crate::calls::Calls;
 use crate::ec2::Ec2;
 use crate::fault::{Counts, Fault, Luck, Odds};
 use crate::functions::{ApiCall, Call};
@@ -148,6 +149,8 @@ pub struct World {
     pub kept: Option<Millis>,
     /// Records that expire.
     pub expiring: Vec<Expiring>,
+    /// Calls at the doors.
+    pub calls: Calls,
     /// Numbers for the report.
     pub tally: Tally,
     /// The task that runs right now.
@@ -211,6 +214,7 @@ impl World {
             windows: Vec::new(),
             kept: None,
             expiring: Vec::new(),
+            calls: Calls::default(),
             tally: Tally::default(),
             current: None,
             steps: 0,

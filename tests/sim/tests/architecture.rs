@@ -124,3 +124,67 @@ fn conformance_checks() -> (usize, usize) {
 fn scenarios() -> usize {
     text("tests/e2e/tests/stack/main.rs").matches("Scenario::new(").count()
 }
+
+/// The cases of a section of the page: number, verdict, and what it is shown by.
+fn cases(page: &str, letter: char) -> Vec<(usize, &str, Vec<&str>)> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_prefix(letter));
+    rows.filter_map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [number, _, verdict, shown, ""] = cells[..] else { return None };
+        let shown = shown.split('`').skip(1).step_by(2).collect();
+        Some((number.parse().ok()?, verdict, shown))
+    })
+    .collect()
+}
+
+/// Every case is there once, in order, and has what its verdict asks for.
+#[test]
+fn every_case_of_the_conformance_page_is_shown_by_a_test_that_exists() {
+    let page = text("docs/conformance.md");
+    let mut problems = Vec::new();
+    for (letter, count) in [('G', 64), ('W', 19), ('U', 19), ('D', 14)] {
+        let cases = cases(&page, letter);
+        let numbers: Vec<usize> = cases.iter().map(|(number, ..)| *number).collect();
+        assert_eq!(numbers, (1..=count).collect::<Vec<_>>(), "the cases {letter}");
+        for (number, verdict, shown) in cases {
+            let fits = match verdict.chars().next() {
+                Some('=' | '>') => !shown.is_empty(),
+                Some('–') => verdict.len() > 20,
+                _ => verdict == "open" && shown.is_empty(),
+            };
+            if !fits {
+                problems.push(format!("{letter}{number}: {verdict:?} with {shown:?}"));
+            }
+            let missing = shown.into_iter().filter(|name| !is_in_the_tree(name));
+            problems.extend(missing.map(|name| format!("{letter}{number}: there is no {name}")));
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// A file, or a test or check in it: `path#name`.
+fn is_in_the_tree(place: &str) -> bool {
+    let (path, name) =
+        place.split_once('#').map_or((place, None), |(path, name)| (path, Some(name)));
+    let Ok(text) = std::fs::read_to_string(root().join(path)) else { return false };
+    name.is_none_or(|name| {
+        [
+            format!("fn {name}("),
+            format!("fn {name}<"),
+            format!("def {name}("),
+            format!("\"{name}\""),
+        ]
+        .iter()
+        .any(|written| text.contains(written))
+            || (path.ends_with("/mod.rs") && text.contains(&format!("    {name},")))
+    })
+}
+
+#[test]
+fn what_is_not_in_the_tree_is_found_to_be_missing() {
+    let here = "tests/sim/tests/architecture.rs";
+    assert!(is_in_the_tree(here) && is_in_the_tree(&format!("{here}#is_in_the_tree")));
+    // Put together here, so that the name does not stand in this file.
+    let (gone, nowhere) = (format!("{here}#is_{}", "nowhere"), "tests/sim/tests/nowhere.rs");
+    assert!(!is_in_the_tree(&gone) && !is_in_the_tree(nowhere));
+}

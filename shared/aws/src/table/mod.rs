@@ -11,6 +11,8 @@ mod read;
 mod row;
 mod schema;
 
+use std::collections::BTreeMap;
+
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use control::ports::{CommitError, Page, ReadError, Table, Write};
@@ -114,14 +116,23 @@ impl Table for DynamoTable {
     }
 
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
-        let key = keys::machine(machine);
-        let Some(item) = self.reader().item(Place::Instances, key.clone()).await? else {
-            return Ok(None);
-        };
-        match text(item.get(keys::INSTANCE)).map(str::parse) {
-            Some(Ok(name)) => Ok(Some(name)),
-            _ => Err(ReadError::Unreadable { key, why: "it names no instance".to_owned() }),
+        let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
+        item.map(|item| owner(&item)).transpose()
+    }
+
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
+        let keys = machines.iter().map(keys::machine).collect();
+        let mut owners = BTreeMap::new();
+        for item in self.reader().items(Place::Instances, keys).await? {
+            let key = text(item.get(Place::Instances.key())).unwrap_or_default();
+            if let Some(machine) = machines.iter().find(|machine| keys::machine(machine) == key) {
+                owners.insert(machine.clone(), owner(&item)?);
+            }
         }
+        Ok(owners)
     }
 
     async fn due_instances(
@@ -267,4 +278,13 @@ fn waiting(pool: &PoolName) -> Range {
 
 fn kind(value: String) -> Range {
     Range::of(keys::KIND_INDEX, keys::KIND, value)
+}
+
+/// Whom the item `machine#i-…` names.
+fn owner(item: &row::Item) -> Result<InstanceName, ReadError> {
+    let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
+    named.ok_or_else(|| ReadError::Unreadable {
+        key: text(item.get(Place::Instances.key())).unwrap_or_default().to_owned(),
+        why: "it names no instance".to_owned(),
+    })
 }

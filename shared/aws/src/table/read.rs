@@ -85,15 +85,22 @@ impl Reader<'_> {
     }
 
     pub(crate) async fn records<R: Record>(&self, keys: Vec<String>) -> Result<Vec<R>, ReadError> {
+        self.items(R::PLACE, keys).await?.into_iter().map(row::read).collect()
+    }
+
+    /// Many items by key, in no order; missing ones are left out.
+    pub(crate) async fn items(
+        &self,
+        place: Place,
+        keys: Vec<String>,
+    ) -> Result<Vec<Item>, ReadError> {
         // A batch that names a key twice is refused.
         let keys: Vec<String> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
-        let mut records = Vec::with_capacity(keys.len());
+        let mut items = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
-            for item in self.batch(R::PLACE, batch).await? {
-                records.push(row::read(item)?);
-            }
+            items.extend(self.batch(place, batch).await?);
         }
-        Ok(records)
+        Ok(items)
     }
 
     async fn batch(&self, place: Place, keys: &[String]) -> Result<Vec<Item>, ReadError> {

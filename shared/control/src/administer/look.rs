@@ -1,19 +1,23 @@
 //! What an operator is shown.
 
+use std::collections::BTreeSet;
+
 use domain::SCHEMA;
+use domain::entity::EntityHealth;
 use domain::explain::{self, JobContext};
-use domain::ids::{JobKey, PoolName};
+use domain::ids::{Entity, JobKey, PoolName};
 use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::time::Time;
 use serde_json::{Value, json};
 
+use super::request::LARGEST_LIMIT;
 use super::switch::{SUBJECT, shown};
 use super::{Administer, Problem};
 use crate::ports::{Github, Queue, Table};
 
-/// Most jobs a listing shows per pool and group.
-const JOBS_SHOWN: u32 = 200;
+/// Most jobs and ending instances that `status` counts per pool and group.
+const COUNTED: u32 = LARGEST_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
@@ -22,13 +26,18 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         &self,
         pool: Option<&PoolName>,
         state: Option<State>,
+        limit: u32,
         now: Time,
     ) -> Result<Value, Problem> {
+        let limit = within(limit)?;
         let mut shown = Vec::new();
         let mut unreadable = Vec::new();
-        for name in self.pools(pool)? {
+        'pools: for name in self.pools(pool)? {
             let mut page = None;
             loop {
+                if shown.len() > limit {
+                    break 'pools;
+                }
                 let listed = self.table.live_instances(&name, page).await?;
                 let wanted =
                     |instance: &&Instance| state.is_none_or(|state| instance.state() == state);
@@ -40,7 +49,9 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                 }
             }
         }
-        Ok(json!({ "instances": shown, "unreadable": unreadable }))
+        let more = shown.len() > limit;
+        shown.truncate(limit);
+        Ok(with_more(json!({ "instances": shown, "unreadable": unreadable }), more))
     }
 
     pub(super) async fn show(&self, name: &str, now: Time) -> Result<Value, Problem> {
@@ -54,10 +65,21 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         }))
     }
 
-    pub(super) async fn jobs(&self, pool: Option<&PoolName>, now: Time) -> Result<Value, Problem> {
+    pub(super) async fn jobs(
+        &self,
+        pool: Option<&PoolName>,
+        limit: u32,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        let limit = within(limit)?;
         let mut shown = Vec::new();
+        let mut more = false;
         for name in self.pools(pool)? {
-            for job in self.table.waiting_jobs(&name, JOBS_SHOWN).await? {
+            let waiting = self.table.waiting_jobs(&name, as_limit(limit + 1)).await?;
+            let (claimed, free): (Vec<Job>, Vec<Job>) =
+                waiting.into_iter().partition(|job| job.claim.is_some());
+            more |= free.len() > limit || claimed.len() > limit;
+            for job in free.into_iter().take(limit).chain(claimed.into_iter().take(limit)) {
                 shown.push(json!({
                     "job": job.key(),
                     "repository": job.said.repository,
@@ -71,7 +93,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                 }));
             }
         }
-        Ok(json!({ "jobs": shown }))
+        Ok(with_more(json!({ "jobs": shown }), more))
     }
 
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Value, Problem> {
@@ -96,6 +118,30 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         Ok(json!({ "job": job, "explanation": explanation }))
     }
 
+    /// The entities that a pool names and those that GitHub refuses, each with its health. One that no pool names
+    /// is known by its refusal alone.
+    fn entities(&self, unhealthy: &[EntityHealth]) -> Vec<Value> {
+        let pools = &self.settings.pools;
+        let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
+        let all: BTreeSet<&Entity> =
+            named.chain(unhealthy.iter().map(|health| &health.entity)).collect();
+        let of = |entity: &Entity| -> Vec<&PoolName> {
+            let own = pools.iter().filter(|pool| pool.entity.as_ref() == Some(entity));
+            own.map(|pool| &pool.name).collect()
+        };
+        let shown = |entity: &Entity| {
+            let refused = unhealthy.iter().find(|health| health.entity == *entity);
+            json!({
+                "entity": entity,
+                "pools": of(entity),
+                "healthy": refused.is_none(),
+                "unauthorized_since": refused.and_then(|health| health.unauthorized_since),
+                "last_error": refused.and_then(|health| health.last_error.as_ref()),
+            })
+        };
+        all.into_iter().map(shown).collect()
+    }
+
     async fn live(&self, job: &Job) -> Result<u32, Problem> {
         let capacity = match &job.pool {
             Some(name) => self.table.capacity(name).await?,
@@ -109,9 +155,9 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let mut pools = Vec::new();
         for pool in &self.settings.pools {
             let capacity = self.table.capacity(&pool.name).await?;
-            let waiting = self.table.waiting_jobs(&pool.name, JOBS_SHOWN).await?;
+            let waiting = self.table.waiting_jobs(&pool.name, COUNTED).await?;
             let oldest = waiting.iter().map(Job::queued_at).min();
-            let ending = self.table.ending_instances(&pool.name, JOBS_SHOWN).await?;
+            let ending = self.table.ending_instances(&pool.name, COUNTED).await?;
             pools.push(json!({
                 "name": pool.name,
                 "labels": pool.labels,
@@ -124,6 +170,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                 "launches_off": switches.launches_off(&pool.name),
             }));
         }
+        let unhealthy = self.table.unhealthy_entities().await?;
         Ok(json!({
             "stack": self.settings.stack,
             "release": env!("CARGO_PKG_VERSION"),
@@ -132,7 +179,8 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             "pools": pools,
             "switches": shown(&switches)["switches"],
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
-            "unhealthy_entities": self.table.unhealthy_entities().await?.iter().map(|health| json!({
+            "entities": self.entities(&unhealthy),
+            "unhealthy_entities": unhealthy.iter().map(|health| json!({
                 "entity": health.entity,
                 "unauthorized_since": health.unauthorized_since,
                 "last_error": health.last_error,
@@ -146,6 +194,32 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             })).collect::<Vec<_>>(),
         }))
     }
+}
+
+/// A listing's limit as it was asked for.
+fn within(limit: u32) -> Result<usize, Problem> {
+    match limit {
+        1..=LARGEST_LIMIT => Ok(limit as usize),
+        _ => {
+            let message = format!("\"limit\" must be 1 to {LARGEST_LIMIT}");
+            Err(Problem::new("bad_request", message))
+        }
+    }
+}
+
+fn as_limit(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
+}
+
+/// Says that a listing is not all, and how to see more of it.
+fn with_more(mut listing: Value, more: bool) -> Value {
+    listing["more"] = json!(more);
+    if more {
+        listing["hint"] = json!(format!(
+            "not all are shown: name a \"pool\", or a larger \"limit\" (up to {LARGEST_LIMIT})"
+        ));
+    }
+    listing
 }
 
 fn summary(instance: &Instance, now: Time) -> Value {

@@ -48,10 +48,12 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
 
     async fn act(&self, request: Request, now: Time) -> Result<Value, Problem> {
         match request {
-            Request::List { pool, state } => self.list(pool.as_ref(), state, now).await,
+            Request::List { pool, state, limit } => {
+                self.list(pool.as_ref(), state, limit, now).await
+            }
             Request::Show { name } => self.show(&name, now).await,
             Request::Delete(order) => self.delete(&order, now).await,
-            Request::Jobs { pool } => self.jobs(pool.as_ref(), now).await,
+            Request::Jobs { pool, limit } => self.jobs(pool.as_ref(), limit, now).await,
             Request::Explain { job: Some(key), name: None } => self.explain_job(key, now).await,
             Request::Explain { job: None, name: Some(name) } => {
                 let instance = self.find(&name).await?;

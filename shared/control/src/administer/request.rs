@@ -27,6 +27,9 @@ pub enum Request {
         /// In this state only.
         #[serde(default)]
         state: Option<State>,
+        /// At most so many.
+        #[serde(default = "usual_limit")]
+        limit: u32,
     },
     /// One instance, whole, with its audit trail.
     Show {
@@ -40,6 +43,9 @@ pub enum Request {
         /// Of this pool only.
         #[serde(default)]
         pool: Option<PoolName>,
+        /// At most so many of a pool, with and without a claim each.
+        #[serde(default = "usual_limit")]
+        limit: u32,
     },
     /// Why a job or an instance is where it is.
     Explain {
@@ -54,6 +60,15 @@ pub enum Request {
     Switch(SwitchRequest),
     /// The stack, its pools, entities, orphans and switches.
     Status {},
+}
+
+/// The `limit` of a listing whose request names none.
+const USUAL_LIMIT: u32 = 200;
+/// The largest `limit`: what fits into the 6 MB of Lambda's answer.
+pub(super) const LARGEST_LIMIT: u32 = 5_000;
+
+const fn usual_limit() -> u32 {
+    USUAL_LIMIT
 }
 
 /// What a switch is to be set to.

@@ -150,7 +150,7 @@ pub(super) async fn another_launch_finds_nothing<W: Ec2World>(world: &W) {
 
 pub(super) async fn ending_machines_are_not_found_by_tag<W: Ec2World>(world: &W) {
     let machines = launched(world, "l-1", 2).await;
-    world.ec2().terminate(&machines[0]).await;
+    end(world, &machines[0]).await;
     let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
     assert_eq!(found, machines[1..]);
     world.settle().await;

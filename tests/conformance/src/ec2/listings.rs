@@ -50,7 +50,7 @@ pub(super) async fn the_list_holds_pending_and_stopped_machines<W: Ec2World>(wor
 
 pub(super) async fn the_list_leaves_out_what_is_ending<W: Ec2World>(world: &W) {
     let machines = launched(world, "l-1", 2).await;
-    world.ec2().terminate(&machines[0]).await;
+    end(world, &machines[0]).await;
     assert_eq!(listed_ids(world).await, [machines[1].clone()].into());
     world.settle().await;
     assert_eq!(listed_ids(world).await, [machines[1].clone()].into());

@@ -7,9 +7,11 @@ mod machines;
 use std::collections::BTreeSet;
 
 use control::ports::{Compute, ListedMachine};
+use control::terminate;
 use domain::ids::{LaunchId, MachineId};
 use domain::launch::{ErrorClass, LaunchAnswer, LaunchError};
 use domain::observation::{Machine, Termination, Trouble};
+use domain::time::Time;
 
 use crate::checks;
 use crate::records::request;
@@ -123,6 +125,11 @@ checks! { Ec2World:
     an_undone_terminate_has_not_happened,
     a_denied_terminate_has_not_happened,
     a_machine_is_ended_and_no_other,
+    many_are_ended_in_one_call,
+    an_unknown_id_fails_its_call_and_is_named,
+    a_protected_machine_fails_its_zone_and_is_named,
+    what_is_wrong_with_one_machine_spares_the_others,
+    an_unheard_end_of_many_is_the_answer_for_each,
     silence_about_a_machine_is_not_absence,
     silence_about_a_list_is_not_an_empty_list,
     a_machine_is_identified_by_its_launch,
@@ -159,6 +166,12 @@ async fn launched<W: Ec2World>(world: &W, token: &str, count: u32) -> Vec<Machin
 
 async fn one<W: Ec2World>(world: &W) -> MachineId {
     launched(world, "one", 1).await.remove(0)
+}
+
+async fn end<W: Ec2World>(world: &W, machine: &MachineId) -> Termination {
+    let one = BTreeSet::from([machine.clone()]);
+    let answers = terminate::all(world.ec2(), one, Time::from_millis(0)).await;
+    answers.into_values().next().expect("an answer")
 }
 
 async fn state<W: Ec2World>(world: &W, machine: &MachineId) -> Machine {

@@ -108,3 +108,14 @@ pub(super) async fn an_owner_is_found_after_its_end<W: TableWorld>(world: &W) {
     commit(world, &[instance_over(&instance, &deleted(&instance))]).await;
     assert_eq!(world.table().owner_of(&machine(1)).await, Ok(Some(instance.name)));
 }
+
+pub(super) async fn many_owners_are_found_at_once<W: TableWorld>(world: &W) {
+    let (first, second) = (running(1, None), running(2, None));
+    commit(world, &[new_instance(&first), bind(1, &first)]).await;
+    commit(world, &[new_instance(&second), bind(2, &second)]).await;
+    // One has no owner, and one is named twice.
+    let asked = [machine(2), machine(3), machine(1), machine(2)];
+    let owners = world.table().owners_of(&asked).await.expect("owners");
+    assert_eq!(owners, [(machine(1), first.name), (machine(2), second.name)].into());
+    assert!(world.table().owners_of(&[]).await.expect("none").is_empty());
+}

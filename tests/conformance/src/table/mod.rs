@@ -89,6 +89,7 @@ checks! { TableWorld:
     a_machine_has_one_owner,
     an_instance_is_not_bound_when_its_machine_is_taken,
     an_owner_is_found_after_its_end,
+    many_owners_are_found_at_once,
     due_instances_are_those_whose_time_has_come,
     due_instances_come_in_pages_and_each_once,
     a_deleted_instance_is_never_due,

@@ -3,6 +3,7 @@
 mod bucket;
 mod launch;
 mod port;
+mod terminate;
 
 use std::collections::BTreeMap;
 

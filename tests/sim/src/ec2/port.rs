@@ -1,13 +1,16 @@
 //! EC2's door.
 
-use control::ports::{Compute, ListedMachine, Page};
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::ports::{Compute, ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine as Shown, Termination, Trouble};
+use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use domain::observation::{Machine as Shown, Trouble};
 use domain::time::Time;
 
+use super::Power;
 use super::bucket::Call;
-use super::{Power, Scripted};
+use super::terminate::terminated;
 use crate::agenda::{HOUR, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -32,7 +35,7 @@ impl World {
     }
 
     /// The machine's state as EC2 shows it; none when it denies knowing the machine.
-    fn shown(&mut self, number: u32) -> Option<Shown> {
+    pub(super) fn shown(&mut self, number: u32) -> Option<Shown> {
         let machine = self.ec2.at(number);
         let forgotten = machine.power == Power::Terminated && self.now >= machine.since + KEPT;
         if self.now < machine.visible_from || forgotten || self.is_denied(number) {
@@ -66,48 +69,6 @@ impl World {
             launch: machine.launch.clone(),
         })
     }
-
-    fn terminate(&mut self, id: &MachineId) -> Termination {
-        let failed = |world: &Self, class, code| {
-            Termination::Failed(class, world.told("TerminateInstances", code))
-        };
-        let not_found = |world: &Self| {
-            Termination::NotFound(world.told("TerminateInstances", "InvalidInstanceID.NotFound"))
-        };
-        self.check_terminate(id);
-        if self.is_away(Fault::OutageEc2) || self.strikes(Fault::TerminateFailed) {
-            return failed(self, ErrorClass::Ambiguous, "InternalError");
-        }
-        if self.ec2.scripted(Scripted::TerminateFails) {
-            return failed(self, ErrorClass::Ambiguous, "InternalError");
-        }
-        if self.strikes(Fault::TerminateDenied) {
-            return failed(self, ErrorClass::Authorization, "UnauthorizedOperation");
-        }
-        if self.is_bucket_empty(Call::Terminate) {
-            return failed(self, ErrorClass::Throttle, "RequestLimitExceeded");
-        }
-        let Some(number) = self.ec2.number(id) else { return not_found(self) };
-        if self.shown(number).is_none() {
-            return not_found(self);
-        }
-        if self.now < self.ec2.at(number).behaviour.blocked_until {
-            return failed(self, ErrorClass::Blocked, "OperationNotPermitted");
-        }
-        let zone = self.ec2.at(number).zone;
-        if self.is_zone_away(zone) {
-            return failed(self, ErrorClass::Ambiguous, "InternalError");
-        }
-        if self.strikes(Fault::TerminateStuck) {
-            return Termination::Accepted(self.ec2.at(number).power.shown());
-        }
-        self.check_kill(number);
-        self.end_machine(number, "terminated");
-        if self.strikes(Fault::TerminateAnswerLost) {
-            return failed(self, ErrorClass::Ambiguous, "RequestTimeout");
-        }
-        Termination::Accepted(Shown::Gone)
-    }
 }
 
 /// An answer in a few words.
@@ -120,13 +81,6 @@ fn launched(answer: &Result<LaunchAnswer, LaunchError>) -> String {
     let words: Vec<String> =
         machines.chain(errors.iter().map(|error| error.code.clone())).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
-}
-
-fn terminated(answer: &Termination) -> String {
-    match answer {
-        Termination::Accepted(state) => format!("accepted, {state:?}"),
-        Termination::NotFound(fault) | Termination::Failed(_, fault) => fault.code.clone(),
-    }
 }
 
 impl Compute for Door {
@@ -201,10 +155,17 @@ impl Compute for Door {
         .await
     }
 
-    async fn terminate(&self, id: &MachineId) -> Termination {
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Shown>, Refusal> {
         self.call(|world| {
-            let answer = world.terminate(id);
-            world.narrate(|| format!("TerminateInstances {id}: {}", terminated(&answer)));
+            world.calls.terminates += 1;
+            let answer = world.terminate(machines);
+            world.narrate(|| {
+                let ids: Vec<&str> = machines.iter().map(MachineId::as_str).collect();
+                format!("TerminateInstances {}: {}", ids.join(", "), terminated(&answer))
+            });
             answer
         })
         .await

@@ -1,11 +1,13 @@
 //! Peers' ways with EC2 and GitHub, as ports that stand before the real ones.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use control::ports::{
-    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Registrar,
+    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal, Registrar,
 };
 use domain::ids::{LaunchId, MachineId, RunnerId};
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
+use domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
 
 use super::Naive;
 use crate::door::Door;
@@ -66,10 +68,15 @@ impl Compute for Peer<'_> {
         self.door.list(page).await
     }
 
-    async fn terminate(&self, id: &MachineId) -> Termination {
-        let answer = self.door.terminate(id).await;
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+        let answer = self.door.terminate(machines).await;
         match self.naive {
-            Naive::TerminateIsBelieved => Termination::Accepted(Machine::Gone),
+            Naive::TerminateIsBelieved => {
+                Ok(machines.iter().map(|id| (id.clone(), Machine::Gone)).collect())
+            }
             _ => answer,
         }
     }

@@ -1,7 +1,9 @@
 //! Peers' ways of ending machines.
 
+use std::collections::BTreeSet;
+
 use control::ports::{Compute, Github, Queue, QueueError, Registrar, Table};
-use domain::ids::RunnerId;
+use domain::ids::{MachineId, RunnerId};
 use domain::instance::{Instance, State};
 use domain::job::JobStatus;
 use domain::message::{JobsMessage, ReapMessage};
@@ -49,7 +51,7 @@ async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), Trouble> {
         RunnerSeen::NotBusy(id) => end(door, row, id).await?,
         // Not in the list: an orphan (#4391).
         RunnerSeen::Absent if age >= BOOT_TIME => {
-            door.terminate(machine).await;
+            one(door, machine).await;
         }
         RunnerSeen::Absent => {}
     }
@@ -60,9 +62,14 @@ async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), Trouble> {
 async fn end(door: &Door, row: &Instance, runner: RunnerId) -> Result<(), Trouble> {
     let answer = door.deregister(&registrar(row), runner).await?;
     if let (Deregistration::Done, Some(machine)) = (answer, row.machine()) {
-        door.terminate(machine).await;
+        one(door, machine).await;
     }
     Ok(())
+}
+
+/// One machine a call, and whatever is answered.
+async fn one(door: &Door, machine: &MachineId) {
+    let _ = door.terminate(&BTreeSet::from([machine.clone()])).await;
 }
 
 fn registrar(row: &Instance) -> Registrar {
@@ -84,7 +91,7 @@ pub(super) async fn end_completed(door: &Door, batch: &[Received]) {
             None => false,
         };
         if let (true, Some(machine)) = (lives, row.machine()) {
-            door.terminate(machine).await;
+            one(door, machine).await;
         }
     }
 }
@@ -94,7 +101,7 @@ pub(super) async fn end_strays(door: &Door) {
     let Ok(listed) = door.list(None).await else { return };
     for machine in listed.items {
         if door.owner_of(&machine.id).await == Ok(None) {
-            door.terminate(&machine.id).await;
+            one(door, &machine.id).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The tables' door: every call takes a moment, and may fail.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control::ports::{CommitError, Page, ReadError, Table, Write};
 use domain::audit::Audit;
@@ -23,6 +23,9 @@ use crate::world::World;
 /// How many records one page of a listing holds. Small, so that paging happens.
 const PAGE: usize = 40;
 
+/// The partitions of the real `due` index (`shared/aws/src/table/keys.rs`).
+const DUE_SHARDS: u64 = 4;
+
 /// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
 fn start_of(page: Option<String>) -> Result<usize, ReadError> {
     let Some(mark) = page else { return Ok(0) };
@@ -36,6 +39,7 @@ fn unavailable() -> ReadError {
 impl Door {
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
+            world.calls.reads += 1;
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
                 return Err(unavailable());
             }
@@ -45,7 +49,17 @@ impl Door {
     }
 
     async fn list<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        self.list_by(1, read).await
+    }
+
+    /// A listing that the real table makes of some queries.
+    async fn list_by<R>(
+        &self,
+        queries: u64,
+        read: impl FnOnce(&Tables) -> R,
+    ) -> Result<R, ReadError> {
         self.call(|world| {
+            world.calls.reads += queries;
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
                 return Err(unavailable());
             }
@@ -112,6 +126,17 @@ impl Table for Door {
         self.read(|tables| tables.owners.get(machine).cloned()).await
     }
 
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
+        self.read(|tables| {
+            let owner = |id: &MachineId| Some((id.clone(), tables.owners.get(id)?.clone()));
+            machines.iter().filter_map(owner).collect()
+        })
+        .await
+    }
+
     async fn due_instances(
         &self,
         now: Time,
@@ -120,7 +145,9 @@ impl Table for Door {
     ) -> Result<Page<Instance>, ReadError> {
         let start = start_of(page)?;
         let limit = (limit as usize).min(PAGE);
-        self.list(|tables| {
+        // Each shard is asked; a later page goes on in one of them.
+        let queries = if start == 0 { DUE_SHARDS } else { 1 };
+        self.list_by(queries, |tables| {
             let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
             page_of(due.map(|(_, instance)| instance), start, limit)
         })
@@ -176,7 +203,8 @@ impl Table for Door {
     }
 
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
-        self.of_pool(pool, |of| jobs(of, false, limit).chain(jobs(of, true, limit)).collect()).await
+        let of = |of: &OfPool| jobs(of, false, limit).chain(jobs(of, true, limit)).collect();
+        self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
     }
 
     async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError> {

@@ -1,0 +1,202 @@
+//! A world in which nothing happens but what a test does.
+
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use control::Settings;
+use control::ports::{Github, Registrar, Table, Write};
+use domain::capacity::Capacity;
+use domain::ids::{InstallationId, LaunchId, RunnerId};
+use domain::instance::{DeleteReason, Instance, Slot, State};
+use domain::job::Job;
+use domain::pool::Pool;
+use domain::time::{Seconds, Time};
+use domain::timings::Timings;
+use sim::agenda::{Event, Millis, TaskId, Which};
+use sim::calls::Calls;
+use sim::door::Door;
+use sim::executor::Sim;
+use sim::fault::Odds;
+use sim::functions::{self, Call};
+use sim::schedule;
+use sim::world::{Manner, World};
+
+const TEST: TaskId = TaskId { place: u32::MAX, age: 0 };
+/// Long after every boot deadline, and before every age limit.
+pub(crate) const AGE_MILLIS: Millis = 3_600_000;
+const LATER: Seconds = Seconds(3_000);
+
+pub(crate) struct Bench {
+    pub(crate) door: Door,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::of(schedule::pool("small", &["linux"], 20_000, "spot", None))
+    }
+
+    /// Its pool belongs to this entity.
+    pub(crate) fn belonging_to(self, entity: &str) -> Self {
+        let entity = entity.parse().expect("an entity");
+        Self::of(Pool { entity: Some(entity), ..self.door.sim.settings.pools[0].clone() })
+    }
+
+    fn of(pool: Pool) -> Self {
+        let pools = [pool];
+        let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
+        let world = World::new(1, &pools, Odds::none(), manner);
+        let timings = Timings::default();
+        let settings = Settings { stack: "sim".into(), pools: pools.into(), timings };
+        let sim = Rc::new(Sim { world: world.into(), settings });
+        Self { door: Door { sim, skew: 0, cold: false.into() } }
+    }
+
+    /// The comparison with EC2 has just been: it is not part of what is counted.
+    pub(crate) fn compared(self) -> Self {
+        let now = self.door.now();
+        self.drive(self.door.move_cursor("reconciled", None, now)).expect("moved");
+        self
+    }
+
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        change(&mut self.door.sim.world.borrow_mut())
+    }
+
+    /// Runs something to its end, in virtual time; nothing else runs.
+    pub(crate) fn drive<R>(&self, work: impl Future<Output = R>) -> R {
+        let mut work = pin!(work);
+        loop {
+            self.change(|world| world.current = Some(TEST));
+            let poll = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            self.change(|world| world.current = None);
+            if let std::task::Poll::Ready(done) = poll {
+                return done;
+            }
+            self.change(until_woken);
+        }
+    }
+
+    /// Idle runners that were launched an hour ago; nothing is due about them.
+    pub(crate) fn idle(&self, count: u32) -> Vec<Instance> {
+        let now = self.door.now();
+        let timings = Timings::default();
+        let born = Time::from_millis(now.as_millis() - AGE_MILLIS);
+        let mut rows = Vec::new();
+        for n in 0..count {
+            let launch: LaunchId = format!("small-l{n}").parse().expect("a launch");
+            let machine = self.change(|world| world.make_machine(Some(launch.clone()), false));
+            let machine = self.change(|world| world.ec2.at(machine).id.clone());
+            let slot = Slot {
+                name: format!("small-l{n}-0").parse().expect("a name"),
+                pool: "small".parse().expect("a pool"),
+                entity: "acme".parse().expect("an entity"),
+                installation: Some(InstallationId(7)),
+                launch,
+                claim: None,
+            };
+            let mut row = Instance::planned(slot, born, &timings);
+            row.bind(machine, born, &timings);
+            row.ask_configuration(born).expect("asked");
+            row.configured(RunnerId(1_000_000 + u64::from(n)), born);
+            let name = row.runner_name();
+            row.runner_started(&name, true, born, &timings).expect("started");
+            row.set_due(now + LATER);
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Makes a row one that has been marked as idle and found not busy long enough ago: all that is left is
+    /// GitHub's word, its DELETE, and EC2.
+    pub(crate) fn make_due(&self, row: &mut Instance) {
+        let now = self.door.now();
+        let ago = |seconds: i64| Time::from_millis(now.as_millis() - 1000 * seconds);
+        let registrar = Registrar { entity: row.entity.clone(), installation: row.installation };
+        let name = row.runner_name();
+        let labels = ["linux".to_owned()];
+        let configured = self.drive(self.door.configure(&registrar, &name, &labels, 1));
+        let id = configured.unwrap_or_else(|_| panic!("not configured")).runner;
+        row.configured(id, ago(3_600));
+        row.runner_started(&name, true, ago(3_600), &Timings::default()).expect("started");
+        row.mark(DeleteReason::Idle, ago(400));
+        row.update_drain(|drain| drain.not_busy_since = Some(ago(400)));
+        row.set_due(ago(1));
+    }
+
+    /// The rows as they would stand. They come from nowhere, which breaks rules: those are forgotten.
+    pub(crate) fn store(&self, rows: &[Instance]) {
+        for row in rows {
+            let mut writes = vec![Write::Instance { next: Box::new(row.clone()), replaces: None }];
+            writes.extend(row.machine().map(|machine| Write::BindMachine {
+                machine: machine.clone(),
+                instance: row.name.clone(),
+            }));
+            self.drive(self.door.commit(&writes)).expect("stored");
+        }
+        let mut counter = Capacity::empty("small".parse().expect("a pool"));
+        counter.live = u32::try_from(rows.len()).expect("few");
+        let counter = Write::Capacity { next: counter, replaces: None };
+        self.drive(self.door.commit(&[counter])).expect("counted");
+        self.change(|world| world.violation = None);
+    }
+
+    /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it cost, and how many
+    /// invocations there were.
+    pub(crate) fn tick(&self) -> (Calls, usize) {
+        let before = self.change(|world| world.calls);
+        self.invoke(Call::Sweep);
+        let mut invocations = 0;
+        loop {
+            self.drive(sim::executor::Pause::new(&self.door.sim, 1_000));
+            let now = self.change(|world| world.now);
+            let batch = self.change(|world| world.queues.of(Which::Reap).receive(50, now));
+            if batch.is_empty() {
+                break;
+            }
+            invocations += 1;
+            self.invoke(Call::Reap(Rc::new(batch)));
+        }
+        let after = self.change(|world| world.calls);
+        let cost = Calls {
+            reads: after.reads - before.reads,
+            terminates: after.terminates - before.terminates,
+            github: after.github - before.github,
+            github_lists: after.github_lists - before.github_lists,
+        };
+        (cost, invocations)
+    }
+
+    fn invoke(&self, call: Call) {
+        self.drive(functions::run(Rc::clone(&self.door.sim), call, 0, false));
+        assert_eq!(self.change(|world| world.violation.take()).map(|one| format!("{one:?}")), None);
+    }
+
+    pub(crate) fn in_state(&self, state: State) -> usize {
+        self.change(|world| {
+            world.tables.instances.values().filter(|row| row.state() == state).count()
+        })
+    }
+}
+
+fn until_woken(world: &mut World) {
+    loop {
+        let (when, event) = world.agenda.next(Millis::MAX).expect("something to wait for");
+        world.now = when;
+        match event {
+            Event::Wake(task) if task == TEST => return,
+            Event::Wake(_) | Event::Kill(_) | Event::Poll(_) | Event::Tick => {}
+            Event::Start(number) => drop(world.take_pending(number)),
+            other => world.happen(other),
+        }
+    }
+}
+
+/// A job of the pool.
+pub(crate) fn waiting(n: u64, queued_at: Time) -> Job {
+    let mut job = conformance::records::queued(n);
+    job.said.queued_at = Some(queued_at);
+    job.pool = Some("small".parse().expect("a pool"));
+    job
+}

@@ -1,0 +1,101 @@
+//! How many calls the reaper makes, counted at the doors as the real services would count them.
+
+use control::ports::{Table, Write};
+use control::sweep::Sweep;
+use domain::instance::State;
+use domain::job::{Hold, Job};
+use domain::metrics::Metric;
+use domain::time::{Seconds, Time};
+use sim::calls::Calls;
+
+use crate::bench::{AGE_MILLIS, Bench, waiting};
+
+#[test]
+fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
+    let bench = Bench::new().compared();
+    let mut rows = bench.idle(10_000);
+    // Spread over the fleet.
+    rows.iter_mut().step_by(100).for_each(|row| bench.make_due(row));
+    bench.store(&rows);
+    let (cost, invocations) = bench.tick();
+    assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
+    // Two of them with what the sweep sent, the others with EC2's two events for each machine.
+    assert_eq!(invocations, 6);
+    // The sweep: 11 as with nothing due, and 2 more pages of rows. An invocation for what it sent: the rows, the
+    // switches, the entity's health. One for EC2's events: the owners, the rows.
+    // Each runner is asked for, and removed.
+    let expected = Calls { reads: 13 + 2 * 3 + 4 * 2, terminates: 2, github: 200, github_lists: 0 };
+    assert_eq!(cost, expected);
+}
+
+#[test]
+fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_the_fleet() {
+    for count in [0, 10_000] {
+        let bench = Bench::new().compared();
+        let rows = bench.idle(count);
+        bench.store(&rows);
+        let (cost, invocations) = bench.tick();
+        // 4 shards; 2 for the pool's waiting jobs and 1 for its oldest end; the switches, the ledger, the time of
+        // the last comparison, the entities that GitHub refuses.
+        assert_eq!(cost, Calls { reads: 4 + 3 + 4, ..Calls::default() }, "{count} rows");
+        assert_eq!(invocations, 0);
+    }
+}
+
+/// A mistake in a tag must not cost a fleet: a fifth of what EC2 lists, or five.
+#[test]
+fn few_strays_end_at_once_and_the_rest_is_left() {
+    for (strays, owned, ended) in [(3, 0, 3), (40, 0, 8), (12, 0, 5), (40, 60, 20)] {
+        let bench = Bench::new();
+        let rows = bench.idle(owned);
+        bench.store(&rows);
+        for n in 0..strays {
+            let launch = format!("lost-l{n}").parse().expect("a launch");
+            bench.change(|world| world.make_machine(Some(launch), false));
+        }
+        bench.change(|world| {
+            for number in 0..owned + strays {
+                world.ec2.at_mut(number).launched_at -= AGE_MILLIS;
+            }
+        });
+        let door = &bench.door;
+        let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+        let report = bench.drive(pass.sweep(door.now()));
+        let living = bench.change(|world| world.ec2.live());
+        assert_eq!(living, (owned + strays - ended) as usize, "{strays} beside {owned}");
+        assert_eq!(report.stopped_at_blast_radius, ended < strays);
+        let told = report.metrics().into_iter().find(|(name, _)| *name == Metric::BlastRadius);
+        assert_eq!(told, Some((Metric::BlastRadius, if ended < strays { 1.0 } else { 0.0 })));
+        assert_eq!(bench.change(|world| world.calls.terminates), 1);
+    }
+}
+
+/// A job on hold stands behind those whose time has come, and is seen and given up all the same; what one sweep leaves
+/// the next ones do.
+#[test]
+fn no_aged_job_hides_behind_others() {
+    let bench = Bench::new().compared();
+    let door = &bench.door;
+    let now = door.now();
+    let hours = |hours: i64| Time::from_millis(now.as_millis() - hours * 3_600_000);
+    let mut jobs: Vec<Job> = (0..150).map(|n| waiting(n, hours(1))).collect();
+    // These wait for three days, and most of them are held back for another ten minutes.
+    for n in 150..300 {
+        let mut job = waiting(n, hours(72));
+        let hold = Hold { until: now + Seconds(600), reason: "no capacity".into(), failures: 9 };
+        job.hold = (n > 160).then_some(hold);
+        jobs.push(job);
+    }
+    for job in jobs {
+        let write = Write::Job { next: Box::new(job), replaces: None };
+        bench.drive(door.commit(&[write])).expect("stored");
+    }
+    let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+    let expired: Vec<usize> = (0..3)
+        .map(|_| {
+            bench.drive(sim::executor::Pause::new(&door.sim, 60_000));
+            bench.drive(pass.sweep(door.now())).expired
+        })
+        .collect();
+    assert_eq!(expired, [100, 50, 0]);
+}

@@ -1,0 +1,95 @@
+//! What operators are shown of many records.
+
+use control::administer::Administer;
+use control::ports::{Table, Write};
+use domain::entity::EntityHealth;
+use domain::instance::Fault;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, waiting};
+
+fn ask(bench: &Bench, request: Value) -> Value {
+    let door = &bench.door;
+    let pass = Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
+    bench.drive(pass.answer(request, door.now()))
+}
+
+#[test]
+fn a_list_says_when_it_is_not_all() {
+    let bench = Bench::new();
+    bench.store(&bench.idle(250));
+    for (request, shown, more) in [
+        (json!({"version": 1, "action": "list"}), 200, true),
+        (json!({"version": 1, "action": "list", "limit": 249}), 249, true),
+        (json!({"version": 1, "action": "list", "limit": 250}), 250, false),
+        (json!({"version": 1, "action": "list", "state": "deleting"}), 0, false),
+    ] {
+        let answer = ask(&bench, request.clone());
+        assert_eq!(answer["instances"].as_array().map(Vec::len), Some(shown), "{request}");
+        assert_eq!(answer["more"], json!(more), "{request}");
+        assert_eq!(answer.get("hint").is_some(), more, "{request}");
+    }
+}
+
+#[test]
+fn waiting_jobs_say_when_they_are_not_all() {
+    let bench = Bench::new();
+    for n in 0..210 {
+        let next = Box::new(waiting(n, bench.door.now()));
+        let write = Write::Job { next, replaces: None };
+        bench.drive(bench.door.commit(&[write])).expect("stored");
+    }
+    for (limit, shown, more) in [(None, 200, true), (Some(209), 209, true), (Some(210), 210, false)]
+    {
+        let mut request = json!({"version": 1, "action": "jobs"});
+        if let Some(limit) = limit {
+            request["limit"] = json!(limit);
+        }
+        let answer = ask(&bench, request);
+        assert_eq!(answer["jobs"].as_array().map(Vec::len), Some(shown));
+        assert_eq!(answer["more"], json!(more));
+    }
+    let status = ask(&bench, json!({"version": 1, "action": "status"}));
+    assert_eq!(status["pools"][0]["waiting_jobs"], 210);
+}
+
+#[test]
+fn a_limit_out_of_bounds_is_refused() {
+    let bench = Bench::new();
+    for action in ["list", "jobs"] {
+        for limit in [0, 5_001] {
+            let answer = ask(&bench, json!({"version": 1, "action": action, "limit": limit}));
+            assert_eq!(answer["error"]["code"], "bad_request", "{action} {limit}");
+        }
+    }
+}
+
+#[test]
+fn status_shows_entities_and_their_health() {
+    let bench = Bench::new().belonging_to("zoo");
+    let now = bench.door.now();
+    let refused = EntityHealth {
+        entity: "acme".parse().expect("an entity"),
+        unauthorized_since: Some(now),
+        last_error: Some(Fault {
+            at: now,
+            operation: "access-token".into(),
+            code: "401".into(),
+            message: "bad credentials".into(),
+        }),
+    };
+    bench.drive(bench.door.set_entity_health(&refused)).expect("set");
+    let status = ask(&bench, json!({"version": 1, "action": "status"}));
+    let shown: Vec<(&Value, &Value, &Value)> = status["entities"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (&one["entity"], &one["pools"], &one["healthy"]))
+        .collect();
+    let expected = [
+        (&json!("acme"), &json!([]), &json!(false)),
+        (&json!("zoo"), &json!(["small"]), &json!(true)),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(status["entities"][0]["last_error"]["code"], "401");
+}
