@@ -8,11 +8,14 @@ pub mod ingest;
 pub mod ports;
 pub mod reap;
 pub mod register;
+mod room;
 pub mod scale_up;
+mod spill;
 pub mod sweep;
 mod writes;
 
 use domain::ids::PoolName;
+use domain::limits::{Balance, Limits};
 use domain::pool::Pool;
 use domain::time::Seconds;
 use domain::timings::Timings;
@@ -26,6 +29,10 @@ pub struct Settings {
     pub stack: String,
     /// The pools, in order of the configuration.
     pub pools: Vec<Pool>,
+    /// The maxima of stack and entities.
+    pub limits: Limits,
+    /// How jobs are spread over equal pools.
+    pub balance: Balance,
     /// All durations.
     pub timings: Timings,
 }

@@ -6,6 +6,7 @@
 //! so a failing seed is a complete description of a bug.
 
 pub mod agenda;
+mod choices;
 pub mod door;
 pub mod ec2;
 pub mod executor;
