@@ -128,11 +128,16 @@ async fn finish<T, Q: Queue, C>(
     if report.failed > 0 {
         outcome.metrics.push((Metric::LaunchFailed, report.failed as f64));
     }
-    if report.unfinished {
-        let wake = JobsMessage::WakePool { pool: pool.clone() };
-        if let Err(error) = deps.queue.send_jobs(&[wake]).await {
-            tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
-        }
+    let again = report.unfinished.then_some(pool);
+    let wakes: Vec<JobsMessage> = again
+        .into_iter()
+        .chain(&report.moved_to)
+        .map(|pool| JobsMessage::WakePool { pool: pool.clone() })
+        .collect();
+    if !wakes.is_empty()
+        && let Err(error) = deps.queue.send_jobs(&wakes).await
+    {
+        tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
     }
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use domain::audit::{Audit, AuditKind};
+use domain::choice;
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, PoolName};
 use domain::instance::{Instance, State};
 use domain::job::{self, Job, JobEvent, JobStatus};
 use domain::plan;
-use domain::pool;
 use domain::time::Time;
 
 use crate::Settings;
@@ -82,11 +82,20 @@ impl<T: Table> Ingest<'_, T> {
             self.table.commit(&writes).await?;
         }
         // Also without a change: an earlier delivery of this event may have been stopped here.
-        Ok(Folded::Stored { wake: to_wake(&next, &touched) })
+        let mut wake = to_wake(&next, &touched);
+        wake.extend(self.short_of_idle(&next, &touched));
+        Ok(Folded::Stored { wake })
+    }
+
+    /// The pool that keeps runners idle, when one of them took a job.
+    fn short_of_idle(&self, job: &Job, touched: &Touched) -> Option<PoolName> {
+        let taker = touched.taker.as_ref().filter(|_| job.status() == JobStatus::InProgress)?;
+        let pool = self.settings.pool(&taker.pool)?;
+        (pool.idle_wanted() > 0).then(|| pool.name.clone())
     }
 
     fn match_pool(&self, job: &mut Job) {
-        match pool::choose(&self.settings.pools, job) {
+        match choice::choose(&self.settings.pools, self.settings.balance, job) {
             Ok(pool) => {
                 job.pool = Some(pool.name.clone());
                 job.unmatched = None;

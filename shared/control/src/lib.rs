@@ -11,7 +11,9 @@ mod once;
 pub mod ports;
 pub mod reap;
 pub mod register;
+mod room;
 pub mod scale_up;
+mod spill;
 pub mod sweep;
 pub mod terminate;
 #[cfg(test)]
@@ -20,6 +22,7 @@ pub mod together;
 mod writes;
 
 use domain::ids::PoolName;
+use domain::limits::{Balance, Limits};
 use domain::pool::Pool;
 use domain::time::Seconds;
 use domain::timings::Timings;
@@ -33,6 +36,10 @@ pub struct Settings {
     pub stack: String,
     /// The pools, in order of the configuration.
     pub pools: Vec<Pool>,
+    /// The maxima of stack and entities.
+    pub limits: Limits,
+    /// How jobs are spread over equal pools.
+    pub balance: Balance,
     /// All durations.
     pub timings: Timings,
 }

@@ -14,6 +14,7 @@ use domain::ids::{
 use domain::instance::{Fault, Instance};
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
+use domain::limits::Scope;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
@@ -63,9 +64,23 @@ pub enum Write {
         max: u32,
         /// The launch pass that holds the lease.
         holder: String,
+        /// When: the pool is scaled up.
+        at: Time,
     },
     /// Takes one from a pool's counter without reading it; a conflict at zero.
     CapacityDown(PoolName),
+    /// Adds to the counter of a limit without reading it; there is none before the first. A conflict when that would
+    /// exceed `max`.
+    CountUp {
+        /// What is counted.
+        scope: Scope,
+        /// How many instances more.
+        count: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// Takes one from the counter of a limit without reading it; a conflict at zero.
+    CountDown(Scope),
     /// `machine#i-…` must not exist: no machine has two owners.
     BindMachine {
         /// The machine.
@@ -159,6 +174,9 @@ pub trait Table {
     ) -> Result<Page<Instance>, ReadError>;
     /// Live instances of a pool without a claim.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    /// Running instances of a pool that are marked and not on their way out yet, the one that was marked first before
+    /// the others.
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
     /// Live instances of a pool.
     async fn live_instances(
         &self,
@@ -192,6 +210,9 @@ pub trait Table {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
+
+    /// How many instances a limit counts.
+    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError>;
 
     /// The orphan ledger.
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError>;

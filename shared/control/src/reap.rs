@@ -4,20 +4,26 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use domain::entity::EntityHealth;
-use domain::ids::{Entity, InstanceName, MachineId};
+use domain::ids::{Entity, InstanceName, MachineId, PoolName};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use domain::message::{JobsMessage, SPOT_INTERRUPTION};
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
+use domain::pool::Pool;
+use domain::surplus::{self, Listed, Standing};
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ingest::Ingest;
 use crate::once::Once;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
+use crate::room;
 use crate::together::Together;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// Most jobs that are counted as the demand that an idle runner may yet serve.
+const DEMAND_READ: u32 = 100;
 
 /// Most decisions of one pass. A full delete takes seven.
 const ROUNDS: usize = 16;
@@ -161,6 +167,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let policy = Policy {
             timings: &self.settings.timings,
             max_lifetime: self.settings.max_lifetime(&instance.pool),
+            min_idle: pool.map_or(0, Pool::idle_wanted),
         };
         let mut knows_switches = false;
         for _ in 0..ROUNDS {
@@ -176,14 +183,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 Step::Act { next, records, effect } => {
                     // Room in the pool, or a job that needs another runner.
                     let ended = instance.state().is_live() && !next.state().is_live();
-                    let gave_back = instance.claim().is_some() && next.claim().is_none();
+                    let gave_back = self.commit(&instance, &next, records, now).await?;
                     let wakes = (ended || gave_back) && effect != Some(Effect::WakePool);
-                    self.commit(&instance, &next, records, now).await?;
                     instance = *next;
                     if let Some(effect) = effect {
                         self.perform(effect, &instance, &mut seen, now).await?;
                     }
-                    if wakes {
+                    if wakes && ended {
+                        let waiting = room::waiting_for(self.table, self.settings, &instance, now);
+                        self.wake(waiting.await?).await?;
+                    } else if wakes {
                         self.wake_pool(&instance).await?;
                     }
                 }
@@ -214,7 +223,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     async fn deletes_off(&self) -> Result<bool, ReadError> {
         let read = async || {
             let switches = self.table.switches().await?;
-            Ok(switches.is_some_and(|all| all.deletes.is_some()))
+            Ok(switches.is_some_and(|all| all.deletes_off().is_some()))
         };
         self.known.deletes_off.get(&(), self.together.moved(), read).await
     }
@@ -242,11 +251,28 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 let launch = self.table.launch(&instance.launch).await?;
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
+            Need::Standing => seen.standing = self.standing(instance, now).await?,
             Need::ClaimedJob => {
                 seen.claimed_job_waits = self.claimed_job(instance, now).await?;
             }
         }
         Ok(())
+    }
+
+    /// Where an idle runner stands among those of its pool.
+    async fn standing(&self, instance: &Instance, now: Time) -> Result<Look<Standing>, PassError> {
+        let Some(pool) = self.settings.pool(&instance.pool) else {
+            return Ok(Look::Seen(Standing::default()));
+        };
+        let capacity = self.table.capacity(&pool.name).await?;
+        let listed = Listed {
+            free: self.table.free_instances(&pool.name).await?,
+            marked: self.table.marked_instances(&pool.name).await?,
+            demand: self.table.demand(&pool.name, DEMAND_READ).await?,
+            scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
+        };
+        let timings = &self.settings.timings;
+        Ok(Look::Seen(surplus::standing(instance, pool, &listed, timings, now)))
     }
 
     /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked, and what it
@@ -290,30 +316,37 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
     }
 
+    /// Whether a job became demand again.
     async fn commit(
         &self,
         before: &Instance,
         next: &Instance,
         records: Vec<Record>,
         now: Time,
-    ) -> Result<(), PassError> {
+    ) -> Result<bool, PassError> {
         let timings = &self.settings.timings;
         let mut writes = writes::of_instance(self.table, before, next, now, timings).await?;
         writes.extend(records.into_iter().map(|record| match record {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Write::Orphan { next: orphan, replaces: None },
         }));
+        writes.extend(self.idle_failure(before, next, now).await?);
         if writes.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        match self.table.commit(&writes).await {
-            Err(CommitError::Conflict) if self.is_uncounted(&writes).await? => {
-                tracing::error!(instance.id = %next.name, pool.name = %next.pool,
-                    "the pool's counter is at zero beside a live record: not counted down");
-                writes.retain(|write| !matches!(write, Write::CapacityDown(_)));
-                self.table.commit(&writes).await?;
+        let gave_back = writes.iter().any(|write| matches!(write, Write::Job { .. }));
+        if let Err(error) = self.table.commit(&writes).await {
+            let uncounted = match error {
+                CommitError::Conflict => room::uncounted(self.table, &writes).await?,
+                CommitError::Unavailable(_) => Vec::new(),
+            };
+            if uncounted.is_empty() {
+                return Err(error.into());
             }
-            result => result?,
+            tracing::error!(instance.id = %next.name, ?uncounted,
+                "a counter is at zero beside a live record: not counted down");
+            writes.retain(|write| !uncounted.contains(write));
+            self.table.commit(&writes).await?;
         }
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
@@ -324,18 +357,21 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 self.outlived.set(self.outlived.get() + 1);
             }
         }
-        Ok(())
+        Ok(gave_back)
     }
 
-    /// A counter at zero beside a live record, as after a restored table: nobody may wait for what cannot be
-    /// counted down.
-    async fn is_uncounted(&self, writes: &[Write]) -> Result<bool, PassError> {
-        let down = writes.iter().find_map(|write| match write {
-            Write::CapacityDown(pool) => Some(pool),
-            _ => None,
-        });
-        let Some(pool) = down else { return Ok(false) };
-        Ok(self.table.capacity(pool).await?.is_none_or(|capacity| capacity.live == 0))
+    /// Holds the min idle of the pool back after a machine that no job needed yet brought no runner.
+    async fn idle_failure(
+        &self,
+        before: &Instance,
+        next: &Instance,
+        now: Time,
+    ) -> Result<Option<Write>, PassError> {
+        let keeps_idle = self.settings.pool(&next.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        let Some(why) = before.failed_idle(next).filter(|_| keeps_idle) else { return Ok(None) };
+        let Some(stored) = self.table.capacity(&next.pool).await? else { return Ok(None) };
+        let held = stored.idle_failed(why, now, &self.settings.timings);
+        Ok(Some(Write::Capacity { next: held, replaces: Some(stored.generation) }))
     }
 
     async fn perform(
@@ -366,8 +402,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     }
 
     async fn wake_pool(&self, instance: &Instance) -> Result<(), PassError> {
-        let message = JobsMessage::WakePool { pool: instance.pool.clone() };
-        Ok(self.queue.send_jobs(&[message]).await?)
+        self.wake(vec![instance.pool.clone()]).await
+    }
+
+    async fn wake(&self, pools: Vec<PoolName>) -> Result<(), PassError> {
+        let messages: Vec<JobsMessage> =
+            pools.into_iter().map(|pool| JobsMessage::WakePool { pool }).collect();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        Ok(self.queue.send_jobs(&messages).await?)
     }
 
     /// Keeps the entity's health in step with GitHub's answers.

@@ -1,16 +1,21 @@
 //! The launch pass of a pool: one at a time per pool, drains the table rather than the queue.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use domain::capacity::Capacity;
 use domain::ids::{MachineId, PoolName};
 use domain::instance::Instance;
 use domain::job::Job;
 use domain::launch::{Launch, LaunchState};
+use domain::limits::{Limits, Scope};
 use domain::plan::{self, Answered, Outcome, PlannedLaunch, View};
 use domain::pool::Pool;
 use domain::time::Time;
 
 use crate::Settings;
 use crate::ports::{CommitError, Compute, Table, Write};
+use crate::room;
+use crate::spill::Spill;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
@@ -35,6 +40,8 @@ pub struct Report {
     pub over_maximum: usize,
     /// An operator has switched launches off.
     pub switched_off: bool,
+    /// Pools to which jobs were moved: send each a wake-up.
+    pub moved_to: BTreeSet<PoolName>,
     /// There may be more to do: send another wake-up.
     pub unfinished: bool,
 }
@@ -148,10 +155,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let demand = self.table.demand(&pool.name, DEMAND_READ).await?;
         let full_read = demand.len() >= DEMAND_READ as usize;
         let view = self.view(pool, demand, round, now).await?;
-        let mut plan = plan::plan(view);
-        if !plan.launches.is_empty() && self.is_switched_off(pool).await? {
+        let mut plan = plan::plan(view.clone());
+        if !plan.launches.is_empty()
+            && let Some(held) = self.held_back(pool).await?
+        {
             report.switched_off = true;
-            plan.launches.clear();
+            plan = plan::plan(View { held: Some(held), ..view });
         }
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
@@ -160,15 +169,19 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             report.claimed += 1;
         }
         for planned in &plan.launches {
-            self.table.commit(&self.launch_writes(pool, planned)).await?;
+            self.table.commit(&self.launch_writes(pool, planned, now)).await?;
             let slots: Vec<Instance> = planned
                 .fresh
                 .iter()
                 .map(|(instance, _)| instance)
+                .chain(&planned.idle)
                 .chain(&planned.again)
                 .cloned()
                 .collect();
             self.call(&planned.launch, slots, now, report).await?;
+        }
+        if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &plan.left).await? {
+            report.moved_to.extend(spill.run(pool, &plan.left, now).await?);
         }
         Ok(if progress && full_read { Round::Again } else { Round::Drained })
     }
@@ -182,25 +195,36 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     ) -> Result<View<'b>, PassError> {
         let timings = &self.settings.timings;
         let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
-        let supply = if demand.is_empty() {
-            Vec::new()
-        } else {
+        let works = !demand.is_empty() || pool.idle_wanted() > 0;
+        let supply: Vec<Instance> = if works {
             let listed = self.table.free_instances(&pool.name).await?;
             listed.into_iter().filter(Instance::is_free_supply).collect()
+        } else {
+            Vec::new()
         };
         let retries = self.table.slots_to_retry(&pool.name).await?;
         let retries = retries
             .into_iter()
             .filter(|slot| slot.claim().is_some() && slot.is_retry_due(now, timings))
             .collect();
-        let live = match demand.is_empty() {
-            true => 0,
-            false => self.table.capacity(&pool.name).await?.map_or(0, |capacity| capacity.live),
+        let capacity = if works { self.table.capacity(&pool.name).await? } else { None };
+        let limits = if works { &self.settings.limits } else { &Limits::default() };
+        let room = room::left(self.table, limits).await?;
+        let idle_hold = match &capacity {
+            Some(capacity) if capacity.is_idle_healed(&supply, timings) => {
+                self.heal_idle(&pool.name).await?;
+                None
+            }
+            Some(capacity) => capacity.idle_hold.clone(),
+            None => None,
         };
         Ok(View {
             stack: &self.settings.stack,
             pool,
-            live,
+            live: capacity.map_or(0, |capacity| capacity.live),
+            room,
+            idle_hold,
+            held: None,
             demand,
             supply,
             retries,
@@ -210,24 +234,46 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         })
     }
 
-    /// Runners that are there go on taking jobs, and launches that are under way are brought to their end.
-    async fn is_switched_off(&self, pool: &Pool) -> Result<bool, PassError> {
-        let switches = self.table.switches().await?;
-        Ok(switches.is_some_and(|all| all.launches_off(&pool.name).is_some()))
+    /// Machines of the min idle come up again: nothing holds them back any more.
+    async fn heal_idle(&self, pool: &PoolName) -> Result<(), PassError> {
+        for _ in 0..CONFLICT_ROUNDS {
+            let Some(stored) = self.table.capacity(pool).await? else { return Ok(()) };
+            let write =
+                Write::Capacity { next: stored.idle_healed(), replaces: Some(stored.generation) };
+            match self.table.commit(&[write]).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(CommitError::Conflict.into())
     }
 
-    fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch) -> Vec<Write> {
+    /// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that
+    /// are under way are brought to their end.
+    async fn held_back(&self, pool: &Pool) -> Result<Option<String>, PassError> {
+        if pool.paused {
+            return Ok(Some("the pool is paused".to_owned()));
+        }
+        let switches = self.table.switches().await?.unwrap_or_default();
+        Ok(switches.launches_off(&pool.name).map(|off| format!("launches are {off}")))
+    }
+
+    fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch, now: Time) -> Vec<Write> {
         let mut writes =
             vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
-        let count = u32::try_from(planned.fresh.len()).unwrap_or(u32::MAX);
+        let new = || planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
+        let count = u32::try_from(new().count()).unwrap_or(u32::MAX);
         if count > 0 {
             writes.push(Write::CapacityUp {
                 pool: pool.name.clone(),
                 count,
                 max: pool.max,
                 holder: self.holder.to_owned(),
+                at: now,
             });
         }
+        writes.extend(self.counted(new()));
         for (instance, job) in &planned.fresh {
             writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
             writes.push(Write::Job {
@@ -235,12 +281,28 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 replaces: Some(job.generation - 1),
             });
         }
+        for instance in &planned.idle {
+            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
+        }
         for instance in &planned.again {
             // `relaunch` is one move, which is one generation.
             let replaces = Some(instance.generation() - 1);
             writes.push(Write::Instance { next: Box::new(instance.clone()), replaces });
         }
         writes
+    }
+
+    /// New instances in the counters of limits.
+    fn counted<'b>(&self, new: impl Iterator<Item = &'b Instance>) -> Vec<Write> {
+        let mut counts: BTreeMap<&Scope, u32> = BTreeMap::new();
+        for scope in new.flat_map(|instance| &instance.counted_in) {
+            *counts.entry(scope).or_default() += 1;
+        }
+        let max = |scope| self.settings.limits.max(scope).unwrap_or(u32::MAX);
+        counts
+            .into_iter()
+            .map(|(scope, count)| Write::CountUp { scope: scope.clone(), count, max: max(scope) })
+            .collect()
     }
 
     /// Replays launches whose pass was stopped before EC2's answer was on record.

@@ -106,7 +106,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Ok(switches) => {
                 let switches = switches.unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
-                if switches.deletes.is_some() {
+                if switches.deletes_off().is_some() {
                     note(&mut problems, "orphan ledger", self.count_orphans(&mut report).await);
                 } else {
                     let ledger = self.work_ledger(now, &mut report).await;
@@ -168,6 +168,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             }
         }
         report.expired += expired;
+        demand |= self.is_short_of_idle(pool).await?;
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
             let wake = JobsMessage::WakePool { pool: pool.name.clone() };
@@ -179,6 +180,16 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
         }
         Ok(())
+    }
+
+    /// Whether a pool that keeps runners idle has too few. Read for such pools alone.
+    async fn is_short_of_idle(&self, pool: &Pool) -> Result<bool, PassError> {
+        if pool.idle_wanted() == 0 {
+            return Ok(false);
+        }
+        let free = self.table.free_instances(&pool.name).await?;
+        let kept = free.iter().filter(|one| pool.keeps_idle(one)).count();
+        Ok(kept < pool.idle_wanted() as usize)
     }
 
     /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.

@@ -44,7 +44,7 @@ pub(crate) fn job(before: Option<&Job>, next: &Job) -> Option<Write> {
 }
 
 /// All writes that belong to an instance's change: the record, the end of its claim at the job, and at
-/// its end the pool's counter.
+/// its end the counters.
 pub(crate) async fn of_instance<T: Table>(
     table: &T,
     before: &Instance,
@@ -59,6 +59,7 @@ pub(crate) async fn of_instance<T: Table>(
     }
     if before.state().is_live() && next.state() == State::Deleted {
         writes.push(Write::CapacityDown(next.pool.clone()));
+        writes.extend(next.counted_in.iter().cloned().map(Write::CountDown));
     }
     Ok(writes)
 }

@@ -19,6 +19,17 @@ pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
     doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
 }
 
+/// The wait before the next machine that no job needs yet, where `failures` such machines in a row brought no
+/// runner. Longer at last than for jobs: nobody waits for it, and a broken pool must not launch for ever.
+#[must_use]
+pub fn idle_wait(failures: u32, timings: &Timings) -> Seconds {
+    doubled(
+        timings.launch_retry_seconds,
+        failures.saturating_sub(1),
+        timings.idle_retry_cap_seconds,
+    )
+}
+
 fn doubled(step: Seconds, times: u32, cap: Seconds) -> Seconds {
     let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
     Seconds(step.0.saturating_mul(factor).min(cap.0))
@@ -36,11 +47,18 @@ mod tests {
     }
 
     #[test]
+    fn the_min_idle_is_tried_less_and_less_often() {
+        let waits: Vec<u32> = (1..=10).map(|n| idle_wait(n, &Timings::default()).0).collect();
+        assert_eq!(waits, [15, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600]);
+    }
+
+    #[test]
     fn waits_never_shrink() {
         let timings = Timings::default();
         for n in 0..200 {
             assert!(delete_wait(n, &timings) <= delete_wait(n + 1, &timings));
             assert!(launch_wait(n, &timings) <= launch_wait(n + 1, &timings));
+            assert!(idle_wait(n, &timings) <= idle_wait(n + 1, &timings));
         }
     }
 }

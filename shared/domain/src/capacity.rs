@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
+use crate::backoff;
 use crate::ids::PoolName;
+use crate::instance::{Instance, RunnerState};
+use crate::job::Hold;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -24,6 +27,12 @@ pub struct Capacity {
     pub holder: Option<String>,
     /// Until when.
     pub lease_until: Option<Time>,
+    /// When a machine was last launched.
+    #[serde(default)]
+    pub scaled_up_at: Option<Time>,
+    /// Set after machines that no job needed yet brought no runner: no other one before its time, and then one alone.
+    #[serde(default)]
+    pub idle_hold: Option<Hold>,
 }
 
 impl Capacity {
@@ -38,6 +47,8 @@ impl Capacity {
             wakes: 0,
             holder: None,
             lease_until: None,
+            scaled_up_at: None,
+            idle_hold: None,
         }
     }
 
@@ -64,6 +75,33 @@ impl Capacity {
     #[must_use]
     pub fn released(&self) -> Self {
         Self { holder: None, lease_until: None, ..self.next() }
+    }
+
+    /// Counts a machine of the min idle that brought no runner.
+    #[must_use]
+    pub fn idle_failed(&self, reason: String, now: Time, timings: &Timings) -> Self {
+        let failures = self.idle_hold.as_ref().map_or(0, |hold| hold.failures) + 1;
+        let until = now + backoff::idle_wait(failures, timings);
+        Self { idle_hold: Some(Hold { until, reason, failures }), ..self.next() }
+    }
+
+    /// The hold lifted.
+    #[must_use]
+    pub fn idle_healed(&self) -> Self {
+        Self { idle_hold: None, ..self.next() }
+    }
+
+    /// Whether one of these runners has come to listen since the last failure: such machines come up again.
+    #[must_use]
+    pub fn is_idle_healed(&self, free: &[Instance], timings: &Timings) -> bool {
+        self.idle_hold.as_ref().is_some_and(|hold| {
+            let failed_at = hold.until - backoff::idle_wait(hold.failures, timings);
+            free.iter().any(|one| {
+                one.is_free_supply()
+                    && one.runner.state == RunnerState::Idle
+                    && one.runner.since > failed_at
+            })
+        })
     }
 
     fn next(&self) -> Self {

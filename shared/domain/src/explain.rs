@@ -1,7 +1,9 @@
 //! Why things are as they are, in sentences for people.
 
+use crate::ids::PoolName;
 use crate::instance::{Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
+use crate::limits::Scope;
 use crate::pool::Pool;
 use crate::switches::Off;
 use crate::time::Time;
@@ -17,6 +19,10 @@ pub struct JobContext<'a> {
     pub claim: Option<&'a Instance>,
     /// Why no machine of the pool is launched, if an operator has switched that off.
     pub off: Option<&'a Off>,
+    /// The limit of stack or entity that is reached, and its count.
+    pub limit: Option<(&'a Scope, u32)>,
+    /// Of each pool why it is where it is in the order of choice, as [`crate::choice::reasons`] says it.
+    pub choice: &'a [String],
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -49,7 +55,10 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
             "It was queued for so long that GitHub has cancelled it; no runner is sought."
                 .to_owned(),
         ),
-        JobStatus::Queued => queued(job, context, now, &mut lines),
+        JobStatus::Queued => {
+            queued(job, context, now, &mut lines);
+            lines.extend(context.choice.iter().cloned());
+        }
     }
     lines
 }
@@ -64,6 +73,12 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
         return;
     };
     lines.push(format!("Pool {name} serves it."));
+    if let Some(moved) = &job.moved {
+        lines.push(format!(
+            "It was moved there from pool {} at {}: {}.",
+            moved.from, moved.at, moved.why
+        ));
+    }
     if let Some(instance) = context.claim {
         lines.push(format!("Instance {} is meant for it.", instance.name));
         lines.extend(self::instance(instance, now));
@@ -76,17 +91,45 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
         ));
         return;
     }
-    if let Some(off) = context.off {
-        lines.push(format!("Launches are {off}. The job waits."));
-        return;
+    lines.push(what_stands_in_the_way(job, name, context, now));
+}
+
+/// Why a job without a claim has none, beside its own hold.
+fn what_stands_in_the_way(
+    job: &Job,
+    name: &PoolName,
+    context: &JobContext<'_>,
+    now: Time,
+) -> String {
+    let Some(pool) = context.pool else {
+        return format!("Pool {name} is not configured any more.");
+    };
+    if let Err(why) = pool.serves(job) {
+        return format!("The pool does not serve it any more: {why}. It waits for one that does.");
     }
-    match context.pool {
-        None => lines.push(format!("Pool {name} is not configured any more.")),
-        Some(pool) if context.live >= pool.max => lines.push(format!(
+    if let Some(off) = context.off {
+        return format!("Launches are {off}. The job waits.");
+    }
+    if pool.paused {
+        return "The pool is paused in the pool file. The job waits.".to_owned();
+    }
+    if !pool.is_old_enough(job, now) {
+        return format!(
+            "A machine is launched for it from {} on, unless a runner takes it before.",
+            pool.launches_at(job)
+        );
+    }
+    if context.live >= pool.max {
+        return format!(
             "The pool is at its maximum ({} of {}); the job is served when an instance ends.",
             context.live, pool.max
-        )),
-        Some(_) => lines.push("The next launch pass finds it a runner.".to_owned()),
+        );
+    }
+    match context.limit {
+        Some((scope, count)) => {
+            format!("{scope} is at its maximum ({count}); the job is served when an instance ends.")
+        }
+        None => "The next launch pass finds it a runner.".to_owned(),
     }
 }
 

@@ -126,7 +126,31 @@ pub enum EntityKind {
     Enterprise,
 }
 
+impl EntityKind {
+    /// The word for people, with its article.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Repository => "a repository",
+            Self::Organization => "an organization",
+            Self::Enterprise => "an enterprise",
+        }
+    }
+}
+
 impl Entity {
+    /// Whether both name the same owner: GitHub compares names without regard to case.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+
+    /// The same owner, spelt as a key.
+    #[must_use]
+    pub fn lower_case(&self) -> Self {
+        Self(self.0.to_ascii_lowercase())
+    }
+
     /// Repository, organization or enterprise, as the text says.
     #[must_use]
     pub fn kind(&self) -> EntityKind {

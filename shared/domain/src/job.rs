@@ -70,6 +70,17 @@ pub struct Hold {
     pub failures: u32,
 }
 
+/// How a job came to a pool that was not the first choice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Moved {
+    /// The pool that had no room for it.
+    pub from: PoolName,
+    /// When.
+    pub at: Time,
+    /// What stood in the way there, in a sentence.
+    pub why: String,
+}
+
 /// The record of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Job {
@@ -92,9 +103,20 @@ pub struct Job {
     pub hold: Option<Hold>,
     /// Set when the job was given up as expired; it needs no runner any more.
     pub expired: bool,
+    /// Its last move to another pool.
+    #[serde(default)]
+    pub moved: Option<Moved>,
 }
 
 impl Job {
+    /// The job as another pool's.
+    #[must_use]
+    pub fn moved_to(&self, pool: &PoolName, why: &str, now: Time) -> Self {
+        let moved = self.pool.clone().map(|from| Moved { from, at: now, why: why.to_owned() });
+        let generation = self.generation + 1;
+        Self { pool: Some(pool.clone()), moved, generation, ..self.clone() }
+    }
+
     /// The job's key.
     #[must_use]
     pub const fn key(&self) -> JobKey {
@@ -170,6 +192,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             claim: None,
             hold: None,
             expired: false,
+            moved: None,
         };
     };
     let said = join(job.said.clone(), event);

@@ -10,6 +10,7 @@
 pub mod audit;
 pub mod backoff;
 pub mod capacity;
+pub mod choice;
 pub mod claim;
 pub mod config;
 pub mod entity;
@@ -20,6 +21,7 @@ pub mod job;
 pub mod labels;
 pub mod launch;
 pub mod lifecycle;
+pub mod limits;
 pub mod message;
 pub mod metrics;
 pub mod observation;
@@ -27,6 +29,7 @@ pub mod orphan;
 pub mod plan;
 pub mod pool;
 pub mod signature;
+pub mod surplus;
 pub mod switches;
 #[cfg(test)]
 pub(crate) mod testkit;

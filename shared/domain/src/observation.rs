@@ -3,6 +3,7 @@
 use crate::ids::RunnerId;
 use crate::instance::Fault;
 use crate::launch::{ErrorClass, LaunchState};
+use crate::surplus::Standing;
 use crate::time::Time;
 
 /// A look at something outside.
@@ -109,6 +110,8 @@ pub struct Observation {
     pub launch: Look<LaunchSeen>,
     /// Whether the claimed job still waits for a runner.
     pub claimed_job_waits: Look<bool>,
+    /// Where the idle runner stands among those of its pool.
+    pub standing: Look<Standing>,
     /// Outcome of this pass's DELETE.
     pub deregistration: Look<Deregistration>,
     /// Outcome of this pass's TerminateInstances.

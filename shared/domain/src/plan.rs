@@ -1,21 +1,26 @@
 //! The launch pass, as far as it is arithmetic: who serves whom, what to ask of EC2, what its answer means.
 
+mod idle;
+
 use std::collections::VecDeque;
 
 use crate::claim;
-use crate::ids::{InstanceName, LaunchId, MachineId};
+use crate::ids::{Entity, InstanceName, LaunchId, MachineId};
 use crate::instance::{Instance, RunnerState, Slot, State};
-use crate::job::Job;
+use crate::job::{Hold, Job};
 use crate::launch::{
     ErrorClass, Launch, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
 };
+use crate::limits::{Full, Room};
 use crate::pool::{MarketPolicy, Pool};
 use crate::time::Time;
 use crate::timings::Timings;
 
 /// Most slots of one launch: its commit writes two records a slot besides the launch and the
-/// counter, and DynamoDB takes 100 writes in a transaction.
+/// counters of pool and stack, and DynamoDB takes 100 writes in a transaction.
 pub const MAX_SLOTS: usize = 48;
+/// The same where entities have limits: each slot may come with the counter of an entity of its own.
+pub const MAX_SLOTS_COUNTED: usize = 32;
 
 /// The tag that names the stack.
 pub const STACK_TAG: &str = "muster:stack";
@@ -33,6 +38,12 @@ pub struct View<'a> {
     pub pool: &'a Pool,
     /// Live instances of the pool.
     pub live: u32,
+    /// What the limits of stack and entities leave.
+    pub room: Room,
+    /// Set after machines of the min idle brought no runner.
+    pub idle_hold: Option<Hold>,
+    /// Why no machine is launched now, whatever the demand: an operator's switch, or the pool file.
+    pub held: Option<String>,
     /// Jobs without a claim whose time has come, in any order.
     pub demand: Vec<Job>,
     /// Instances without a claim that could still take a job.
@@ -47,6 +58,12 @@ pub struct View<'a> {
     pub timings: &'a Timings,
 }
 
+impl View<'_> {
+    fn most_slots(&self) -> usize {
+        if self.room.limits_entities() { MAX_SLOTS_COUNTED } else { MAX_SLOTS }
+    }
+}
+
 /// A launch with everything that is committed with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedLaunch {
@@ -54,8 +71,19 @@ pub struct PlannedLaunch {
     pub launch: Launch,
     /// New instances, each with the job it claims.
     pub fresh: Vec<(Instance, Job)>,
+    /// New instances that no job needs yet.
+    pub idle: Vec<Instance>,
     /// Instances that get another attempt.
     pub again: Vec<Instance>,
+}
+
+/// A job for which this pool does nothing now, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The job.
+    pub job: Job,
+    /// What stands in the way, in a sentence without its end.
+    pub why: String,
 }
 
 /// What a launch pass does.
@@ -65,11 +93,14 @@ pub struct Plan {
     pub claims: Vec<(Job, Instance)>,
     /// New fleet requests.
     pub launches: Vec<PlannedLaunch>,
-    /// How many jobs wait because the pool is at its maximum.
+    /// How many jobs wait because the pool, or what it counts against, is at its maximum.
     pub over_maximum: usize,
+    /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
+    pub left: Vec<Left>,
 }
 
-/// Plans: free runners first, then machines up to the maximum.
+/// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is missing of the min
+/// idle.
 #[must_use]
 pub fn plan(view: View<'_>) -> Plan {
     let mut plan = Plan::default();
@@ -89,11 +120,59 @@ pub fn plan(view: View<'_>) -> Plan {
         }
     }
 
-    let room = view.pool.max.saturating_sub(view.live) as usize;
-    plan.over_maximum = demand.len().saturating_sub(room);
-    demand.truncate(room);
-    launches(&view, demand.into(), &mut plan);
+    let mut room =
+        PoolRoom { left: view.pool.max.saturating_sub(view.live), limits: view.room.clone() };
+    let demand = launched_for(&view, demand, &mut room, &mut plan);
+    if view.held.is_none() {
+        launches(&view, demand, &mut plan);
+        idle::top_up(&view, &mut room, &mut plan);
+    }
     plan
+}
+
+/// What pool and limits leave while a plan is made.
+struct PoolRoom {
+    left: u32,
+    limits: Room,
+}
+
+impl PoolRoom {
+    fn take(&mut self, entity: &Entity) -> Result<(), Full> {
+        if self.left == 0 {
+            return Err(Full::Pool);
+        }
+        self.limits.take(entity)?;
+        self.left -= 1;
+        Ok(())
+    }
+}
+
+/// The jobs that a machine is launched for now. A job that is too young waits for a runner that comes free; one for
+/// which there is no room is left over, and a younger one of another entity may pass it.
+fn launched_for(
+    view: &View<'_>,
+    demand: VecDeque<Job>,
+    room: &mut PoolRoom,
+    plan: &mut Plan,
+) -> Vec<Job> {
+    let mut launched_for = Vec::new();
+    for job in demand {
+        let obstacle = match (view.pool.serves(&job), &view.held) {
+            (Err(mismatch), _) => Some(mismatch.to_string()),
+            (Ok(()), _) if !view.pool.is_old_enough(&job, view.now) => continue,
+            (Ok(()), Some(held)) => Some(held.clone()),
+            (Ok(()), None) => view.pool.entity_for(&job).and_then(|entity| {
+                let full = room.take(&entity).err()?;
+                plan.over_maximum += 1;
+                Some(full.to_string())
+            }),
+        };
+        match obstacle {
+            Some(why) => plan.left.push(Left { job, why }),
+            None => launched_for.push(job),
+        }
+    }
+    launched_for
 }
 
 /// Whether a machine of this pool, registered where this instance is, could be given the job.
@@ -136,8 +215,9 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
             VecDeque::new()
         };
         while !again.is_empty() || !fresh.is_empty() {
-            let again: Vec<Instance> = again.drain(..again.len().min(MAX_SLOTS)).collect();
-            let fresh: Vec<Job> = fresh.drain(..fresh.len().min(MAX_SLOTS - again.len())).collect();
+            let most = view.most_slots();
+            let again: Vec<Instance> = again.drain(..again.len().min(most)).collect();
+            let fresh: Vec<Job> = fresh.drain(..fresh.len().min(most - again.len())).collect();
             let number = plan.launches.len();
             if let Some(launch) = planned_launch(view, market, number, again, fresh) {
                 plan.launches.push(launch);
@@ -155,6 +235,10 @@ fn market_of(policy: MarketPolicy, attempts: u32) -> Market {
     }
 }
 
+fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
+    format!("{}-{:08x}-{number}", view.pool.name, view.seed & 0xffff_ffff).parse().ok()
+}
+
 fn planned_launch(
     view: &View<'_>,
     market: Market,
@@ -163,8 +247,7 @@ fn planned_launch(
     fresh: Vec<Job>,
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
-    let id: LaunchId =
-        format!("{}-{:08x}-{number}", pool.name, view.seed & 0xffff_ffff).parse().ok()?;
+    let id = launch_id(view, number)?;
     let again: Vec<Instance> = again
         .into_iter()
         .map(|mut instance| {
@@ -185,8 +268,7 @@ fn planned_launch(
                 launch: id.clone(),
                 claim: Some(job.key()),
             };
-            let mut instance = Instance::planned(slot, view.now, view.timings);
-            instance.template_version = Some(pool.launch_template_version.clone());
+            let instance = planned(view, slot);
             claim::set_job_claim(&mut job, Some(instance.name.clone()));
             Some((instance, job))
         })
@@ -201,7 +283,15 @@ fn planned_launch(
     }
     let request = request(view.stack, pool, &id, market, u32::try_from(slots.len()).ok()?);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
-    Some(PlannedLaunch { launch, fresh, again })
+    Some(PlannedLaunch { launch, fresh, idle: Vec::new(), again })
+}
+
+/// A new instance, counted wherever a limit asks for it.
+fn planned(view: &View<'_>, slot: Slot) -> Instance {
+    let mut instance = Instance::planned(slot, view.now, view.timings);
+    instance.template_version = Some(view.pool.launch_template_version.clone());
+    instance.counted_in = view.room.scopes_of(&instance.entity);
+    instance
 }
 
 fn request(

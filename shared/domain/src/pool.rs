@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Entity, PoolName};
+use crate::instance::Instance;
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
-use crate::time::Seconds;
+use crate::time::{Seconds, Time};
 
 /// What EC2 is asked for first, and what next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -220,6 +221,10 @@ pub enum Mismatch {
     Entity(Entity),
     /// The repository is public and the pool refuses those.
     Public,
+    /// The pool lists the repositories that it serves, and this is none of them.
+    Repository,
+    /// The pool is disabled.
+    Disabled,
 }
 
 impl std::fmt::Display for Mismatch {
@@ -234,6 +239,8 @@ impl std::fmt::Display for Mismatch {
             Self::NoLabels => write!(f, "the job asks for no label"),
             Self::Entity(entity) => write!(f, "its runners belong to {entity}"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
+            Self::Repository => write!(f, "the repository is not among those that it serves"),
+            Self::Disabled => write!(f, "it is disabled"),
         }
     }
 }
@@ -284,10 +291,16 @@ impl Pool {
     /// # Errors
     /// The first reason why it does not.
     pub fn serves(&self, job: &Job) -> Result<(), Mismatch> {
+        if !self.enabled {
+            return Err(Mismatch::Disabled);
+        }
         if let Some(entity) = &self.entity
             && !entity.covers(&job.said.repository)
         {
             return Err(Mismatch::Entity(entity.clone()));
+        }
+        if !self.allows(&job.said.repository) {
+            return Err(Mismatch::Repository);
         }
         if job.said.labels.is_empty() {
             return Err(Mismatch::NoLabels);
@@ -297,6 +310,45 @@ impl Pool {
             return Err(Mismatch::Public);
         }
         Ok(())
+    }
+
+    /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names have no case.
+    fn allows(&self, repository: &str) -> bool {
+        let allows =
+            |allowed: &String| match (allowed.strip_suffix("/*"), repository.split_once('/')) {
+                (Some(owner), Some((of, _))) => owner.eq_ignore_ascii_case(of),
+                (Some(_), None) => false,
+                (None, _) => allowed.eq_ignore_ascii_case(repository),
+            };
+        self.repositories.is_empty() || self.repositories.iter().any(allows)
+    }
+
+    /// How many runners it keeps for jobs that nobody has queued yet. None where nothing says at which entity they
+    /// would be registered.
+    #[must_use]
+    pub fn idle_wanted(&self) -> u32 {
+        if self.enabled && self.entity.is_some() { self.min_idle.min(self.max) } else { 0 }
+    }
+
+    /// Whether a free runner is one of those that the pool wants idle: registered where its runners belong now, and
+    /// launched as its machines are now.
+    #[must_use]
+    pub fn keeps_idle(&self, runner: &Instance) -> bool {
+        runner.is_free_supply()
+            && self.entity.as_ref() == Some(&runner.entity)
+            && !runner.is_outdated(&self.launch_template_version)
+    }
+
+    /// Whether a job has waited long enough that a machine is launched for it.
+    #[must_use]
+    pub fn is_old_enough(&self, job: &Job, now: Time) -> bool {
+        now >= self.launches_at(job)
+    }
+
+    /// From when on a machine is launched for a job, unless a runner takes it before.
+    #[must_use]
+    pub fn launches_at(&self, job: &Job) -> Time {
+        job.queued_at() + self.job_age_seconds
     }
 
     /// Whether a row matches. The row that comes nearest gives the reason.
@@ -322,28 +374,6 @@ impl Pool {
             if job.said.user_owned { repository } else { owner }.parse().ok()
         })
     }
-}
-
-/// The pool for a job: the most specific entity first (repository, organization, enterprise, then
-/// pools without one), and in order of the list among equals.
-///
-/// # Errors
-/// Why no pool serves it, pool by pool.
-pub fn choose<'a>(pools: &'a [Pool], job: &Job) -> Result<&'a Pool, String> {
-    let rank = |pool: &&Pool| pool.entity.as_ref().map_or(u8::MAX, |entity| entity.kind() as u8);
-    // `min_by_key` keeps the first of equals, which is the stated rule.
-    pools.iter().filter(|pool| pool.serves(job).is_ok()).min_by_key(rank).ok_or_else(|| {
-        let reasons: Vec<String> = pools
-            .iter()
-            .filter_map(|pool| {
-                pool.serves(job).err().map(|why| format!("pool {}: {why}", pool.name))
-            })
-            .collect();
-        match reasons.len() {
-            0 => "no pool is configured".to_owned(),
-            _ => reasons.join("; "),
-        }
-    })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) fn timings() -> Timings {
 }
 
 pub(crate) fn policy(timings: &Timings) -> Policy<'_> {
-    Policy { timings, max_lifetime: Seconds(LIFETIME) }
+    Policy { timings, max_lifetime: Seconds(LIFETIME), min_idle: 0 }
 }
 
 /// The second of a time after [`T0`], for messages.

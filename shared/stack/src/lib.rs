@@ -9,6 +9,7 @@ use aws::queue::SqsQueue;
 use aws::table::{DynamoTable, TableNames};
 use control::Settings;
 use domain::config::Reader;
+use domain::limits::{Balance, Limits};
 use github::{App, AppKey};
 use secrecy::SecretString;
 
@@ -36,6 +37,8 @@ impl Stack {
         let settings = Settings {
             stack: read.required("MUSTER_STACK"),
             pools: read.pools(),
+            limits: Limits::default(),
+            balance: Balance::default(),
             timings: read.timings(),
         };
         let names = TableNames {

@@ -188,9 +188,11 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
         match pass.pass(&pool, door.now()).await {
             Ok(report) => {
                 note(door, || format!("  launch pass of {pool}: {report:?}"));
-                if report.unfinished {
-                    let wake = JobsMessage::WakePool { pool };
-                    let _ = door.send_jobs(&[wake]).await;
+                let again = report.unfinished.then_some(pool);
+                let wakes = again.into_iter().chain(report.moved_to);
+                let wakes: Vec<_> = wakes.map(|pool| JobsMessage::WakePool { pool }).collect();
+                if !wakes.is_empty() {
+                    let _ = door.send_jobs(&wakes).await;
                 }
             }
             Err(error) => {

@@ -2,6 +2,7 @@
 //! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is killed: `kills.rs`,
 //!   at the step;
 //! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
+//! - what the pool file and the switches say, the limits of I7 among it: `choices.rs`, at the step;
 //! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use domain::audit::AuditKind;
 use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
 use domain::launch::{Launch, LaunchRequest, LaunchState};
+use domain::limits::{Limits, Scope};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
 use domain::time::Seconds;
@@ -39,6 +41,10 @@ pub struct Checker {
     pub maximum: BTreeMap<PoolName, u32>,
     /// The pools.
     pub pools: Vec<Pool>,
+    /// The limits of stack and entities.
+    pub limits: Limits,
+    /// Live rows that each limit counts, counted here.
+    pub(crate) counted: BTreeMap<Scope, u32>,
     /// Registrations that we removed, by name.
     pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
@@ -49,14 +55,6 @@ pub struct Checker {
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
-}
-
-impl Checker {
-    /// What the stack's pools are.
-    pub fn know(&mut self, pools: &[Pool]) {
-        self.pools = pools.to_vec();
-        self.maximum = pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
-    }
 }
 
 /// Intents: what stands on record before something is done outside.
@@ -101,6 +99,9 @@ impl World {
         if !orphan && !marked && !gone {
             self.broken("I13", || format!("terminate of {id} without an intent on record"));
         }
+        if !gone {
+            self.check_terminate_allowed(id);
+        }
     }
 
     /// I13: the configuration call is counted before it is made.
@@ -138,6 +139,7 @@ impl World {
 impl World {
     /// Everything that a commit must not do, seen from what stood there before.
     pub(crate) fn before_commit(&mut self, writes: &[Write]) {
+        self.choices_before(writes);
         for write in writes {
             if let Write::Instance { next, .. } = write {
                 self.check_instance(next, writes);
@@ -286,6 +288,7 @@ impl World {
         for pool in pools {
             self.check_count(&pool);
         }
+        self.choices_after(writes);
     }
 
     /// I2: a launch is not called settled while a machine of it looks for its slot, unless it was looked for

@@ -7,6 +7,7 @@
 
 pub mod agenda;
 pub mod calls;
+mod choices;
 pub mod door;
 pub mod ec2;
 pub mod executor;

@@ -12,14 +12,18 @@
 //! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
 //!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
 //! - a runner without a claim idles for at most 5 minutes before its end begins, here 10;
-//! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs.
+//!   (a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
+//! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs. A full or
+//!   paused pool explains nothing while another one that serves the job has room.
 
 use std::collections::BTreeMap;
 
-use domain::ids::{InstanceName, JobKey, MachineId};
+use domain::ids::{InstanceName, JobKey, MachineId, PoolName};
 use domain::instance::{Instance, RunnerState, State, Waiting};
+use domain::pool::{LabelMatch, Pool};
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
+use crate::choices::{LONGEST_SHORTAGE, LONGEST_SURPLUS};
 use crate::ec2::{Machine, Power};
 use crate::github::Status;
 use crate::world::World;
@@ -47,6 +51,10 @@ enum Suspect {
     Idle(InstanceName),
     /// Waits, and nobody can say what for.
     Job(JobKey),
+    /// A pool with more idle runners than it wants.
+    Surplus(PoolName),
+    /// A pool with fewer, and nothing that hinders it.
+    Shortage(PoolName),
 }
 
 impl Suspect {
@@ -61,6 +69,8 @@ impl Suspect {
             Self::Leaving(_) => 70 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
+            Self::Surplus(_) => LONGEST_SURPLUS,
+            Self::Shortage(_) => LONGEST_SHORTAGE,
         }
     }
 }
@@ -110,6 +120,12 @@ impl World {
         all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
         all.extend(self.strays());
         all.extend(self.unexplained_jobs());
+        let pools = || self.checker.pools.iter();
+        let name = |pool: &Pool| pool.name.clone();
+        all.extend(pools().filter(|pool| self.has_surplus(pool)).map(name).map(Suspect::Surplus));
+        all.extend(
+            pools().filter(|pool| self.is_short_of_idle(pool)).map(name).map(Suspect::Shortage),
+        );
         all
     }
 
@@ -119,6 +135,10 @@ impl World {
             && row.runner.exit.is_none()
             && row.drain().is_none()
             && row.claim().is_none();
+        let keeps = self.checker.pool(&row.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        if idles && keeps && !row.passed_over {
+            return Vec::new();
+        }
         if idles {
             return vec![Suspect::Idle(row.name.clone())];
         }
@@ -187,10 +207,8 @@ impl World {
             row.is_waiting().then_some(row)
         });
         let unexplained = waiting.filter(|job| {
-            let full = job.pool.as_ref().is_some_and(|pool| {
-                let live = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
-                live >= self.checker.maximum.get(pool).copied().unwrap_or(0)
-            });
+            let serving = self.checker.pools.iter().filter(|pool| pool.serves(job).is_ok());
+            let full = { serving }.all(|pool| self.is_held_up(pool, job));
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
             let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));
             let boots = claim.is_some_and(|row| {
@@ -220,6 +238,10 @@ impl World {
                 let (claim, hold) = (job.map(|job| &job.claim), job.map(|job| &job.hold));
                 format!("job {key} waits, claim {claim:?}, hold {hold:?}")
             }
+            Suspect::Surplus(pool) | Suspect::Shortage(pool) => {
+                let hold = self.tables.capacities.get(pool).map(|one| &one.idle_hold);
+                format!("{suspect:?} of idle runners, hold {hold:?}")
+            }
             Suspect::Orphan(machine) => format!("{machine} is in the ledger"),
             Suspect::Stray(machine) => format!("{machine} has no record"),
         }
@@ -229,25 +251,45 @@ impl World {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.violation.is_some()
-            || (self.tables.is_quiet(self.time())
-                && self.ec2.live() == 0
+            || (self.is_all_at_rest()
                 && self.queues.is_empty()
                 && self.github.in_flight == 0
                 && !self.github.queued.iter().any(|job| self.is_ours(*job)))
     }
 
-    /// A job with a row that one of our pools serves.
+    /// Whether nothing lives and nothing waits but what is kept idle.
+    fn is_all_at_rest(&self) -> bool {
+        let kept = self.kept();
+        self.tables.live.len() == kept
+            && self.ec2.live() == kept
+            && self.tables.orphans.is_empty()
+            && self.tables.index.is_at_rest(kept, |job| self.is_served(job))
+            && !self.checker.pools.iter().any(|pool| self.is_short_of_idle(pool))
+    }
+
+    /// A job with a row that one of our pools serves, now or when the pause ends that the pool file orders.
     fn is_ours(&self, job: u32) -> bool {
         let row = self.tables.jobs.get(&self.github.job(job).key);
-        row.is_some_and(|row| row.pool.is_some())
+        row.is_some_and(|row| self.is_served(row))
+    }
+
+    fn is_served(&self, row: &domain::job::Job) -> bool {
+        let serves = |pool: &Pool| pool.serves(row).is_ok() && !pool.paused;
+        row.pool.is_some() && self.checker.pools.iter().any(serves)
     }
 
     fn count_the_unserved(&mut self) {
         for job in &self.github.jobs {
             let served = self.checker.pools.iter().any(|pool| {
                 let covers = pool.entity.as_ref().is_none_or(|one| one.covers(&job.repository));
+                let listed = |one: &String| one.eq_ignore_ascii_case(&job.repository);
+                let exact = pool.label_match == LabelMatch::Exact;
                 covers
+                    && pool.enabled
+                    && !pool.paused
+                    && (pool.repositories.is_empty() || pool.repositories.iter().any(listed))
                     && pool.labels.iter().any(|row| row.can_run(&job.labels))
+                    && (!exact || pool.labels.iter().any(|row| row.is_exactly(&job.labels)))
                     && (job.private || pool.public_repositories)
             });
             match job.status {
@@ -278,14 +320,20 @@ impl World {
             self.broken("I8", || format!("job {job} is still queued"));
         }
         self.count_the_unserved();
-        self.tally.registrations_left += self.github.runners.len() as u64;
-        let row = self.tables.live.iter().next().and_then(|name| self.tables.instances.get(name));
-        if let Some(row) = row.cloned() {
+        let kept = self.kept();
+        self.tally.registrations_left += self.github.runners.len().saturating_sub(kept) as u64;
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let row = rows.map(AsRef::as_ref).find(|row| !self.is_kept(row)).cloned();
+        if let Some(row) = row {
             self.broken("I11", || {
                 format!("{} is still {}: {:?}", row.name, row.state(), row.events.last())
             });
         }
-        let lives = |machine: &&Machine| machine.launch.is_some() && !machine.power.is_gone();
+        let lives = |machine: &&Machine| {
+            machine.launch.is_some()
+                && !machine.power.is_gone()
+                && !self.owner(&machine.id).is_some_and(|row| self.is_kept(row))
+        };
         let leaked: Vec<String> = self
             .ec2
             .machines

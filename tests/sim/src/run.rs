@@ -72,6 +72,7 @@ fn come_to_rest(executor: &mut Executor, faults_end: Millis) {
         let mut world = executor.sim().world.borrow_mut();
         world.say(|| "no more faults".to_owned());
         world.redrive();
+        world.switch_all_on();
     }
     let mut watch = Watch::default();
     let mut now = faults_end;

@@ -55,6 +55,7 @@ impl<B: Fn(&Plan) -> Option<Millis>> Shrinker<B> {
     fn pass(&mut self) -> bool {
         let mut shorter = false;
         shorter |= self.drop_each(|plan| &mut plan.orders);
+        shorter |= self.drop_each(|plan| &mut plan.flips);
         shorter |= self.drop_each(|plan| &mut plan.windows);
         shorter |= self.drop_each(|plan| &mut plan.jobs);
         shorter |= self.drop_each(|plan| &mut plan.weathers);
@@ -134,6 +135,9 @@ impl Plan {
         }
         for (when, order) in &self.orders {
             lines.push((*when, format!("{order:?}")));
+        }
+        for (when, flip) in &self.flips {
+            lines.push((*when, format!("{flip:?}")));
         }
         for window in &self.windows {
             let until = at(window.until);

@@ -139,6 +139,8 @@ pub struct World {
     pub api_calls: Vec<ApiCall>,
     /// Orders that operators give.
     pub orders: Vec<crate::schedule::Order>,
+    /// Requests of operators about switches. Their numbers follow those of the orders.
+    pub flips: Vec<serde_json::Value>,
     /// The row of the last of them.
     pub ordered: Option<InstanceName>,
     /// Requests of a scenario's operators.
@@ -209,6 +211,7 @@ impl World {
             violation: None,
             api_calls: Vec::new(),
             orders: Vec::new(),
+            flips: Vec::new(),
             ordered: None,
             requests: Vec::new(),
             windows: Vec::new(),
@@ -406,7 +409,8 @@ impl World {
         }
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
-        if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 {
+        let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
+        if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 && !wants_idle {
             return;
         }
         if self.strikes(Fault::TickMissed) {

@@ -11,6 +11,8 @@ use control::ports::{CommitError, Write};
 use domain::SCHEMA;
 use domain::ids::{InstanceName, MachineId, PoolName};
 use domain::instance::Instance;
+use domain::limits::Scope;
+use domain::time::Time;
 use domain::timings::Timings;
 
 use super::TableNames;
@@ -50,10 +52,22 @@ pub(crate) enum Action {
         count: u32,
         most: u32,
         holder: String,
+        at: Time,
     },
     /// Takes from a pool's counter.
     Take {
         pool: PoolName,
+        count: u32,
+    },
+    /// Adds to the counter of a limit, up to `most`.
+    Count {
+        scope: Scope,
+        count: u32,
+        most: u32,
+    },
+    /// Takes from the counter of a limit.
+    Uncount {
+        scope: Scope,
         count: u32,
     },
     /// Lets the owner item of a machine expire.
@@ -76,13 +90,18 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Job { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
             Write::Launch { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
             Write::Capacity { next, replaces } => actions.push(put(next, *replaces, timings)?),
-            Write::CapacityUp { pool, count, max, holder } => {
+            Write::CapacityUp { pool, count, max, holder, at } => {
                 // More than the maximum at once never fits.
                 let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
                 let (pool, holder) = (pool.clone(), holder.clone());
-                actions.push(Action::Add { pool, count: *count, most, holder });
+                actions.push(Action::Add { pool, count: *count, most, holder, at: *at });
             }
             Write::CapacityDown(pool) => take_one(&mut actions, pool),
+            Write::CountUp { scope, count, max } => {
+                let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
+                actions.push(Action::Count { scope: scope.clone(), count: *count, most });
+            }
+            Write::CountDown(scope) => uncount_one(&mut actions, scope),
             Write::BindMachine { machine, instance } => actions.push(Action::Put {
                 place: Place::Instances,
                 item: owner(machine, instance),
@@ -152,6 +171,18 @@ fn take_one(actions: &mut Vec<Action>, of: &PoolName) {
         }
     }
     actions.push(Action::Take { pool: of.clone(), count: 1 });
+}
+
+fn uncount_one(actions: &mut Vec<Action>, of: &Scope) {
+    for action in actions.iter_mut() {
+        if let Action::Uncount { scope, count } = action
+            && scope == of
+        {
+            *count += 1;
+            return;
+        }
+    }
+    actions.push(Action::Uncount { scope: of.clone(), count: 1 });
 }
 
 /// Carries the actions out, all or none.
@@ -278,10 +309,14 @@ fn request(
         Action::Delete { place, key } => request.delete(
             Delete::builder().table_name(names.of(place)).key(place.key(), s(key)).build()?,
         ),
-        Action::Add { pool, count, most, holder } => request.update(
+        Action::Add { pool, count, most, holder, at } => request.update(
             counter(names, &pool, count)
-                .update_expression("SET #live = #live + :count, #generation = #generation + :one")
+                .update_expression(
+                    "SET #live = #live + :count, #generation = #generation + :one, #at = :at",
+                )
                 .condition_expression("#live <= :most AND #holder = :holder")
+                .expression_attribute_names("#at", "scaled_up_at")
+                .expression_attribute_values(":at", s(at.to_string()))
                 .expression_attribute_names("#holder", "holder")
                 .expression_attribute_values(":most", n(most))
                 .expression_attribute_values(":holder", s(holder))
@@ -290,6 +325,24 @@ fn request(
         Action::Take { pool, count } => request.update(
             counter(names, &pool, count)
                 .update_expression("SET #live = #live - :count, #generation = #generation + :one")
+                .condition_expression("#live >= :count")
+                .build()?,
+        ),
+        Action::Count { scope, count, most } => request.update(
+            limit(names, &scope, count)
+                .update_expression(
+                    "SET #live = if_not_exists(#live, :none) + :count, #schema = :schema",
+                )
+                .condition_expression("attribute_not_exists(#live) OR #live <= :most")
+                .expression_attribute_names("#schema", keys::SCHEMA)
+                .expression_attribute_values(":schema", n(SCHEMA))
+                .expression_attribute_values(":none", n(0))
+                .expression_attribute_values(":most", n(most))
+                .build()?,
+        ),
+        Action::Uncount { scope, count } => request.update(
+            limit(names, &scope, count)
+                .update_expression("SET #live = #live - :count")
                 .condition_expression("#live >= :count")
                 .build()?,
         ),
@@ -311,12 +364,21 @@ fn request(
     Ok(request.build())
 }
 
+/// An update of the counter of a limit: an item of nothing but the number.
+fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
+    Update::builder()
+        .table_name(names.of(Place::Control))
+        .key(Place::Control.key(), s(keys::limit(scope)))
+        .expression_attribute_names("#live", keys::LIVE)
+        .expression_attribute_values(":count", n(count))
+}
+
 /// An update of a pool's counter. It counts as a write like any other: the generation moves on.
 fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
     Update::builder()
         .table_name(names.of(Place::Control))
         .key(Place::Control.key(), s(keys::pool(pool)))
-        .expression_attribute_names("#live", "live")
+        .expression_attribute_names("#live", keys::LIVE)
         .expression_attribute_names("#generation", keys::GENERATION)
         .expression_attribute_values(":count", n(count))
         .expression_attribute_values(":one", n(1))

@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use domain::limits::Scope;
 use domain::time::Time;
 
 /// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000
@@ -15,6 +16,7 @@ pub(crate) const EXPIRES_AT: &str = "expires_at";
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const INSTANCE: &str = "instance";
 pub(crate) const KIND: &str = "kind";
+pub(crate) const LIVE: &str = "live";
 pub(crate) const LIVE_ORDER: &str = "live_order";
 pub(crate) const LIVE_POOL: &str = "live_pool";
 pub(crate) const SCHEMA: &str = "schema";
@@ -70,6 +72,14 @@ pub(crate) fn launch(id: &LaunchId) -> String {
 
 pub(crate) fn pool(name: &PoolName) -> String {
     format!("pool#{name}")
+}
+
+/// The key of the counter of a limit.
+pub(crate) fn limit(scope: &Scope) -> String {
+    match scope {
+        Scope::Stack => "limit#stack".to_owned(),
+        Scope::Entity(entity) => format!("limit#entity#{entity}"),
+    }
 }
 
 pub(crate) fn orphan(machine: &MachineId) -> String {

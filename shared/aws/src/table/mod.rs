@@ -24,6 +24,7 @@ use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::{Group, Instance};
 use domain::job::Job;
 use domain::launch::Launch;
+use domain::limits::Scope;
 use domain::metrics::Metric;
 use domain::orphan::Orphan;
 use domain::switches::Switches;
@@ -163,6 +164,11 @@ impl Table for DynamoTable {
         self.listed(ending, Some(limit)).await
     }
 
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        let marked = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Marked));
+        self.listed(marked, None).await
+    }
+
     async fn live_instances(
         &self,
         pool: &PoolName,
@@ -201,6 +207,17 @@ impl Table for DynamoTable {
 
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
         self.reader().record(keys::pool(pool)).await
+    }
+
+    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError> {
+        let key = keys::limit(scope);
+        let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {
+            return Ok(0);
+        };
+        let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
+        count
+            .and_then(|count| count.parse().ok())
+            .ok_or_else(|| ReadError::Unreadable { key, why: "it holds no count".to_owned() })
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use domain::SCHEMA;
+use domain::choice;
 use domain::entity::EntityHealth;
 use domain::explain::{self, JobContext};
 use domain::ids::{Entity, JobKey, PoolName};
 use domain::instance::{Instance, State};
 use domain::job::Job;
+use domain::limits::Scope;
+use domain::pool::Pool;
 use domain::time::Time;
 use serde_json::{Value, json};
 
@@ -86,6 +89,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                     "name": job.said.name,
                     "labels": job.said.labels,
                     "pool": job.pool,
+                    "moved": job.moved,
                     "queued_at": job.queued_at(),
                     "age_seconds": now.since(job.queued_at()),
                     "claim": job.claim,
@@ -113,7 +117,15 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
         let switches = self.table.switches().await?.unwrap_or_default();
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
-        let context = JobContext { pool, live: self.live(&job).await?, claim: claim.as_ref(), off };
+        let limit = self.reached(pool, &job).await?;
+        let context = JobContext {
+            pool,
+            live: self.live(&job).await?,
+            claim: claim.as_ref(),
+            off,
+            limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
+            choice: &choice::reasons(&self.settings.pools, self.settings.balance, &job),
+        };
         let explanation = explain::job(&job, &context, now);
         Ok(json!({ "job": job, "explanation": explanation }))
     }
@@ -142,6 +154,33 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         all.into_iter().map(shown).collect()
     }
 
+    /// The first limit beside the pool's own that keeps an instance from being launched for the job.
+    async fn reached(
+        &self,
+        pool: Option<&Pool>,
+        job: &Job,
+    ) -> Result<Option<(Scope, u32)>, Problem> {
+        let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { return Ok(None) };
+        for (scope, max) in self.settings.limits.of(&entity) {
+            let count = self.table.counted(&scope).await?;
+            if count >= max {
+                return Ok(Some((scope, count)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the limits of stack and entities count.
+    async fn limits(&self) -> Result<Value, Problem> {
+        let mut shown = Vec::new();
+        for scope in self.settings.limits.scopes() {
+            let live = self.table.counted(&scope).await?;
+            let max = self.settings.limits.max(&scope);
+            shown.push(json!({ "of": scope, "max": max, "live": live }));
+        }
+        Ok(json!(shown))
+    }
+
     async fn live(&self, job: &Job) -> Result<u32, Problem> {
         let capacity = match &job.pool {
             Some(name) => self.table.capacity(name).await?,
@@ -162,7 +201,12 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                 "name": pool.name,
                 "labels": pool.labels,
                 "entity": pool.entity,
+                "priority": pool.priority,
+                "enabled": pool.enabled,
+                "paused": pool.paused,
                 "max": pool.max,
+                "min_idle": pool.idle_wanted(),
+                "min_idle_hold": capacity.as_ref().and_then(|capacity| capacity.idle_hold.clone()),
                 "live": capacity.map_or(0, |capacity| capacity.live),
                 "ending": ending.len(),
                 "waiting_jobs": waiting.len(),
@@ -177,6 +221,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             "record_version": SCHEMA,
             "now": now,
             "pools": pools,
+            "limits": self.limits().await?,
             "switches": shown(&switches)["switches"],
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             "entities": self.entities(&unhealthy),

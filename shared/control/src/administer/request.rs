@@ -81,7 +81,7 @@ pub enum To {
     Off,
 }
 
-/// The settings of switches; what is not named stays. `launches` and `deletes` together are maintenance.
+/// The settings of switches; what is not named stays.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRequest {
@@ -91,6 +91,9 @@ pub struct SwitchRequest {
     /// Every delete that is not forced.
     #[serde(default)]
     pub deletes: Option<To>,
+    /// Launches and deletes in one: `on` holds both back, `off` ends it.
+    #[serde(default)]
+    pub maintenance: Option<To>,
     /// New machines of these pools.
     #[serde(default)]
     pub pools: BTreeMap<PoolName, To>,

@@ -25,7 +25,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         }
         let settings = settings(request);
         if settings.is_empty() {
-            let message = "name what to switch: \"launches\", \"deletes\" or \"pools\", each \"on\" or \"off\"";
+            let message = "name what to switch: \"launches\", \"deletes\", \"maintenance\" or \"pools\", each \"on\" or \"off\"";
             return Err(Problem::new("bad_request", message));
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
@@ -34,7 +34,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             let stored = self.table.switches().await?;
             let before = stored.clone().unwrap_or_default();
             let next = settings.iter().fold(before.clone(), |next, (switch, to)| {
-                next.with(switch, (*to == To::Off).then(|| off.clone()))
+                next.with(switch, holds_back(switch, *to).then(|| off.clone()))
             });
             if next == before {
                 return Ok(shown(&next));
@@ -59,7 +59,16 @@ fn settings(request: &SwitchRequest) -> Vec<(Switch, To)> {
     let launches = request.launches.map(|to| (Switch::Launches, to));
     let deletes = request.deletes.map(|to| (Switch::Deletes, to));
     let pools = request.pools.iter().map(|(name, to)| (Switch::Pool(name.clone()), *to));
-    launches.into_iter().chain(deletes).chain(pools).collect()
+    let maintenance = request.maintenance.map(|to| (Switch::Maintenance, to));
+    launches.into_iter().chain(deletes).chain(maintenance).chain(pools).collect()
+}
+
+/// What is switched off is held back; maintenance, while it is on.
+fn holds_back(switch: &Switch, to: To) -> bool {
+    match switch {
+        Switch::Maintenance => to == To::On,
+        Switch::Launches | Switch::Deletes | Switch::Pool(_) => to == To::Off,
+    }
 }
 
 fn line(settings: &[(Switch, To)], off: &Off) -> Audit {
@@ -81,6 +90,7 @@ pub(super) fn shown(switches: &Switches) -> Value {
     json!({ "switches": {
         "launches": switches.launches,
         "deletes": switches.deletes,
+        "maintenance": switches.maintenance,
         "pools": switches.pools,
     } })
 }

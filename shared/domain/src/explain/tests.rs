@@ -9,7 +9,8 @@ use crate::testkit::{
     forced, idle, installing, job, plain, pool, retrying, slot,
 };
 
-const UNKNOWN: JobContext<'_> = JobContext { pool: None, live: 0, claim: None, off: None };
+const UNKNOWN: JobContext<'_> =
+    JobContext { pool: None, live: 0, claim: None, off: None, limit: None, choice: &[] };
 
 /// All lines but the first, which names the job.
 fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {

@@ -12,6 +12,8 @@ use crate::time::Time;
 pub enum Group {
     /// On its way out.
     Ending,
+    /// Marked, and evidence is being gathered.
+    Marked,
     /// Could take a job.
     Free,
     /// Could take a job, and waits for its next launch attempt.
@@ -30,13 +32,14 @@ impl Instance {
             (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => {
                 Group::Ending
             }
+            (State::Running, _) if self.drain.is_some() => Group::Marked,
             (State::PendingCreate, true) => Group::FreeRetry,
             (State::PendingCreate, false) => Group::Retry,
             (_, true) => Group::Free,
             (_, false) => Group::Taken,
         };
         let since = match (group, &self.drain) {
-            (Group::Ending, Some(drain)) => drain.at,
+            (Group::Ending | Group::Marked, Some(drain)) => drain.at,
             (Group::Ending, None) => self.since,
             _ => self.created_at,
         };

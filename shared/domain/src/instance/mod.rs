@@ -18,6 +18,7 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use crate::limits::Scope;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -69,6 +70,9 @@ pub struct Instance {
     pub launch: LaunchId,
     /// The version of that launch's template, where it is known.
     pub template_version: Option<String>,
+    /// The counters of limits that it is counted in, beside its pool's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted_in: Vec<Scope>,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -113,6 +117,7 @@ impl Instance {
             installation: slot.installation,
             launch: slot.launch,
             template_version: None,
+            counted_in: Vec::new(),
             machine: None,
             bound_at: None,
             claim: slot.claim,
@@ -259,6 +264,41 @@ impl Instance {
     #[must_use]
     pub fn is_outdated(&self, version: &str) -> bool {
         self.template_version.as_deref().is_some_and(|own| own != version)
+    }
+
+    /// Why `next`, the record after this one, is the end of a machine that no job needed yet and that brought no
+    /// runner: there is no use in launching the next one at once. A runner that ended by itself without a job is
+    /// none either.
+    #[must_use]
+    pub fn failed_idle(&self, next: &Self) -> Option<String> {
+        let drain = next.drain.as_ref().filter(|_| self.drain.is_none())?;
+        if self.claim.is_some() || self.runner.has_taken_job() {
+            return None;
+        }
+        let never_listened = self.runner.state != RunnerState::Idle;
+        match drain.reason {
+            DeleteReason::NotNeeded | DeleteReason::LaunchFailed => {
+                let fault = self.last_error.as_ref()?;
+                Some(format!("the launch failed: {}: {}", fault.code, fault.message))
+            }
+            DeleteReason::BootTimeout => Some("the machine did not start a runner".to_owned()),
+            DeleteReason::RunnerEnded
+            | DeleteReason::MachineGone
+            | DeleteReason::MachineStopped
+                if never_listened =>
+            {
+                Some("the machine ended before its runner had a job".to_owned())
+            }
+            DeleteReason::RunnerEnded
+            | DeleteReason::MachineGone
+            | DeleteReason::MachineStopped
+            | DeleteReason::Ordered
+            | DeleteReason::JobCompleted
+            | DeleteReason::Idle
+            | DeleteReason::MaxLifetime
+            | DeleteReason::SpotNotice
+            | DeleteReason::Outdated => None,
+        }
     }
 
     /// Claims a job.

@@ -36,6 +36,8 @@ pub enum Need {
     Launch,
     /// Whether the claimed job still waits.
     ClaimedJob,
+    /// Where an idle runner stands among those of its pool. Asked only of pools that keep runners idle.
+    Standing,
 }
 
 /// Something done to the outside. Idempotent; its outcome is the next observation.
@@ -85,6 +87,8 @@ pub struct Policy<'a> {
     pub timings: &'a Timings,
     /// The longest life of a machine of this pool.
     pub max_lifetime: Seconds,
+    /// How many runners the pool keeps idle.
+    pub min_idle: u32,
 }
 
 impl Policy<'_> {

@@ -4,6 +4,7 @@ use super::gate::{self, Verdict};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
+use crate::surplus;
 use crate::time::Time;
 
 pub(super) fn running(
@@ -139,6 +140,20 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     let limit = instance.runner.since + policy.timings.idle_limit_seconds;
     if now < limit && !seen.outdated {
         return rest_until(instance.clone(), limit);
+    }
+    if policy.min_idle > 0 && !seen.outdated {
+        let standing = match &seen.standing {
+            Look::Unknown => return Step::Look(Need::Standing),
+            // Nothing is ended on a guess.
+            Look::Failed(_) => {
+                return rest_until(instance.clone(), now + policy.timings.busy_poll_seconds);
+            }
+            Look::Seen(standing) => standing,
+        };
+        match surplus::verdict(standing, policy.min_idle, policy.timings, now) {
+            surplus::Verdict::StayUntil(at) => return rest_until(instance.clone(), at),
+            surplus::Verdict::End => {}
+        }
     }
     let mut next = instance.clone();
     next.mark(if seen.outdated { DeleteReason::Outdated } else { DeleteReason::Idle }, now);

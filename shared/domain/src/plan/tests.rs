@@ -2,12 +2,14 @@
 
 mod apply;
 mod demand;
+mod idle;
 mod requests;
 mod searches;
 
 use super::{Plan, View, plan};
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
+use crate::limits::Room;
 use crate::pool::Pool;
 use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
 use crate::timings::Timings;
@@ -38,6 +40,9 @@ pub(super) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         stack: "prod",
         pool,
         live: 0,
+        room: Room::default(),
+        idle_hold: None,
+        held: None,
         demand,
         supply: Vec::new(),
         retries: Vec::new(),
@@ -63,6 +68,7 @@ pub(super) fn claims(plan: &Plan) -> Vec<String> {
 pub(super) fn launched(plan: &Plan) -> Vec<Vec<u64>> {
     plan.launches
         .iter()
+        .filter(|launch| launch.idle.is_empty())
         .map(|launch| launch.fresh.iter().map(|(_, job)| job.key().job).collect())
         .collect()
 }

@@ -1,9 +1,10 @@
 //! Which pool serves a job, and where its runner is registered.
 
-use super::{LabelMatch, Mismatch, Pool, choose};
+use super::{LabelMatch, Mismatch, Pool};
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
-use crate::testkit::{With, job, pool};
+use crate::testkit::{With, at, job, pool};
+use crate::time::Seconds;
 
 fn of(entity: &str, name: &str) -> Pool {
     pool().with(|pool| {
@@ -26,6 +27,10 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
         Err(Mismatch::Labels(missing.iter().map(|&label| label.to_owned()).collect()))
     };
     let open = || pool().with(|pool| pool.public_repositories = true);
+    let only = |allowed: &[&str]| {
+        let allowed = allowed.iter().map(|&one| one.to_owned()).collect();
+        pool().with(|pool| pool.repositories = allowed)
+    };
     let elsewhere = || of("other", "default");
     let rows = [
         ("all labels", pool(), asks(&["self-hosted", "linux", "x64"]), Ok(())),
@@ -35,6 +40,16 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
         ("no label", pool(), asks(&[]), Err(Mismatch::NoLabels)),
         ("a public repository", pool(), public(), Err(Mismatch::Public)),
         ("a public repository, allowed", open(), public(), Ok(())),
+        (
+            "a disabled pool",
+            pool().with(|pool| pool.enabled = false),
+            job(1),
+            Err(Mismatch::Disabled),
+        ),
+        ("its repository is listed", only(&["acme/api", "ACME/Web"]), job(1), Ok(())),
+        ("its owner is listed", only(&["Acme/*"]), job(1), Ok(())),
+        ("another repository is listed", only(&["acme/api"]), job(1), Err(Mismatch::Repository)),
+        ("another owner is listed", only(&["acm/*"]), job(1), Err(Mismatch::Repository)),
         ("its organization", of("ACME", "default"), job(1), Ok(())),
         ("its repository", of("acme/WEB", "default"), job(1), Ok(())),
         ("its enterprise", of("enterprises/big", "default"), job(1), Ok(())),
@@ -54,25 +69,6 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
     for (name, pool, job, expected) in rows {
         assert_eq!(pool.serves(&job), expected, "{name}");
     }
-}
-
-#[test]
-fn the_most_specific_pool_wins_and_then_the_first() {
-    let pools = [
-        pool(),
-        of("enterprises/big", "enterprise"),
-        of("acme", "org-1"),
-        of("acme", "org-2"),
-        of("acme/web", "repository"),
-    ];
-    let chosen = |pools: &[Pool]| choose(pools, &job(1)).map(|pool| pool.name.to_string());
-    for (left, expected) in [(5, "repository"), (4, "org-1"), (2, "enterprise"), (1, "default")] {
-        assert_eq!(chosen(&pools[..left]), Ok(expected.to_owned()));
-    }
-    // A pool that does not serve the job never wins, however specific it is.
-    let deaf =
-        of("acme/web", "deaf").with(|pool| pool.labels = LabelRows::one(Labels::new(["windows"])));
-    assert_eq!(chosen(&[deaf, pool()]), Ok("default".to_owned()));
 }
 
 #[test]
@@ -104,22 +100,6 @@ fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
 }
 
 #[test]
-fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
-    let why = |pools: &[Pool], job: &Job| choose(pools, job).expect_err("nobody serves it");
-    assert_eq!(why(&[], &job(1)), "no pool is configured");
-    assert_eq!(
-        why(&[pool(), of("other", "far")], &asks(&["gpu"])),
-        "pool default: its runners do not carry the label(s) gpu; \
-         pool far: its runners belong to other"
-    );
-    assert_eq!(why(&[pool()], &asks(&[])), "pool default: the job asks for no label");
-    assert_eq!(
-        why(&[pool()], &public()),
-        "pool default: the repository is public and the pool refuses those"
-    );
-}
-
-#[test]
 fn a_runner_is_registered_where_its_pool_says_or_where_the_repository_belongs() {
     let entity = |pool: Pool, job: &Job| pool.entity_for(job).map(|entity| entity.to_string());
     let person = job(1).with(|job| job.said.user_owned = true);
@@ -129,4 +109,26 @@ fn a_runner_is_registered_where_its_pool_says_or_where_the_repository_belongs() 
     assert_eq!(entity(pool(), &person).as_deref(), Some("acme/web"));
     let nameless = job(1).with(|job| job.said.repository = "acme".to_owned());
     assert_eq!(entity(pool(), &nameless), None);
+}
+
+#[test]
+fn runners_are_kept_idle_where_they_can_be_registered_and_never_above_the_maximum() {
+    let wanted = |change: fn(&mut Pool)| {
+        let kept = of("acme", "warm").with(|pool| (pool.min_idle, pool.max) = (3, 10));
+        kept.with(change).idle_wanted()
+    };
+    assert_eq!(wanted(|_| {}), 3);
+    assert_eq!(wanted(|pool| pool.max = 2), 2);
+    // A paused pool wants them still: it is the launches that are held back.
+    assert_eq!(wanted(|pool| pool.paused = true), 3);
+    assert_eq!(wanted(|pool| pool.entity = None), 0);
+    assert_eq!(wanted(|pool| pool.enabled = false), 0);
+}
+
+#[test]
+fn a_machine_is_launched_for_a_job_of_the_pools_age() {
+    let aged = |seconds| pool().with(|pool| pool.job_age_seconds = Seconds(seconds));
+    for (age, now, launches) in [(0, 1, true), (30, 1, false), (30, 30, false), (30, 31, true)] {
+        assert_eq!(aged(age).is_old_enough(&job(1), at(now)), launches, "{age} at {now}");
+    }
 }

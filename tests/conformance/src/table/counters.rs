@@ -40,6 +40,31 @@ pub(super) async fn a_counter_goes_up_for_the_holder_of_the_lease<W: TableWorld>
     commit(world, &[up(3, 5, "me"), new_job(&queued(1))]).await;
     let now = world.table().capacity(&pool()).await.expect("read").expect("there");
     assert_eq!((now.live, now.generation), (4, 1));
+    assert_eq!(now.scaled_up_at, Some(at(77)));
+}
+
+pub(super) async fn a_limit_counts_from_nothing_up_to_its_maximum<W: TableWorld>(world: &W) {
+    let stack = Scope::Stack;
+    assert_eq!(counted(world, &stack).await, 0);
+    conflicts(world, &[count_up(&stack, 4, 3)]).await;
+    conflicts(world, &[count_up(&stack, 1, 0)]).await;
+    commit(world, &[count_up(&stack, 2, 3), new_job(&queued(1))]).await;
+    conflicts(world, &[count_up(&stack, 2, 3), new_job(&queued(2))]).await;
+    assert_eq!(world.table().job(key(2)).await, Ok(None));
+    commit(world, &[count_up(&stack, 1, 3)]).await;
+    assert_eq!(counted(world, &stack).await, 3);
+}
+
+pub(super) async fn a_limit_counts_down_and_not_below_zero<W: TableWorld>(world: &W) {
+    let acme = Scope::Entity("acme/web".parse().expect("valid"));
+    conflicts(world, &[count_down(&acme)]).await;
+    assert_eq!(counted(world, &acme).await, 0);
+    commit(world, &[count_up(&acme, 3, 3)]).await;
+    commit(world, &[count_down(&acme), count_down(&acme), new_job(&queued(1))]).await;
+    conflicts(world, &[count_down(&acme), count_down(&acme)]).await;
+    assert_eq!(counted(world, &acme).await, 1);
+    // The stack's is another one.
+    assert_eq!(counted(world, &Scope::Stack).await, 0);
 }
 
 pub(super) async fn a_counter_does_not_go_up_for_somebody_else<W: TableWorld>(world: &W) {

@@ -98,6 +98,24 @@ pub(super) async fn ending_instances_come_in_the_order_of_their_marks<W: TableWo
     assert_eq!(names(&found), [&early.name, &middle.name, &late.name]);
 }
 
+pub(super) async fn marked_instances_run_and_come_in_the_order_of_their_marks<W: TableWorld>(
+    world: &W,
+) {
+    let marked = |n, second| {
+        let mut one = running(n, None);
+        one.mark(DeleteReason::Idle, at(second));
+        one
+    };
+    let (late, early) = (marked(7, 900), marked(8, 800));
+    put(world, &[&late, &early, &running(1, None), &ending(3, 50), &failed(4, None)]).await;
+    let found = world.table().marked_instances(&pool()).await.expect("read");
+    assert_eq!(names(&found), [&early.name, &late.name]);
+    let free = world.table().free_instances(&pool()).await.expect("read");
+    assert_eq!(free.len(), 2);
+    let ended = world.table().ending_instances(&pool(), 9).await.expect("read");
+    assert_eq!(ended.len(), 1);
+}
+
 pub(super) async fn ending_instances_are_limited<W: TableWorld>(world: &W) {
     let (late, early) = (ending(7, 900), ending(8, 800));
     put(world, &[&late, &early]).await;

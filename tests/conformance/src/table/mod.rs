@@ -14,9 +14,10 @@ use control::ports::{CommitError, Page, ReadError, Table, Write};
 use domain::capacity::Capacity;
 use domain::entity::EntityHealth;
 use domain::ids::{InstanceName, JobKey, PoolName};
-use domain::instance::Instance;
+use domain::instance::{DeleteReason, Instance};
 use domain::job::{Hold, Job, JobStatus, fold};
 use domain::launch::Launch;
+use domain::limits::Scope;
 use domain::orphan::Orphan;
 use domain::time::Time;
 use domain::timings::Timings;
@@ -84,6 +85,8 @@ checks! { TableWorld:
     a_counter_does_not_go_up_without_a_lease,
     a_counter_that_is_not_there_does_not_go_up,
     a_counter_goes_up_to_its_maximum_and_not_beyond,
+    a_limit_counts_from_nothing_up_to_its_maximum,
+    a_limit_counts_down_and_not_below_zero,
     a_counter_that_moved_is_a_conflict_for_a_whole_write,
     a_conflict_leaves_the_counter_alone,
     a_machine_has_one_owner,
@@ -102,6 +105,7 @@ checks! { TableWorld:
     slots_to_retry_wait_for_a_launch,
     ending_instances_come_in_the_order_of_their_marks,
     ending_instances_are_limited,
+    marked_instances_run_and_come_in_the_order_of_their_marks,
     demand_comes_oldest_first,
     demand_on_hold_stands_where_its_time_comes,
     demand_is_limited,
@@ -157,11 +161,23 @@ fn new_orphan(next: &Orphan) -> Write {
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into() }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77) }
 }
 
 fn down() -> Write {
     Write::CapacityDown(pool())
+}
+
+fn count_up(scope: &Scope, count: u32, max: u32) -> Write {
+    Write::CountUp { scope: scope.clone(), count, max }
+}
+
+fn count_down(scope: &Scope) -> Write {
+    Write::CountDown(scope.clone())
+}
+
+async fn counted<W: TableWorld>(world: &W, scope: &Scope) -> u32 {
+    world.table().counted(scope).await.expect("read")
 }
 
 fn bind(n: u32, to: &Instance) -> Write {

@@ -61,7 +61,7 @@ impl Stop {
         let denied_since = state.denied_since.filter(|_| !pass.corrects);
         let state = &State { denied_since, ..state.clone() };
         let mut seen = pass.seen.clone();
-        let policy = Policy { timings: &self.timings, max_lifetime: super::LIFETIME };
+        let policy = Policy { timings: &self.timings, max_lifetime: super::LIFETIME, min_idle: 0 };
         let decision = loop {
             match (self.rules.decide)(&pass.row, &seen, &policy, pass.at) {
                 Decision::Look(Need::Launch) => seen.launch = Look::Seen(None),

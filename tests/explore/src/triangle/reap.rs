@@ -9,6 +9,7 @@ use domain::instance::{DeleteReason, Instance, State as Life};
 use domain::job::{Hold, Job};
 use domain::lifecycle::{Effect, Need, Policy, Step as Decision};
 use domain::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
+use domain::surplus::Standing;
 use domain::time::{Seconds, Time};
 
 use super::machines::{kill, runner_id};
@@ -142,7 +143,7 @@ impl Triangle {
         runner: Option<RunnerSeen>,
     ) -> (Observation, Decision) {
         let mut seen = pass.seen.clone();
-        let policy = Policy { timings: &self.timings, max_lifetime: LIFETIME };
+        let policy = Policy { timings: &self.timings, max_lifetime: LIFETIME, min_idle: 0 };
         loop {
             match ((self.rules.decide)(&pass.instance, &seen, &policy, pass.at), runner) {
                 (Decision::Look(Need::Runner), Some(lie)) => seen.runner = Look::Seen(lie),
@@ -228,6 +229,8 @@ impl Triangle {
                 let launch = state.record(&instance.launch);
                 seen.launch = Look::Seen(launch.map(|own| (own.state, own.lease_until)));
             }
+            // Asked of pools alone that keep runners idle.
+            Need::Standing => seen.standing = Look::Seen(Standing::default()),
             Need::ClaimedJob => {
                 let job = instance.claim().and_then(|key| state.job(key));
                 let waits = job.is_some_and(|job| {

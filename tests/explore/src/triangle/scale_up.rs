@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::{Instance, State as Life};
 use domain::launch::{Launch, LaunchState};
+use domain::limits::Room;
 use domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
 use domain::time::Time;
 
@@ -273,6 +274,9 @@ impl Triangle {
         plan::plan(View {
             stack: "stack",
             pool: &self.pool,
+            room: Room::default(),
+            idle_hold: None,
+            held: None,
             live: if demand.is_empty() { 0 } else { state.capacity.live },
             supply: supply.cloned().collect(),
             retries: retries.cloned().collect(),

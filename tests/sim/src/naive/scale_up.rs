@@ -10,6 +10,7 @@ use domain::ids::{JobKey, PoolName};
 use domain::instance::{DeleteReason, Instance};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::launch::Launch;
+use domain::limits::Room;
 use domain::message::JobsMessage;
 use domain::observation::Trouble;
 use domain::plan::{self, Answered, PlannedLaunch, View};
@@ -60,6 +61,9 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         stack: &settings.stack,
         pool,
         live: stored.as_ref().map_or(0, |capacity| capacity.live),
+        room: Room::default(),
+        idle_hold: None,
+        held: None,
         demand: vec![job],
         supply: Vec::new(),
         retries: Vec::new(),

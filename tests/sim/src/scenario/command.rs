@@ -1,7 +1,10 @@
 //! What a scenario can do.
 
 use domain::labels::Labels;
-use serde_json::json;
+use domain::limits::Balance;
+use domain::pool::{LabelMatch, Pool};
+use domain::time::Seconds;
+use serde_json::{Value, json};
 
 use super::{BEAT, Scenario};
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
@@ -35,11 +38,25 @@ impl Scenario {
         if let ["naive", ..] = words.as_slice() {
             return Ok(false);
         }
-        if !matches!(words.first(), Some(&"pool" | &"replay")) {
+        if !matches!(words.first(), Some(&"pool" | &"replay" | &"limit" | &"balance")) {
             self.note(command);
         }
         match words.as_slice() {
             ["pool", name, options @ ..] => return self.pool(name, options).map(|()| false),
+            ["limit", "stack", most] => {
+                self.limits.stack = Some(number(most)?);
+                return Ok(false);
+            }
+            ["limit", entity, most] => {
+                let entity = entity.parse().map_err(|error| format!("{error}"))?;
+                self.limits.entities.insert(entity, number(most)?);
+                return Ok(false);
+            }
+            ["balance", "round-robin"] => {
+                self.balance = Balance::RoundRobin;
+                return Ok(false);
+            }
+            ["switch", what, to @ ("on" | "off")] => self.switch(what, to),
             ["replay", "hides", "machines"] => {
                 self.replay_shows_machines = false;
                 return Ok(false);
@@ -103,15 +120,35 @@ impl Scenario {
             return Err("pools come first".to_owned());
         }
         let (mut labels, mut max, mut market) = (vec!["linux", "x64"], 10, "on-demand");
+        let mut pool = Pool::named(name.parse().map_err(|error| format!("{error}"))?);
         for option in options {
             match option.split_once('=') {
+                Some(("of", entity)) => {
+                    pool.entity = Some(entity.parse().map_err(|error| format!("{error}"))?);
+                }
+                Some(("match", "exact")) => pool.label_match = LabelMatch::Exact,
+                Some(("priority", value)) => pool.priority = number(value)?,
+                Some(("min-idle", value)) => pool.min_idle = number(value)?,
+                Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
+                None if *option == "paused" => pool.paused = true,
+                None if *option == "disabled" => pool.enabled = false,
                 Some(("labels", value)) => labels = value.split(',').collect(),
                 Some(("max", value)) => max = number(value)?,
                 Some(("market", value)) => market = value,
                 _ => return Err(format!("{option}: not an option of a pool")),
             }
         }
-        self.pools.push(schedule::pool(name, &labels, max, market, None));
+        let plain = schedule::pool(name, &labels, max, market, None);
+        self.pools.push(Pool {
+            entity: pool.entity,
+            label_match: pool.label_match,
+            priority: pool.priority,
+            min_idle: pool.min_idle,
+            job_age_seconds: pool.job_age_seconds,
+            paused: pool.paused,
+            enabled: pool.enabled,
+            ..plain
+        });
         Ok(())
     }
 
@@ -310,6 +347,25 @@ impl Scenario {
         Ok(())
     }
 
+    /// `launches`, `deletes`, `maintenance`, or the name of a pool.
+    fn switch(&mut self, what: &str, to: &str) {
+        let mut request = json!({ "version": 1, "action": "switch", "reason": "by the scenario", "by": "somebody" });
+        match what {
+            "launches" | "deletes" | "maintenance" => request[what] = to.into(),
+            pool => request["pools"] = json!({ pool: to }),
+        }
+        self.request(request);
+    }
+
+    /// Has the admin function answer a request.
+    fn request(&mut self, request: Value) {
+        self.change(|world| {
+            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
+            world.requests.push(Some(request));
+            world.start(Task::Function(Call::Operator(number)), 0);
+        });
+    }
+
     fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
         let name = self.instance(number(instance)?)?;
         let has = |flag| flags.contains(&flag);
@@ -326,14 +382,10 @@ impl Scenario {
             "bypass_github_unauthorized": has("bypass"),
             "kill_running_job": has("kill"),
         });
-        self.change(|world| {
-            if has("force") {
-                world.checker.forced.insert(name.clone());
-            }
-            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
-            world.requests.push(Some(request));
-            world.start(Task::Function(Call::Operator(number)), 0);
-        });
+        if has("force") {
+            self.change(|world| world.checker.forced.insert(name.clone()));
+        }
+        self.request(request);
         Ok(())
     }
 }

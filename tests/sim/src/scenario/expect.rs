@@ -1,6 +1,6 @@
 //! What a scenario can ask.
 
-use domain::instance::State;
+use domain::instance::{RunnerState, State};
 
 use super::Scenario;
 use super::command::{index, number};
@@ -31,6 +31,19 @@ impl Scenario {
                 (runners.to_string(), (*count).to_owned())
             }
             ["job", job, status] => (self.status(index(job)?)?, (*status).to_owned()),
+            ["job", job, "in", pool] => (self.pool_of(index(job)?), (*pool).to_owned()),
+            ["idle", pool, count] => {
+                let found = self.change(|world| {
+                    let rows = world.tables.instances.values();
+                    let free = rows.filter(|row| {
+                        row.pool.as_str() == *pool
+                            && row.is_free_supply()
+                            && row.runner.state == RunnerState::Idle
+                    });
+                    free.count()
+                });
+                (found.to_string(), (*count).to_owned())
+            }
             ["job", job, "waits", "for", instance] => self.claim(job, instance)?,
             ["waiting", count] => {
                 let waiting = self.change(|world| {
@@ -66,6 +79,16 @@ impl Scenario {
                 (Status::InProgress, true, _) => "running".to_owned(),
                 (Status::Completed, _, conclusion) => conclusion.unwrap_or_default().to_owned(),
             })
+        })
+    }
+
+    /// The pool that a job's row names.
+    fn pool_of(&mut self, job: u32) -> String {
+        self.change(|world| {
+            let key = world.github.jobs.get(job as usize).map(|job| job.key);
+            let row = key.and_then(|key| world.tables.jobs.get(&key));
+            let pool = row.and_then(|row| row.pool.as_ref());
+            pool.map_or_else(|| "no pool".to_owned(), ToString::to_string)
         })
     }
 

@@ -10,6 +10,7 @@ mod timeline;
 
 use control::Settings;
 use domain::ids::InstanceName;
+use domain::limits::{Balance, Limits};
 use domain::timings::Timings;
 
 use crate::agenda::{Event, Millis, SECOND, START};
@@ -27,6 +28,8 @@ const BEAT: Millis = 5 * SECOND;
 pub struct Scenario {
     executor: Option<Executor>,
     pools: Vec<domain::pool::Pool>,
+    limits: Limits,
+    balance: Balance,
     timeline: Vec<(Millis, String)>,
     replay_shows_machines: bool,
     naive: Option<Naive>,
@@ -40,6 +43,8 @@ pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
     let mut scenario = Scenario {
         executor: None,
         pools: Vec::new(),
+        limits: Limits::default(),
+        balance: Balance::default(),
         timeline: Vec::new(),
         replay_shows_machines: true,
         naive,
@@ -88,19 +93,22 @@ impl Scenario {
     /// The world, made at the first command that needs it.
     fn executor(&mut self) -> &mut Executor {
         let (pools, replay, naive) = (&self.pools, self.replay_shows_machines, self.naive);
+        let (limits, balance) = (&self.limits, self.balance);
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
             let mut world = World::new(1, pools, Odds::none(), manner);
-            world.checker.know(pools);
+            let settings = Settings {
+                stack: "sim".to_owned(),
+                pools: pools.clone(),
+                limits: limits.clone(),
+                balance,
+                timings: naive.map_or_else(Timings::default, Naive::timings),
+            };
+            world.checker.know(&settings);
             world.naive = naive;
             world.story = Some(Vec::new());
             // The schedule's minute begins a little later, so that no command meets it by accident.
             world.agenda.at(START + 58 * SECOND, Event::Tick);
-            let settings = Settings {
-                stack: "sim".to_owned(),
-                pools: pools.clone(),
-                timings: naive.map_or_else(Timings::default, Naive::timings),
-            };
             Executor::new(world, settings)
         })
     }

@@ -4,6 +4,7 @@
 //! A day is a few rushes with long quiet between them: many jobs and machines at once is where bugs live,
 //! and the quiet shows whether anything is left behind. Each rush may bring faults of its own.
 
+mod flips;
 mod orders;
 mod pools;
 
@@ -16,6 +17,7 @@ use crate::github::Job;
 use crate::rng::Rng;
 use crate::world::{Manner, Window, World};
 
+pub use self::flips::{Flip, What};
 pub use self::orders::{Aim, Order};
 pub use self::pools::pool;
 
@@ -54,6 +56,8 @@ pub struct Plan {
     pub jobs: Vec<PlannedJob>,
     /// Orders of operators.
     pub orders: Vec<(Millis, Order)>,
+    /// Settings of switches.
+    pub flips: Vec<(Millis, Flip)>,
     /// Outages.
     pub windows: Vec<Window>,
     /// Somebody else's machines: never to be touched.
@@ -78,7 +82,7 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let settings = pools::settings(&mut rng);
+        let settings = pools::settings(&mut rng, seed);
         let odds = if rng.chance(50_000) { Odds::none() } else { Odds::swarm(&mut rng) };
         let manner = Manner {
             replay_shows_machines: rng.chance(500_000),
@@ -93,13 +97,16 @@ impl Plan {
             weathers: vec![(START, odds)],
             jobs: Vec::new(),
             orders: Vec::new(),
+            flips: Vec::new(),
             windows: Vec::new(),
             strangers: rng.below(3),
             kept: rng.chance(300_000).then_some(5 * HOUR),
             first_tick: START + rng.between(0, MINUTE),
             faults_end: START + DAY,
         };
+        let mut flips = Rng::new(seed ^ 0xc2b2_ae3d_27d4_eb4f);
         for rush in &rushes {
+            plan.rush_flips(&mut flips, rush);
             plan.weathers.push((rush.from, rush.odds.clone()));
             plan.rush_jobs(&mut rng, rush);
             plan.rush_outages(&mut rng, rush);
@@ -188,7 +195,7 @@ impl Plan {
     pub fn world(&self) -> World {
         let mut world =
             World::new(self.seed, &self.settings.pools, Odds::none(), self.manner.clone());
-        world.checker.know(&self.settings.pools);
+        world.checker.know(&self.settings);
         world.faults_end = self.faults_end;
         world.kept = self.kept;
         for (number, (from, odds)) in (0..).zip(&self.weathers) {
@@ -206,6 +213,11 @@ impl Plan {
         for (number, (at, order)) in (0..).zip(&self.orders) {
             world.orders.push(*order);
             world.agenda.at(*at, Event::Operator(number));
+        }
+        let orders = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
+        for (number, (at, request)) in (orders..).zip(self.flip_requests()) {
+            world.flips.push(request);
+            world.agenda.at(at, Event::Operator(number));
         }
         for (number, window) in (0..).zip(&self.windows) {
             world.windows.push(*window);

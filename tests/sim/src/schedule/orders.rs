@@ -39,6 +39,9 @@ impl World {
         if let Some(request) = self.requests.get_mut(number as usize) {
             return request.take();
         }
+        if let Some(number) = (number as usize).checked_sub(self.orders.len()) {
+            return self.flips.get(number).cloned();
+        }
         let order = *self.orders.get(number as usize)?;
         let name = self.aim(&order)?;
         self.ordered = Some(name.clone());

@@ -1,7 +1,10 @@
 //! The stacks of the schedules.
 
 use control::Settings;
-use domain::pool::Pool;
+use domain::limits::{Balance, Limits};
+use domain::pool::{LabelMatch, Pool};
+use domain::time::Seconds;
+use domain::timings::Timings;
 use serde_json::json;
 
 use crate::rng::Rng;
@@ -28,7 +31,7 @@ pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<
 }
 
 /// Pools whose labels overlap, so that runners of one take jobs of another.
-pub(super) fn settings(rng: &mut Rng) -> Settings {
+pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
     let markets = ["spot", "on-demand", "spot-then-on-demand"];
     let mut max = || [1, 2, 5, 20][rng.index(4)];
     let (small, large, own) = (max(), max(), max());
@@ -40,5 +43,53 @@ pub(super) fn settings(rng: &mut Rng) -> Settings {
         let entity = Some("acme/web");
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
-    Settings { stack: "sim".to_owned(), pools, timings: domain::timings::Timings::default() }
+    let mut settings = Settings {
+        stack: "sim".to_owned(),
+        pools,
+        limits: Limits::default(),
+        balance: Balance::default(),
+        timings: Timings::default(),
+    };
+    // Chances of its own, so that the rest of a seed's day stays what it was.
+    let mut rng = Rng::new(seed ^ 0x9e37_79b9_7f4a_7c15);
+    if rng.chance(600_000) {
+        season(&mut rng, &mut settings);
+    }
+    settings
+}
+
+/// What the pool file can say besides: choice, min idle, limits, ages, pauses.
+fn season(rng: &mut Rng, settings: &mut Settings) {
+    for pool in &mut settings.pools {
+        pool.priority = [0, 0, 5, 10][rng.index(4)];
+        if pool.entity.is_none() && rng.chance(400_000) {
+            pool.entity = "acme".parse().ok();
+        }
+        if rng.chance(400_000) {
+            pool.min_idle = 1 + rng.index(3) as u32;
+        }
+        if rng.chance(150_000) {
+            pool.job_age_seconds = Seconds([30, 90, 300][rng.index(3)]);
+        }
+        pool.paused = rng.chance(60_000);
+        pool.enabled = !rng.chance(40_000);
+        if rng.chance(80_000) {
+            pool.label_match = LabelMatch::Exact;
+        }
+        if rng.chance(80_000) {
+            pool.repositories = vec!["ACME/web".to_owned()];
+        }
+    }
+    if rng.chance(400_000) {
+        settings.balance = Balance::RoundRobin;
+    }
+    // The idle ones alone must not use a limit up: no job would ever be served.
+    let idle: u32 = settings.pools.iter().map(Pool::idle_wanted).sum();
+    if rng.chance(250_000) {
+        settings.limits.stack = Some(idle + [2, 4, 12][rng.index(3)]);
+    }
+    if rng.chance(250_000) {
+        let most = idle + [1, 3, 8][rng.index(3)];
+        settings.limits.entities.extend("ACME".parse().ok().map(|acme| (acme, most)));
+    }
 }

@@ -82,6 +82,16 @@ impl Index {
                 .all(|(_, of)| of.live.is_empty() && of.waiting.is_empty() && of.open.is_empty())
     }
 
+    /// Whether every listing is as it will stay: shows so many live instances, and no job that waits for a machine.
+    pub(crate) fn is_at_rest(&self, live: usize, waits: impl Fn(&Job) -> bool) -> bool {
+        let shown: usize = self.pools.iter().map(|(_, of)| of.live.len()).sum();
+        let busy = |of: &OfPool| of.waiting.values().any(|job| waits(job)) || !of.open.is_empty();
+        self.late.is_empty()
+            && self.orphans.is_empty()
+            && shown == live
+            && !self.pools.iter().any(|(_, of)| busy(of))
+    }
+
     /// The part of a pool.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> Option<&OfPool> {

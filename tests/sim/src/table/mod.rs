@@ -14,6 +14,7 @@ use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::Instance;
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
+use domain::limits::Scope;
 use domain::orphan::Orphan;
 use domain::pool::Pool;
 use domain::switches::Switches;
@@ -42,6 +43,8 @@ pub struct Tables {
     pub launches: BTreeMap<LaunchId, Rc<Launch>>,
     /// Pools' counters.
     pub capacities: BTreeMap<PoolName, Capacity>,
+    /// The counters of limits.
+    pub counters: BTreeMap<Scope, u32>,
     /// The orphan ledger.
     pub orphans: BTreeMap<MachineId, Orphan>,
     /// The audit trail.
@@ -79,6 +82,7 @@ enum Item<'a> {
     Job(JobKey),
     Launch(&'a LaunchId),
     Pool(&'a PoolName),
+    Counter(&'a Scope),
     Orphan(&'a MachineId),
     Switches,
     Audit(usize),
@@ -91,6 +95,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Launch { next, .. } => Item::Launch(&next.id),
         Write::Capacity { next, .. } => Item::Pool(&next.pool),
         Write::CapacityUp { pool, .. } | Write::CapacityDown(pool) => Item::Pool(pool),
+        Write::CountUp { scope, .. } | Write::CountDown(scope) => Item::Counter(scope),
         Write::BindMachine { machine, .. } => Item::Machine(machine),
         Write::Orphan { next, .. } => Item::Orphan(&next.machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
@@ -109,6 +114,7 @@ impl Tables {
             jobs: BTreeMap::new(),
             launches: BTreeMap::new(),
             capacities: BTreeMap::new(),
+            counters: BTreeMap::new(),
             orphans: BTreeMap::new(),
             audits: Vec::new(),
             entities: BTreeMap::new(),
@@ -141,7 +147,7 @@ impl Tables {
             Write::Capacity { next, replaces } => {
                 self.capacities.get(&next.pool).map(|stored| stored.generation) == *replaces
             }
-            Write::CapacityUp { pool, count, max, holder } => {
+            Write::CapacityUp { pool, count, max, holder, .. } => {
                 self.capacities.get(pool).is_some_and(|stored| {
                     stored.is_held_by(holder) && stored.live.saturating_add(*count) <= *max
                 })
@@ -151,6 +157,13 @@ impl Tables {
                     |other: &&Write| matches!(other, Write::CapacityDown(one) if one == pool);
                 let count = writes.iter().filter(down).count();
                 self.capacities.get(pool).is_some_and(|stored| stored.live as usize >= count)
+            }
+            Write::CountUp { scope, count, max } => {
+                self.counted(scope).saturating_add(*count) <= *max
+            }
+            Write::CountDown(scope) => {
+                let down = |other: &&Write| matches!(other, Write::CountDown(one) if one == scope);
+                self.counted(scope) as usize >= writes.iter().filter(down).count()
             }
             Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
             Write::Orphan { next, replaces } => {
@@ -190,8 +203,20 @@ impl Tables {
                 Write::Capacity { next, .. } => {
                     self.capacities.insert(next.pool.clone(), next.clone());
                 }
-                Write::CapacityUp { pool, count, .. } => self.count(pool, i64::from(*count)),
+                Write::CapacityUp { pool, count, at, .. } => {
+                    self.count(pool, i64::from(*count));
+                    if let Some(stored) = self.capacities.get_mut(pool) {
+                        stored.scaled_up_at = Some(*at);
+                    }
+                }
                 Write::CapacityDown(pool) => self.count(pool, -1),
+                Write::CountUp { scope, count, .. } => {
+                    *self.counters.entry(scope.clone()).or_default() += count;
+                }
+                Write::CountDown(scope) => {
+                    let counted = self.counters.entry(scope.clone()).or_default();
+                    *counted = counted.saturating_sub(1);
+                }
                 Write::BindMachine { machine, instance } => {
                     self.owners.insert(machine.clone(), instance.clone());
                 }
@@ -210,6 +235,12 @@ impl Tables {
                 Write::Audit(line) => self.audits.push(line.clone()),
             }
         }
+    }
+
+    /// How many instances a limit counts.
+    #[must_use]
+    pub fn counted(&self, scope: &Scope) -> u32 {
+        self.counters.get(scope).copied().unwrap_or(0)
     }
 
     fn note_claim(&mut self, next: &Job) {
@@ -331,6 +362,14 @@ impl World {
         for pool in downs.collect::<BTreeSet<_>>() {
             items.retain(|item| *item != Item::Pool(pool));
             items.push(Item::Pool(pool));
+        }
+        let downs = writes.iter().filter_map(|write| match write {
+            Write::CountDown(scope) => Some(scope),
+            _ => None,
+        });
+        for scope in downs.collect::<BTreeSet<_>>() {
+            items.retain(|item| *item != Item::Counter(scope));
+            items.push(Item::Counter(scope));
         }
         items.sort_unstable();
         if items.windows(2).any(|pair| pair[0] == pair[1]) {

@@ -10,6 +10,7 @@ use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::{Group, Instance};
 use domain::job::Job;
 use domain::launch::Launch;
+use domain::limits::Scope;
 use domain::orphan::Orphan;
 use domain::switches::Switches;
 use domain::time::Time;
@@ -159,6 +160,10 @@ impl Table for Door {
         self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
     }
 
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+        self.of_pool(pool, |of| groups(of, |group| group == Group::Marked, usize::MAX)).await
+    }
+
     async fn live_instances(
         &self,
         pool: &PoolName,
@@ -217,6 +222,10 @@ impl Table for Door {
 
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
         self.read(|tables| tables.capacities.get(pool).cloned()).await
+    }
+
+    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError> {
+        self.read(|tables| tables.counted(scope)).await
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {

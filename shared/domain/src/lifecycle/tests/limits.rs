@@ -3,8 +3,9 @@
 use super::{check, nothing, sees, told};
 use crate::instance::DeleteReason;
 use crate::lifecycle::{Policy, Step, decide};
-use crate::observation::{Machine, Observation};
-use crate::testkit::{LIFETIME, Story, active, at, booting, idle, timings};
+use crate::observation::{Look, Machine, Observation};
+use crate::surplus::Standing;
+use crate::testkit::{LIFETIME, Story, active, at, booting, idle, policy, timings, unavailable};
 use crate::time::Seconds;
 
 #[test]
@@ -46,11 +47,47 @@ fn a_machine_older_than_its_pool_allows_ends_with_its_job() {
 #[test]
 fn each_pool_has_its_own_lifetime() {
     let timings = timings();
-    let policy = Policy { timings: &timings, max_lifetime: Seconds(700) };
+    let policy = Policy { timings: &timings, max_lifetime: Seconds(700), min_idle: 0 };
     let step = |now| decide(&active().unclaimed(), &nothing(), &policy, at(now));
     assert_eq!(told(&active().unclaimed(), &step(699)), "rest until 700");
     let Step::Act { next, .. } = step(700) else { panic!("it lives on") };
     assert_eq!(next.drain().map(|drain| drain.reason.clone()), Some(DeleteReason::MaxLifetime));
+}
+
+#[test]
+fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
+    let timings = timings();
+    let policy = Policy { min_idle: 2, ..policy(&timings) };
+    let stands = |idle, older| Observation {
+        standing: Look::Seen(Standing { kept: true, idle, older, ..Standing::default() }),
+        ..nothing()
+    };
+    let silence = Observation { standing: Look::Failed(unavailable()), ..nothing() };
+    let outdated = Observation { outdated: true, ..nothing() };
+    let free = || idle().unclaimed();
+    // Idle since second 40, with a limit of 300.
+    for (name, runner, seen, now, expected) in [
+        ("young", free(), nothing(), 339, "rest until 340"),
+        ("past its limit", free(), nothing(), 340, "look at its standing"),
+        ("not above the min idle", free(), stands(2, 0), 340, "rest until 640"),
+        ("the oldest of one too many", free(), stands(3, 0), 340, "marked idle, due 340"),
+        ("a younger one", free(), stands(3, 1), 340, "rest until 640"),
+        (
+            "not one that the pool wants",
+            free(),
+            Observation { standing: Look::Seen(Standing::default()), ..nothing() },
+            340,
+            "marked idle, due 340",
+        ),
+        ("nobody knows", free(), silence, 340, "rest until 400"),
+        ("outdated, whatever its standing", free(), outdated, 60, "marked outdated, due 60"),
+        ("with a claim", idle(), nothing(), 99, "rest until 100"),
+        ("booting", booting().unclaimed(), nothing(), 599, "rest until 600"),
+        ("active", active().unclaimed(), stands(9, 0), 9000, "rest until 43200"),
+    ] {
+        let step = decide(&runner, &seen, &policy, at(now));
+        assert_eq!(told(&runner, &step), expected, "{name}");
+    }
 }
 
 #[test]

@@ -68,6 +68,9 @@ fn look(need: Need, world: &Observation, seen: &mut Observation) {
             let answer = world.claimed_job_waits.clone();
             std::mem::replace(&mut seen.claimed_job_waits, answer) != Look::Unknown
         }
+        Need::Standing => {
+            std::mem::replace(&mut seen.standing, world.standing.clone()) != Look::Unknown
+        }
     };
     assert!(!known, "asks twice: {need:?}");
 }
@@ -151,6 +154,7 @@ proptest! {
     fn a_record_with_any_past_comes_to_rest(past in past(), world in world()) {
         let (instance, now) = lived(past);
         pass(&instance, &world, &policy(&timings()), now);
+        pass(&instance, &world, &Policy { min_idle: 2, ..policy(&timings()) }, now);
     }
 
     #[test]

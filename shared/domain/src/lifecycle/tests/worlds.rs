@@ -6,6 +6,7 @@ use crate::launch::{ErrorClass, LaunchState};
 use crate::observation::{
     Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
 };
+use crate::surplus::Standing;
 use crate::testkit::{RUNNER, at, fault, unauthorized, unavailable};
 
 fn trouble() -> impl Strategy<Value = Trouble> {
@@ -47,17 +48,19 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
         Some((LaunchState::Open, at(0))),
         Some((LaunchState::Open, at(90_000))),
     ];
+    let surplus = |idle, older| Standing { kept: true, idle, older, ..Standing::default() };
+    let standings = vec![surplus(1, 0), surplus(4, 0), surplus(4, 3)];
     (
         (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
-        (looked(vec![true, false]), looked(deregistrations)),
+        (looked(vec![true, false]), looked(standings), looked(deregistrations)),
         prop::sample::select(terminations()),
     )
         .prop_map(
             |(
                 (machine_hint, deletes_off, spot_notice, outdated),
                 (machine, runner, launch),
-                (job, answer),
+                (job, standing, answer),
                 end,
             )| {
                 Observation {
@@ -69,6 +72,7 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     runner,
                     launch,
                     claimed_job_waits: job,
+                    standing,
                     deregistration: answer,
                     termination: Some(end),
                 }

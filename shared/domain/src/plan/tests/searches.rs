@@ -93,14 +93,16 @@ proptest! {
             prop_assert_eq!(instance.claim(), Some(job.key()));
             prop_assert_eq!(job.claim.as_ref(), Some(&instance.name));
         }
-        // Never beyond the room, and nobody waits while there is room.
+        // Never beyond the room, nobody of ours waits while there is room, and who waits is told why.
         let room = max.saturating_sub(live) as usize;
-        let left = demand.len() - plan.claims.len();
+        let ours: Vec<&Job> = demand.iter().filter(|job| pool.serves(job).is_ok()).collect();
+        let left = ours.len() - plan.claims.len();
+        prop_assert_eq!(plan.left.len(), demand.len() - plan.claims.len() - fresh().count());
         prop_assert_eq!(fresh().count(), left.min(room));
         prop_assert_eq!(plan.over_maximum, left - fresh().count());
         // Nobody who got nothing is older than somebody who got a machine.
         let served: BTreeSet<_> = given().chain(made()).map(|(_, job)| job.key()).collect();
-        let waits = demand.iter().filter(|job| !served.contains(&job.key())).map(Job::queued_at).min();
+        let waits = ours.iter().filter(|job| !served.contains(&job.key())).map(|job| job.queued_at()).min();
         let youngest = made().map(|(_, job)| job.queued_at()).max();
         prop_assert!(waits.zip(youngest).is_none_or(|(waits, youngest)| youngest <= waits));
         // Each retry once, each launch as large as its slots, and none without one.

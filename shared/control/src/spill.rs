@@ -1,0 +1,117 @@
+//! Jobs that their pool has no room for move to the next pool that serves them and has.
+
+use std::collections::BTreeMap;
+
+use domain::choice;
+use domain::ids::PoolName;
+use domain::limits::Room;
+use domain::plan::Left;
+use domain::pool::Pool;
+use domain::switches::Switches;
+use domain::time::Time;
+
+use crate::Settings;
+use crate::ports::{CommitError, Table, Write};
+use crate::room;
+use crate::writes::PassError;
+
+/// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's row, with the reason;
+/// the pass of the pool that it came to finds it there, and the sweep if nobody wakes that one.
+pub(crate) struct Spill<'a, T> {
+    table: &'a T,
+    settings: &'a Settings,
+    switches: Switches,
+    limits: Room,
+    /// What is left of each pool that was looked at.
+    rooms: BTreeMap<PoolName, u32>,
+}
+
+impl<'a, T: Table> Spill<'a, T> {
+    /// Nothing is read when no job could move.
+    ///
+    /// # Errors
+    /// When the tables do not answer.
+    pub(crate) async fn of(
+        table: &'a T,
+        settings: &'a Settings,
+        from: &Pool,
+        left: &[Left],
+    ) -> Result<Option<Self>, PassError> {
+        let candidates =
+            |left: &Left| choice::candidates(&settings.pools, settings.balance, &left.job);
+        let elsewhere = |left| candidates(left).iter().any(|pool| pool.name != from.name);
+        if !left.iter().any(elsewhere) {
+            return Ok(None);
+        }
+        let switches = table.switches().await?.unwrap_or_default();
+        let limits = room::left(table, &settings.limits).await?;
+        Ok(Some(Self { table, settings, switches, limits, rooms: BTreeMap::new() }))
+    }
+
+    /// Moves what can be moved, the oldest job first; answers with the pools that have work now.
+    ///
+    /// # Errors
+    /// When the tables do not answer. What was moved before is in its row.
+    pub(crate) async fn run(
+        &mut self,
+        from: &Pool,
+        left: &[Left],
+        now: Time,
+    ) -> Result<Vec<PoolName>, PassError> {
+        let mut woken = Vec::new();
+        for Left { job, why } in left {
+            let settings = self.settings;
+            for pool in choice::candidates(&settings.pools, settings.balance, job) {
+                if pool.name == from.name || !self.has_room(pool).await? {
+                    continue;
+                }
+                let Some(entity) = pool.entity_for(job) else { continue };
+                if self.limits.take(&entity).is_err() {
+                    continue;
+                }
+                let next = job.moved_to(&pool.name, why, now);
+                let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
+                match self.table.commit(&[write]).await {
+                    Ok(()) => {
+                        tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
+                            why, "job moved");
+                        self.take(&pool.name);
+                        woken.push(pool.name.clone());
+                    }
+                    // Somebody knows more about the job.
+                    Err(CommitError::Conflict) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                break;
+            }
+        }
+        woken.sort();
+        woken.dedup();
+        Ok(woken)
+    }
+
+    /// Whether a pool would launch for one job more than wait there already.
+    async fn has_room(&mut self, pool: &Pool) -> Result<bool, PassError> {
+        if let Some(left) = self.rooms.get(&pool.name) {
+            return Ok(*left > 0);
+        }
+        let held = pool.paused || self.switches.launches_off(&pool.name).is_some();
+        let mut left = 0;
+        if !held {
+            let live = self.table.capacity(&pool.name).await?.map_or(0, |capacity| capacity.live);
+            left = pool.max.saturating_sub(live);
+        }
+        if left > 0 {
+            let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
+            left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
+        }
+        self.rooms.insert(pool.name.clone(), left);
+        Ok(left > 0)
+    }
+
+    fn take(&mut self, pool: &PoolName) {
+        if let Some(left) = self.rooms.get_mut(pool) {
+            *left = left.saturating_sub(1);
+        }
+    }
+}

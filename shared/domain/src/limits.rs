@@ -1,0 +1,194 @@
+//! What holds for all pools together: the maxima of the stack and of entities, and the balance among equal pools.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Entity;
+
+/// How jobs are spread over pools that serve them equally well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// The first in the file until it is full, then the next.
+    #[default]
+    Pack,
+    /// Each in its turn, by the job's number. No memory is needed, and any two passes agree.
+    RoundRobin,
+}
+
+/// Maxima beside those of the pools. An instance is counted from the moment a limit is set: those that were there
+/// before are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The most live instances of the stack.
+    pub stack: Option<u32>,
+    /// The most live instances whose runners are registered at an entity, exactly there: an organization's maximum
+    /// does not count the runners of its repositories.
+    pub entities: BTreeMap<Entity, u32>,
+}
+
+/// What a limit counts, and the name of its counter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All instances.
+    Stack,
+    /// Those of an entity, in lower case.
+    Entity(Entity),
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stack => f.write_str("the stack"),
+            Self::Entity(entity) => write!(f, "{entity}"),
+        }
+    }
+}
+
+impl Limits {
+    /// Every limit that an instance of this entity counts against.
+    #[must_use]
+    pub fn of(&self, entity: &Entity) -> Vec<(Scope, u32)> {
+        let own = self.entities.iter().find(|(limited, _)| limited.is(entity));
+        let own = own.map(|(limited, max)| (Scope::Entity(limited.lower_case()), *max));
+        self.stack.map(|max| (Scope::Stack, max)).into_iter().chain(own).collect()
+    }
+
+    /// The maximum of a counter, while there is one.
+    #[must_use]
+    pub fn max(&self, scope: &Scope) -> Option<u32> {
+        match scope {
+            Scope::Stack => self.stack,
+            Scope::Entity(entity) => {
+                let own = self.entities.iter().find(|(limited, _)| limited.is(entity));
+                own.map(|(_, max)| *max)
+            }
+        }
+    }
+
+    /// Every limit.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<Scope> {
+        let entities = self.entities.keys().map(|entity| Scope::Entity(entity.lower_case()));
+        self.stack.map(|_| Scope::Stack).into_iter().chain(entities).collect()
+    }
+}
+
+/// Why there is no room for another instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Full {
+    /// The pool is at its maximum.
+    Pool,
+    /// The stack is, or the entity.
+    Limit(Scope),
+}
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pool => f.write_str("the pool is at its maximum"),
+            Self::Limit(scope) => write!(f, "{scope} is at its maximum"),
+        }
+    }
+}
+
+/// How many instances more there may be: what is counted, against what is allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    limits: Limits,
+    counted: BTreeMap<Scope, u32>,
+}
+
+impl Room {
+    /// The limits and their counters as read. A counter that was not read counts as nothing.
+    #[must_use]
+    pub const fn new(limits: Limits, counted: BTreeMap<Scope, u32>) -> Self {
+        Self { limits, counted }
+    }
+
+    /// The counters that an instance of this entity is counted in.
+    #[must_use]
+    pub fn scopes_of(&self, entity: &Entity) -> Vec<Scope> {
+        self.limits.of(entity).into_iter().map(|(scope, _)| scope).collect()
+    }
+
+    /// Whether there is a limit for single entities.
+    #[must_use]
+    pub fn limits_entities(&self) -> bool {
+        !self.limits.entities.is_empty()
+    }
+
+    /// Counts one more instance of this entity.
+    ///
+    /// # Errors
+    /// Which limit is reached; then nothing is counted.
+    pub fn take(&mut self, entity: &Entity) -> Result<(), Full> {
+        let limits = self.limits.of(entity);
+        let reached =
+            |(scope, max): &&(Scope, u32)| self.counted.get(scope).copied().unwrap_or(0) >= *max;
+        if let Some((scope, _)) = limits.iter().find(reached) {
+            return Err(Full::Limit(scope.clone()));
+        }
+        for (scope, _) in limits {
+            *self.counted.entry(scope).or_default() += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(text: &str) -> Entity {
+        text.parse().expect("valid")
+    }
+
+    fn limits(stack: Option<u32>, entities: &[(&str, u32)]) -> Limits {
+        let entities = entities.iter().map(|(name, max)| (entity(name), *max)).collect();
+        Limits { stack, entities }
+    }
+
+    #[test]
+    fn an_instance_counts_against_the_stack_and_its_own_entity() {
+        let all = limits(Some(9), &[("Acme", 3), ("acme/web", 2)]);
+        let of = |name: &str| all.of(&entity(name));
+        let stack = (Scope::Stack, 9);
+        assert_eq!(of("ACME"), [stack.clone(), (Scope::Entity(entity("acme")), 3)]);
+        // An organization's limit is not that of its repositories.
+        assert_eq!(of("acme/web"), [stack.clone(), (Scope::Entity(entity("acme/web")), 2)]);
+        assert_eq!(of("acme/api"), [stack]);
+        assert_eq!(limits(None, &[]).of(&entity("acme")), []);
+        assert_eq!(all.max(&Scope::Entity(entity("acme"))), Some(3));
+        assert_eq!(all.scopes().len(), 3);
+    }
+
+    #[test]
+    fn room_is_taken_until_the_first_limit_is_reached() {
+        let all = limits(Some(4), &[("acme", 2)]);
+        let counted = BTreeMap::from([(Scope::Stack, 1)]);
+        let mut room = Room::new(all, counted);
+        let acme = Err(Full::Limit(Scope::Entity(entity("acme"))));
+        assert_eq!(room.take(&entity("acme")), Ok(()));
+        assert_eq!(room.take(&entity("Acme")), Ok(()));
+        // What is refused is not counted: the stack has room for one more.
+        assert_eq!(room.take(&entity("acme")), acme);
+        assert_eq!(room.take(&entity("other")), Ok(()));
+        assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
+        assert_eq!(Room::default().take(&entity("acme")), Ok(()));
+    }
+
+    #[test]
+    fn the_words_of_the_file() {
+        let read: Limits =
+            serde_json::from_str(r#"{"stack":9,"entities":{"acme/web":2}}"#).expect("valid");
+        assert_eq!(read, limits(Some(9), &[("acme/web", 2)]));
+        assert_eq!(serde_json::from_str::<Limits>("{}").expect("valid"), Limits::default());
+        let balance = |text| serde_json::from_str::<Balance>(text).expect("valid");
+        assert_eq!(balance(r#""round-robin""#), Balance::RoundRobin);
+        assert_eq!(balance(r#""pack""#), Balance::default());
+    }
+}

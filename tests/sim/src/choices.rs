@@ -1,0 +1,271 @@
+//! What the pool file and the operators' switches say, asked at the very commit that could go against it:
+//! - I7 for the limits of stack and entities: each counter is the number of rows that it counts, and not above the limit;
+//! - no launch by a pool that is paused, disabled or switched off, and none for a job that is too young;
+//! - a job comes to the best pool that serves it, and moves to none that does not;
+//! - the min idle is never undercut by a scale-down, and none begins soon after a launch;
+//! - nothing is deregistered or terminated while deletes are off, but by force.
+//!
+//! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than that is excused.
+
+use control::Settings;
+use control::ports::Write;
+use domain::ids::{MachineId, PoolName};
+use domain::instance::{DeleteReason, Instance, RunnerState, State};
+use domain::job::Job;
+use domain::limits::Scope;
+use domain::pool::Pool;
+
+use crate::agenda::{MINUTE, Millis, SECOND};
+use crate::invariants::Checker;
+use crate::world::World;
+
+/// A function's time limit and the error of a clock.
+const JUST_NOW: Millis = 70 * SECOND;
+/// How late a listing may be, besides.
+const LATE: Millis = 140 * SECOND;
+
+impl Checker {
+    /// What the stack is.
+    pub fn know(&mut self, settings: &Settings) {
+        self.pools.clone_from(&settings.pools);
+        self.limits = settings.limits.clone();
+        self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
+    }
+
+    pub(crate) fn pool(&self, name: &PoolName) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == *name)
+    }
+
+    fn count_in(&mut self, next: &Instance, replaces: Option<u64>) {
+        for scope in &next.counted_in {
+            let counted = self.counted.entry(scope.clone()).or_default();
+            if replaces.is_none() {
+                *counted += 1;
+            } else if !next.state().is_live() {
+                *counted = counted.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// How specific a pool is for a job, and its priority: the larger the better. Written apart from the rule that it checks.
+fn worth(pool: &Pool) -> (u32, u32) {
+    let specific = match pool.entity.as_ref().map(|entity| entity.as_str()) {
+        None => 0,
+        Some(name) if name.starts_with("enterprises/") => 1,
+        Some(name) if name.contains('/') => 3,
+        Some(_) => 2,
+    };
+    (specific, pool.priority)
+}
+
+impl World {
+    pub(crate) fn choices_before(&mut self, writes: &[Write]) {
+        for write in writes {
+            match write {
+                Write::Instance { next, replaces: None } => self.check_new_row(next),
+                Write::Instance { next, .. } => self.check_scale_down(next),
+                Write::Job { next, .. } => self.check_choice(next),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn choices_after(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Write::Instance { next, replaces } = write {
+                self.checker.count_in(next, *replaces);
+            }
+        }
+        for write in writes {
+            if let Write::Instance { next, .. } = write {
+                next.counted_in.iter().for_each(|scope| self.check_limit(scope));
+            }
+            if let Write::CountUp { scope, .. } | Write::CountDown(scope) = write {
+                self.check_limit(scope);
+            }
+        }
+    }
+
+    fn check_limit(&mut self, scope: &Scope) {
+        let counted = self.checker.counted.get(scope).copied().unwrap_or(0);
+        let stored = self.tables.counted(scope);
+        let most = self.checker.limits.max(scope).unwrap_or(0);
+        if counted != stored {
+            self.broken("I7", || format!("{scope}: counter {stored}, rows {counted}"));
+        }
+        if stored > most {
+            self.broken("I7", || format!("{scope}: {stored} live of {most}"));
+        }
+    }
+
+    fn check_new_row(&mut self, next: &Instance) {
+        let Some(pool) = self.checker.pool(&next.pool).cloned() else { return };
+        let name = &next.name;
+        let limits = self.checker.limits.of(&next.entity);
+        if !limits.iter().all(|(scope, _)| next.counted_in.contains(scope)) {
+            self.broken("I7", || format!("{name} is not counted in {limits:?}"));
+        }
+        if pool.paused || !pool.enabled {
+            self.broken("held", || format!("{name} is launched by a pool that is held"));
+        }
+        let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&pool.name));
+        if off.is_some_and(|off| self.now - off.since.as_millis() > JUST_NOW) {
+            self.broken("held", || format!("{name} is launched although that is off"));
+        }
+        let job = next.claim().and_then(|key| self.tables.jobs.get(&key));
+        let queued = job.map(|job| job.queued_at() + pool.job_age_seconds);
+        if queued.is_some_and(|from| self.now + 5 * SECOND < from.as_millis()) {
+            self.broken("age", || format!("{name} is launched for a job that is too young"));
+        }
+        if next.claim().is_none() && pool.min_idle == 0 {
+            self.broken("min idle", || format!("{name} is launched for nobody"));
+        }
+    }
+
+    /// A job's first pool is the best one that serves it; a later one serves it.
+    fn check_choice(&mut self, next: &Job) {
+        let before = self.tables.jobs.get(&next.key()).and_then(|job| job.pool.clone());
+        let Some(name) = next.pool.as_ref().filter(|name| before.as_ref() != Some(name)) else {
+            return;
+        };
+        let Some(pool) = self.checker.pool(name).cloned() else { return };
+        let key = next.key();
+        if pool.serves(next).is_err() {
+            self.broken("choice", || format!("job {key} comes to {name}, which does not serve it"));
+        }
+        if before.is_some() && next.moved.is_none() {
+            self.broken("choice", || format!("job {key} moves to {name} without a reason"));
+        }
+        let better = self.checker.pools.iter().find(|other| {
+            before.is_none() && other.serves(next).is_ok() && worth(other) > worth(&pool)
+        });
+        if let Some(better) = better.map(|pool| pool.name.clone()) {
+            self.broken("choice", || format!("job {key} comes to {name} and not to {better}"));
+        }
+    }
+
+    /// A mark for idleness: only above the min idle, and not soon after a launch.
+    fn check_scale_down(&mut self, next: &Instance) {
+        let Some(before) = self.tables.instances.get(&next.name).cloned() else { return };
+        let marked = next.drain().is_some_and(|drain| drain.reason == DeleteReason::Idle)
+            && before.drain().is_none();
+        let Some(pool) = self.checker.pool(&next.pool).filter(|_| marked).cloned() else { return };
+        if pool.idle_wanted() == 0 || !pool.keeps_idle(&before) {
+            return;
+        }
+        let (now, name) = (self.now, &next.name);
+        let ready = before.runner.state == RunnerState::Idle
+            && before.claim().is_none()
+            && now - before.runner.since.as_millis() > 290 * SECOND;
+        if !ready {
+            self.broken("min idle", || format!("{name} is no idle runner, and ends as one"));
+        }
+        // Those that were idle a moment ago may have looked so.
+        let stays = |row: &&Instance| {
+            let recent = |at: domain::time::Time| now - at.as_millis() < LATE;
+            row.name != *name
+                && row.pool == pool.name
+                && row.state() != State::Deleted
+                && row.runner.state >= RunnerState::Idle
+                && (pool.keeps_idle(row)
+                    || row.claimed_at.is_some_and(recent)
+                    || recent(row.runner.since)
+                    || row.drain().is_some_and(|drain| recent(drain.at)))
+        };
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let count = rows.map(AsRef::as_ref).filter(stays).count();
+        if count < pool.idle_wanted() as usize {
+            self.broken("min idle", || format!("{name} ends, and {count} idle runners are left"));
+        }
+        let scaled_up = self.tables.capacities.get(&pool.name).and_then(|one| one.scaled_up_at);
+        let since = scaled_up.map(|at| now - at.as_millis());
+        if since.is_some_and(|since| (JUST_NOW..590 * SECOND).contains(&since)) {
+            self.broken("min idle", || format!("{name} ends soon after a launch"));
+        }
+    }
+
+    /// Deletes are off, and this is none that passes.
+    pub(crate) fn check_deletes_off(&mut self, row: Option<&Instance>, what: &str) {
+        let off = self.tables.switches.as_ref().and_then(|all| all.deletes_off());
+        let long = off.is_some_and(|off| self.now - off.since.as_millis() > JUST_NOW);
+        if long && !row.is_some_and(Instance::is_forced) {
+            self.broken("held", || format!("{what} although deletes are off"));
+        }
+    }
+
+    pub(crate) fn check_terminate_allowed(&mut self, id: &MachineId) {
+        let row = self.owner(id).cloned();
+        // The ledger goes on when deletes come on again, and an entry of force was ordered.
+        self.check_deletes_off(row.as_ref(), &format!("terminate of {id}"));
+    }
+
+    /// The faults are over: nothing stays switched off.
+    pub(crate) fn switch_all_on(&mut self) {
+        if let Some(switches) = &mut self.tables.switches {
+            let generation = switches.generation + 1;
+            *switches = domain::switches::Switches { generation, ..Default::default() };
+        }
+    }
+
+    /// Whether a row is one of a min idle, at rest.
+    pub(crate) fn is_kept(&self, row: &Instance) -> bool {
+        self.checker
+            .pool(&row.pool)
+            .is_some_and(|pool| pool.idle_wanted() > 0 && pool.keeps_idle(row))
+            && row.state() == State::Running
+            && row.runner.state == RunnerState::Idle
+    }
+
+    /// The live rows that are kept idle, where each pool has no more than it wants.
+    pub(crate) fn kept(&self) -> usize {
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let rows: Vec<&Instance> =
+            rows.map(AsRef::as_ref).filter(|row| self.is_kept(row)).collect();
+        let of = |pool: &Pool| {
+            let count = rows.iter().filter(|row| row.pool == pool.name).count();
+            count.min(pool.idle_wanted() as usize)
+        };
+        self.checker.pools.iter().map(of).sum()
+    }
+
+    /// What a pool's own launches wait for: its maximum, a limit, or the pool file.
+    pub(crate) fn is_held_up(&self, pool: &Pool, job: &Job) -> bool {
+        let live = self.tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live);
+        let limits = pool.entity_for(job).map(|entity| self.checker.limits.of(&entity));
+        let reached =
+            limits.iter().flatten().any(|(scope, max)| self.tables.counted(scope) >= *max);
+        let young = self.now < pool.launches_at(job).as_millis() + 2 * MINUTE;
+        live >= pool.max || reached || pool.paused || young
+    }
+
+    /// Whether a pool keeps fewer runners idle than it wants although nothing hinders it.
+    pub(crate) fn is_short_of_idle(&self, pool: &Pool) -> bool {
+        if pool.paused || pool.idle_wanted() == 0 {
+            return false;
+        }
+        let Some(entity) = &pool.entity else { return false };
+        let live = self.tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live);
+        let limits = self.checker.limits.of(entity);
+        let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();
+        there < pool.idle_wanted() as usize && live < pool.max && !reached
+    }
+
+    /// Whether a pool has more idle runners than it wants and jobs could take.
+    pub(crate) fn has_surplus(&self, pool: &Pool) -> bool {
+        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let idle = rows.filter(|row| row.pool == pool.name && self.is_kept(row)).count();
+        let waits =
+            |job: &&std::rc::Rc<Job>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
+        let demand = self.tables.jobs.values().filter(waits).count();
+        pool.idle_wanted() > 0 && idle > pool.idle_wanted() as usize + demand
+    }
+}
+
+/// How long a surplus may last: after a launch ten minutes, the idle limit, five halvings, and what a mark that is
+/// taken back costs.
+pub(crate) const LONGEST_SURPLUS: Millis = 40 * MINUTE;
+/// How long a min idle may be short: the longest wait after failures, and a boot.
+pub(crate) const LONGEST_SHORTAGE: Millis = 90 * MINUTE;
