@@ -5,6 +5,7 @@
 
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
@@ -87,6 +88,13 @@ pub enum Write {
         /// The generation it replaces.
         replaces: Option<u64>,
     },
+    /// What EC2 refused lately.
+    Cooldowns {
+        /// The new record.
+        next: Cooldowns,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
     /// Adds to the audit trail.
     Audit(Audit),
 }
@@ -117,6 +125,17 @@ pub enum ReadError {
         /// What is wrong with it.
         why: String,
     },
+}
+
+/// What a launch pass asks before anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The pool's counter and lease.
+    pub capacity: Option<Capacity>,
+    /// What operators have switched off.
+    pub switches: Option<Switches>,
+    /// What EC2 refused lately.
+    pub cooldowns: Option<Cooldowns>,
 }
 
 /// One page of a listing and where the next one starts.
@@ -185,6 +204,10 @@ pub trait Table {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
+    /// How a pool stands: three records in one call, each as it was at some moment of the call.
+    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError>;
+    /// What EC2 refused lately; none while it never did.
+    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError>;
 
     /// The orphan ledger.
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError>;

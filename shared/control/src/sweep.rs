@@ -50,6 +50,11 @@ pub struct Report {
     pub oldest_pending_delete: u32,
     /// Seconds.
     pub oldest_queued_job: u32,
+    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest twenty with a claim,
+    /// and twenty without.
+    pub overdue: usize,
+    /// Pools that EC2 refuses.
+    pub paused: usize,
     /// Entities that GitHub refuses us.
     pub unhealthy: usize,
     /// Seconds; how long the first of what is switched off has been off.
@@ -67,6 +72,8 @@ impl Report {
             (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
+            (Metric::JobsOverdue, self.overdue as f64),
+            (Metric::PoolsPaused, self.paused as f64),
             (Metric::Orphans, self.orphans as f64),
             (Metric::EntitiesUnhealthy, self.unhealthy as f64),
             (Metric::JobsExpired, self.expired as f64),
@@ -112,6 +119,12 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                     note(&mut problems, "comparison with EC2", compared);
                 }
             }
+        }
+        match self.table.cooldowns().await {
+            Ok(known) => {
+                report.paused = known.map_or(0, |known| known.paused_pools(now).count());
+            }
+            Err(error) => problems.push(format!("cool-downs: {error}")),
         }
         match self.table.unhealthy_entities().await {
             Ok(unhealthy) => report.unhealthy = unhealthy.len(),
@@ -162,6 +175,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             } else {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
+                let late = age >= self.settings.timings.launch_deadline_seconds;
+                report.overdue += usize::from(late);
             }
         }
         // A launch that a stopped pass left open is found through its slots, whose rows become due.

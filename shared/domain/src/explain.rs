@@ -1,5 +1,6 @@
 //! Why things are as they are, in sentences for people.
 
+use crate::cooldown::{Cooldowns, Held, first_market};
 use crate::instance::{Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
 use crate::pool::Pool;
@@ -17,6 +18,8 @@ pub struct JobContext<'a> {
     pub claim: Option<&'a Instance>,
     /// Why no machine of the pool is launched, if an operator has switched that off.
     pub off: Option<&'a Off>,
+    /// What EC2 refused lately.
+    pub cooldowns: Option<&'a Cooldowns>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -86,8 +89,15 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
             "The pool is at its maximum ({} of {}); the job is served when an instance ends.",
             context.live, pool.max
         )),
-        Some(_) => lines.push("The next launch pass finds it a runner.".to_owned()),
+        Some(pool) => lines.push(match refused(pool, context, now) {
+            Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
+            None => "The next launch pass finds it a runner.".to_owned(),
+        }),
     }
+}
+
+fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<Held> {
+    context.cooldowns?.offer(pool, first_market(pool.market), now).err()
 }
 
 /// What an instance does, and what it waits for.

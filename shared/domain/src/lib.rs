@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod capacity;
 pub mod claim;
 pub mod config;
+pub mod cooldown;
 pub mod entity;
 pub mod explain;
 pub mod ids;

@@ -105,7 +105,12 @@ pub(crate) fn launch(n: u32) -> Launch {
         template_id: "lt-1".into(),
         template_version: "3".into(),
         overrides: vec![Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() }],
+        requirements: None,
         market: Market::Spot,
+        allocation: None,
+        max_price: None,
+        image: None,
+        disk: None,
         capacity: 1,
         tags: vec![("muster:stack".into(), "s".into())],
     };

@@ -91,7 +91,14 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
         let switches = self.table.switches().await?.unwrap_or_default();
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
-        let context = JobContext { pool, live: self.live(&job).await?, claim: claim.as_ref(), off };
+        let cooldowns = self.table.cooldowns().await?;
+        let context = JobContext {
+            pool,
+            live: self.live(&job).await?,
+            claim: claim.as_ref(),
+            off,
+            cooldowns: cooldowns.as_ref(),
+        };
         let explanation = explain::job(&job, &context, now);
         Ok(json!({ "job": job, "explanation": explanation }))
     }
@@ -131,6 +138,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             "now": now,
             "pools": pools,
             "switches": shown(&switches)["switches"],
+            "cooldowns": self.table.cooldowns().await?.map(|known| known.on(now)),
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             "unhealthy_entities": self.table.unhealthy_entities().await?.iter().map(|health| json!({
                 "entity": health.entity,

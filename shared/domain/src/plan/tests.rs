@@ -6,6 +6,7 @@ mod requests;
 mod searches;
 
 use super::{Plan, View, plan};
+use crate::cooldown::Cooldowns;
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
 use crate::pool::Pool;
@@ -33,7 +34,11 @@ pub(super) fn free_booting(n: u32) -> Instance {
     free(booting(), n)
 }
 
-pub(super) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
+/// Nothing was refused.
+pub(crate) static CALM: Cooldowns =
+    Cooldowns { schema: crate::SCHEMA, generation: 0, list: Vec::new() };
+
+pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
         stack: "prod",
         pool,
@@ -41,6 +46,7 @@ pub(super) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         demand,
         supply: Vec::new(),
         retries: Vec::new(),
+        cooldowns: &CALM,
         seed: 0x00c0_ffee,
         now: at(1000),
         timings,

@@ -3,6 +3,7 @@
 mod bucket;
 mod launch;
 mod port;
+mod shortage;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use crate::world::{Task, World};
 use self::bucket::Buckets;
 use self::launch::Fleet;
 pub use self::launch::LateLaunch;
+use self::shortage::Shortages;
 
 /// The states of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,6 +158,7 @@ pub struct Ec2 {
     pub late: Vec<LateLaunch>,
     live: usize,
     buckets: Buckets,
+    shortages: Shortages,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

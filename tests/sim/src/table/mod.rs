@@ -9,6 +9,7 @@ use std::rc::Rc;
 use control::ports::{CommitError, Write};
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::Instance;
@@ -52,6 +53,8 @@ pub struct Tables {
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
     pub switches: Option<Switches>,
+    /// What EC2 refused lately.
+    pub cooldowns: Option<Cooldowns>,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
@@ -81,6 +84,7 @@ enum Item<'a> {
     Pool(&'a PoolName),
     Orphan(&'a MachineId),
     Switches,
+    Cooldowns,
     Audit(usize),
 }
 
@@ -95,6 +99,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Orphan { next, .. } => Item::Orphan(&next.machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches { .. } => Item::Switches,
+        Write::Cooldowns { .. } => Item::Cooldowns,
         Write::Audit(_) => Item::Audit(number),
     }
 }
@@ -114,6 +119,7 @@ impl Tables {
             entities: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
+            cooldowns: None,
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -159,6 +165,9 @@ impl Tables {
             Write::Switches { replaces, .. } => {
                 self.switches.as_ref().map(|stored| stored.generation) == *replaces
             }
+            Write::Cooldowns { replaces, .. } => {
+                self.cooldowns.as_ref().map(|stored| stored.generation) == *replaces
+            }
             Write::OrphanGone(_) | Write::Audit(_) => true,
         })
     }
@@ -201,6 +210,7 @@ impl Tables {
                         .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
                 Write::Switches { next, .. } => self.switches = Some(next.clone()),
+                Write::Cooldowns { next, .. } => self.cooldowns = Some(next.clone()),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));
