@@ -101,6 +101,23 @@ tally! {
     dead_letters,
 }
 
+/// How often each door was knocked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Of the tables: reads, listings and commits. What conflicts is not among them.
+    pub table: u64,
+    /// Commits that met another writer.
+    pub conflicts: u64,
+    /// Of `CreateFleet`.
+    pub launches: u64,
+    /// Fleets that were made.
+    pub fleets: u64,
+    /// Of EC2, all others.
+    pub looks: u64,
+    /// Of GitHub.
+    pub github: u64,
+}
+
 /// Everything that changes.
 #[derive(Debug)]
 pub struct World {
@@ -150,6 +167,8 @@ pub struct World {
     pub expiring: Vec<Expiring>,
     /// Numbers for the report.
     pub tally: Tally,
+    /// Calls at the doors.
+    pub calls: Calls,
     /// The task that runs right now.
     pub current: Option<TaskId>,
     /// Events so far.
@@ -212,6 +231,7 @@ impl World {
             kept: None,
             expiring: Vec::new(),
             tally: Tally::default(),
+            calls: Calls::default(),
             current: None,
             steps: 0,
             ticks_end: Millis::MAX,

@@ -1,7 +1,9 @@
 //! The launch pass: who serves whom, what is asked of EC2, and what its answer means.
 
 mod apply;
+mod cooling;
 mod demand;
+mod hostile;
 mod requests;
 mod searches;
 

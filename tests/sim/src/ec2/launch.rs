@@ -39,6 +39,7 @@ impl World {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
+        self.calls.launches += 1;
         self.check_launch(id, request);
         if self.is_away(Fault::OutageEc2) {
             return Err(ambiguous());
@@ -53,7 +54,10 @@ impl World {
             self.agenda.at(at, Event::LateLaunch(number));
             return Err(ambiguous());
         }
-        if self.strikes(Fault::LaunchThrottled) || self.is_bucket_empty(Call::Launch) {
+        if self.strikes(Fault::LaunchThrottled)
+            || self.is_bucket_empty(Call::Launch)
+            || !self.has_resource_tokens(request.capacity)
+        {
             return Err(error(ErrorClass::Throttle, "RequestLimitExceeded"));
         }
         if self.is_misconfigured(id) {
@@ -129,6 +133,7 @@ impl World {
         }
         let answer = LaunchAnswer { machines, errors };
         let fleet = Fleet { request: request.clone(), answer: answer.clone() };
+        self.calls.fleets += 1;
         self.ec2.fleets.insert(id.clone(), fleet);
         self.check_machines_of(id, request.capacity);
         Ok(answer)

@@ -159,6 +159,10 @@ pub struct Ec2 {
     live: usize,
     buckets: Buckets,
     shortages: Shortages,
+    /// How much longer than other calls `CreateFleet` takes.
+    pub launch_takes: Millis,
+    /// Its token buckets are those that AWS documents, and nobody else draws from them.
+    pub real_buckets: bool,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

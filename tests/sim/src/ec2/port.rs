@@ -10,6 +10,7 @@ use super::bucket::Call;
 use super::{Power, Scripted};
 use crate::agenda::{HOUR, SECOND};
 use crate::door::Door;
+use crate::executor::Pause;
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -21,6 +22,7 @@ const KEPT: i64 = HOUR;
 impl World {
     /// A question that EC2 may leave unanswered.
     fn asked(&mut self) -> Result<(), Trouble> {
+        self.calls.looks += 1;
         if self.is_bucket_empty(Call::Describe) {
             let told = self.told("DescribeInstances", "RequestLimitExceeded");
             return Err(Trouble::Unavailable(told));
@@ -74,6 +76,7 @@ impl World {
         let not_found = |world: &Self| {
             Termination::NotFound(world.told("TerminateInstances", "InvalidInstanceID.NotFound"))
         };
+        self.calls.looks += 1;
         self.check_terminate(id);
         if self.is_away(Fault::OutageEc2) || self.strikes(Fault::TerminateFailed) {
             return failed(self, ErrorClass::Ambiguous, "InternalError");
@@ -135,6 +138,10 @@ impl Compute for Door {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
+        let takes = self.sim.world.borrow().ec2.launch_takes;
+        if takes > 0 {
+            Pause::new(&self.sim, takes).await;
+        }
         self.call(|world| {
             let answer = world.launch(id, request);
             world.narrate(|| {

@@ -26,6 +26,7 @@ impl World {
 
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
+        self.calls.github += 1;
         let entity = &registrar.entity;
         if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
         {

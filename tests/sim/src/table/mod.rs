@@ -259,8 +259,10 @@ impl World {
         }
         if self.strikes(Fault::CommitCollided) || !self.tables.conditions_hold(writes) {
             self.say(|| "  commit: conflict".to_owned());
+            self.calls.conflicts += 1;
             return Err(CommitError::Conflict);
         }
+        self.calls.table += 1;
         self.before_commit(writes);
         self.narrate_commit(writes);
         let visible = self.visible_from();

@@ -37,6 +37,7 @@ fn unavailable() -> ReadError {
 impl Door {
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
+            world.calls.table += 1;
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
                 return Err(unavailable());
             }
@@ -47,6 +48,7 @@ impl Door {
 
     async fn list<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
+            world.calls.table += 1;
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
                 return Err(unavailable());
             }
