@@ -64,6 +64,12 @@ PARAMETERS = {
     "PoolLeaseSeconds": "10",
     "SweepSlackSeconds": "5",
     "RetryCapSeconds": "10",
+    "ThrottleWaitSeconds": "1",
+    "PlaceWaitSeconds": "3",
+    "QuotaWaitSeconds": "3",
+    "PoolPauseSeconds": "3",
+    "SettlingSeconds": "5",
+    "LaunchDeadlineSeconds": "60",
     "JobExpirySeconds": "600",
 }
 

@@ -8,7 +8,7 @@ import json
 import unittest
 
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
-from rendered import ACCOUNT, REGION, STACK, rendered
+from rendered import ACCOUNT, REGION, STACK, Rendered, rendered
 
 HERE = f"{REGION}:{ACCOUNT}"
 EC2 = f"arn:aws:ec2:{HERE}"
@@ -84,6 +84,11 @@ FACTS = [
     ("ScaleUp", "Allow", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
     ("ScaleUp", "Allow", "ec2:CreateTags", VOLUME, {**BORN_OURS, **AT_RUN}),
     ("ScaleUp", "Allow", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
+    ("ScaleUp", "Allow", "ssm:GetParameters", f"arn:aws:ssm:{REGION}::parameter/aws/service/canonical/ubuntu/x", {}),
+    ("ScaleUp", "Allow", "ssm:GetParameters", f"arn:aws:ssm:{HERE}:parameter/{STACK}/images/linux", {}),
+    ("ScaleUp", "Deny", "ssm:GetParameters", f"arn:aws:ssm:{HERE}:parameter/{STACK}/secret", {}),
+    ("ScaleUp", "Deny", "ssm:GetParameters", f"arn:aws:ssm:{HERE}:parameter/prod/images/linux", {}),
+    ("ScaleUp", "Deny", "ssm:PutParameter", f"arn:aws:ssm:{HERE}:parameter/{STACK}/images/linux", {}),
     ("ScaleUp", "Deny", "sqs:SendMessage", REAP, {}),
     ("ScaleUp", "Deny", "sqs:ReceiveMessage", REAP, {}),
     ("ScaleUp", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
@@ -187,11 +192,12 @@ FACTS = [
 ]
 
 
-def policies(role):
+def policies(role, stack=None):
     """All policy documents of a role: inline ones and the stack's own managed ones."""
-    properties = rendered().properties(f"{role}Role")
+    stack = stack or rendered()
+    properties = stack.properties(f"{role}Role")
     found = [p["PolicyDocument"] for p in properties.get("Policies", [])]
-    managed = {rendered().resolve({"Ref": n}): p for n, p in rendered().of_type("AWS::IAM::ManagedPolicy").items()}
+    managed = {stack.resolve({"Ref": n}): p for n, p in stack.of_type("AWS::IAM::ManagedPolicy").items()}
     # A managed policy of AWS's own would be a KeyError: none is used.
     return found + [managed[arn]["PolicyDocument"] for arn in properties.get("ManagedPolicyArns", [])]
 
@@ -224,6 +230,12 @@ class Facts(unittest.TestCase):
         for role in sorted({fact[0] for fact in FACTS}):
             with self.subTest(role=role):
                 self.assertEqual(broken(role, policies(role)), [])
+
+    def test_machines_get_the_tag_keys_that_the_operator_names_and_no_others(self):
+        documents = policies("ScaleUp", Rendered(MachineTagKeys="cost,team"))
+        for key, expected in (("cost", True), ("team", True), ("Admin", False)):
+            tags = {**BORN_OURS, **AT_FLEET, "aws:TagKeys": ["muster:stack", key]}
+            self.assertEqual(allowed(documents, "ec2:CreateTags", INSTANCE, tags), expected, key)
 
     def test_every_role_has_facts(self):
         roles = {name.removesuffix("Role") for name in rendered().of_type("AWS::IAM::Role")}

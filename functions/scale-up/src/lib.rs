@@ -1,7 +1,7 @@
 //! The scale-up Lambda: folds job events into the tables, then runs the launch pass of every pool
 //! that was touched. The queue only says that something happened; the tables say what to do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
@@ -9,6 +9,7 @@ use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Queue, Table};
 use control::scale_up::{Report, ScaleUp};
 use domain::ids::PoolName;
+use domain::job::JobEvent;
 use domain::message::JobsMessage;
 use domain::metrics::Metric;
 use domain::time::Time;
@@ -45,21 +46,24 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     now: impl Fn() -> Time,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    // The messages that asked for each pool's pass.
-    let mut pools: BTreeMap<PoolName, Vec<String>> = BTreeMap::new();
+    let mut pools: BTreeMap<PoolName, Asked> = BTreeMap::new();
+    let mut events = Vec::new();
     for record in &event.records {
         let id = record.message_id.clone().unwrap_or_default();
-        match fold(deps, record, now()).await {
-            Ok(woken) => {
-                woken.into_iter().for_each(|pool| pools.entry(pool).or_default().push(id.clone()));
+        match read(record) {
+            Some(JobsMessage::WakePool { pool }) => {
+                let asked = pools.entry(pool).or_default();
+                asked.by.push(id);
+                asked.woken = true;
             }
-            Err(Unfolded::Unreadable) => {
+            Some(JobsMessage::JobEvent { event, delivery }) => events.push((id, *event, delivery)),
+            None => {
                 outcome.metrics.push((Metric::UnknownRecords, 1.0));
                 outcome.response.add_failure(id);
             }
-            Err(Unfolded::Later) => outcome.response.add_failure(id),
         }
     }
+    fold(deps, events, now(), &mut pools, &mut outcome).await;
     for (pool, asked) in pools {
         let pass = ScaleUp {
             table: &deps.table,
@@ -67,52 +71,68 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             settings: &deps.settings,
             holder: invocation,
             seed: seed(invocation),
+            thorough: asked.woken,
         };
         match pass.pass(&pool, now()).await {
             Ok(report) => finish(deps, &pool, &report, &mut outcome).await,
             Err(error) => {
                 tracing::error!(pool.name = %pool, ?error, "launch pass failed");
-                asked.into_iter().for_each(|id| outcome.response.add_failure(id));
+                asked.by.into_iter().for_each(|id| outcome.response.add_failure(id));
             }
         }
     }
     outcome
 }
 
-enum Unfolded {
-    Unreadable,
-    Later,
+/// Who asked for a pool's pass.
+#[derive(Default)]
+struct Asked {
+    /// Messages.
+    by: Vec<String>,
+    /// One of them is a wake-up: somebody has found something that waits.
+    woken: bool,
 }
 
-/// Folds one message; answers with the pools whose pass should run.
+fn read(record: &SqsMessage) -> Option<JobsMessage> {
+    let body = record.body.as_deref().unwrap_or_default();
+    serde_json::from_str(body)
+        .inspect_err(|error| {
+            let message_id = record.message_id.as_deref().unwrap_or_default();
+            tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
+        })
+        .ok()
+}
+
+/// Folds the events of a batch, by message id, and notes the pools whose pass should run.
 async fn fold<T: Table, Q, C>(
     deps: &Deps<T, Q, C>,
-    record: &SqsMessage,
+    events: Vec<(String, JobEvent, String)>,
     now: Time,
-) -> Result<BTreeSet<PoolName>, Unfolded> {
-    let message_id = record.message_id.as_deref().unwrap_or_default();
-    let body = record.body.as_deref().unwrap_or_default();
-    let message: JobsMessage = serde_json::from_str(body).map_err(|error| {
-        tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
-        Unfolded::Unreadable
-    })?;
-    let (event, delivery) = match message {
-        JobsMessage::WakePool { pool } => return Ok(BTreeSet::from([pool])),
-        JobsMessage::JobEvent { event, delivery } => (event, delivery),
-    };
+    pools: &mut BTreeMap<PoolName, Asked>,
+    outcome: &mut Outcome,
+) {
     let ingest = Ingest { table: &deps.table, settings: &deps.settings };
-    match ingest.fold(&event, now).await {
-        Ok(Folded::Stored { wake }) => {
-            tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
-            Ok(wake)
-        }
-        Ok(Folded::NotOurs(why)) => {
-            tracing::info!(job.id = %event.key, delivery, why, "job is none of ours");
-            Ok(BTreeSet::new())
-        }
-        Err(error) => {
-            tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");
-            Err(Unfolded::Later)
+    let (mut told, mut all) = (Vec::new(), Vec::new());
+    for (id, event, delivery) in events {
+        told.push((id, delivery));
+        all.push(event);
+    }
+    let folded = ingest.fold_all(&all, now).await;
+    for (((id, delivery), event), folded) in told.into_iter().zip(&all).zip(folded) {
+        match folded {
+            Ok(Folded::Stored { wake }) => {
+                tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
+                for pool in wake {
+                    pools.entry(pool).or_default().by.push(id.clone());
+                }
+            }
+            Ok(Folded::NotOurs(why)) => {
+                tracing::info!(job.id = %event.key, delivery, why, "job is none of ours");
+            }
+            Err(error) => {
+                tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");
+                outcome.response.add_failure(id);
+            }
         }
     }
 }
@@ -127,6 +147,10 @@ async fn finish<T, Q: Queue, C>(
     tracing::info!(pool.name = %pool, ?report, "launch pass");
     if report.failed > 0 {
         outcome.metrics.push((Metric::LaunchFailed, report.failed as f64));
+    }
+    for (class, count) in &report.refusals {
+        let metric = Metric::of_refusal(*class);
+        outcome.metrics.extend(metric.map(|metric| (metric, *count as f64)));
     }
     let again = report.unfinished.then_some(pool);
     let wakes: Vec<JobsMessage> = again

@@ -1,19 +1,22 @@
 //! Folds a job event into the job's row, and levels the claims it upsets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::audit::{Audit, AuditKind};
 use domain::choice;
 use domain::claim::{self, Started};
-use domain::ids::{InstanceName, PoolName};
+use domain::ids::{InstanceName, JobKey, PoolName};
 use domain::instance::{Instance, State};
 use domain::job::{self, Job, JobEvent, JobStatus};
 use domain::plan;
 use domain::time::Time;
 
 use crate::Settings;
-use crate::ports::{CommitError, Table, Write};
+use crate::ports::{CommitError, ReadError, Table, Write};
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// Most jobs that are read, and written, in one call.
+const MOST_TOGETHER: usize = 100;
 
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +62,104 @@ impl<T: Table> Ingest<'_, T> {
         Err(CommitError::Conflict.into())
     }
 
-    async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
-        let before = self.table.job(event.key).await?;
-        let mut next = job::fold(before.clone(), event.clone(), now);
+    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are read and written together,
+    /// in one call each for up to a hundred; what cannot be done together is done one by one, so that no event fails
+    /// for another's sake.
+    pub async fn fold_all(&self, events: &[JobEvent], now: Time) -> Vec<Result<Folded, PassError>> {
+        let mut folded: Vec<Option<Result<Folded, PassError>>> = vec![None; events.len()];
+        let mut seen = BTreeSet::new();
+        let together: Vec<usize> = (0..events.len())
+            .filter(|index| {
+                let event = &events[*index];
+                event.status < JobStatus::InProgress && seen.insert(event.key)
+            })
+            .collect();
+        if together.len() > 1 {
+            for part in together.chunks(MOST_TOGETHER) {
+                self.fold_together(events, part, &mut folded, now).await;
+            }
+        }
+        for (index, answer) in folded.iter_mut().enumerate() {
+            if answer.is_none() {
+                *answer = Some(self.fold(&events[index], now).await);
+            }
+        }
+        folded.into_iter().flatten().collect()
+    }
+
+    /// Answers those of `part` that it could fold in one commit, or all of them when the tables do not answer.
+    async fn fold_together(
+        &self,
+        events: &[JobEvent],
+        part: &[usize],
+        folded: &mut [Option<Result<Folded, PassError>>],
+        now: Time,
+    ) {
+        let keys: Vec<JobKey> = part.iter().map(|index| events[*index].key).collect();
+        let stored = match self.table.jobs(&keys).await {
+            Ok(stored) => stored,
+            // One by one the others can be read.
+            Err(ReadError::Unreadable { .. }) => return,
+            Err(error) => {
+                part.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
+                return;
+            }
+        };
+        let stored: BTreeMap<JobKey, Job> =
+            stored.into_iter().map(|job| (job.key(), job)).collect();
+        let (mut writes, mut answers) = (Vec::new(), Vec::new());
+        for index in part {
+            let before = stored.get(&events[*index].key);
+            let next = self.folded(before, &events[*index], now);
+            if next.status() >= JobStatus::InProgress {
+                // A late event of a job that runs: it has others to touch.
+                continue;
+            }
+            if let Some(why) = self.not_ours_yet(before, &next) {
+                answers.push((*index, Folded::NotOurs(why)));
+                continue;
+            }
+            writes.extend(writes::job(before, &next));
+            answers.push((*index, Folded::Stored { wake: to_wake(&next, &Touched::default()) }));
+        }
+        let committed = match writes.is_empty() {
+            true => Ok(()),
+            false => self.table.commit(&writes).await,
+        };
+        match committed {
+            Ok(()) => {
+                answers.into_iter().for_each(|(index, answer)| folded[index] = Some(Ok(answer)));
+            }
+            Err(CommitError::Conflict) => {}
+            Err(error) => {
+                let failed = |(index, _): (usize, Folded)| {
+                    folded[index] = Some(Err(error.clone().into()));
+                };
+                answers.into_iter().for_each(failed);
+            }
+        }
+    }
+
+    /// The row as an event alone makes it.
+    fn folded(&self, before: Option<&Job>, event: &JobEvent, now: Time) -> Job {
+        let mut next = job::fold(before.cloned(), event.clone(), now);
         if next.pool.is_none() {
             self.match_pool(&mut next);
         }
-        if before.is_none()
-            && next.pool.is_none()
-            && let Some(why) = self.not_ours(&next)
-        {
+        if let Some(before) = before.filter(|before| **before != next) {
+            next.generation = before.generation + 1;
+        }
+        next
+    }
+
+    fn not_ours_yet(&self, before: Option<&Job>, next: &Job) -> Option<String> {
+        (before.is_none() && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
+    }
+
+    async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+        let before = self.table.job(event.key).await?;
+        let next = self.folded(before.as_ref(), event, now);
+        if let Some(why) = self.not_ours_yet(before.as_ref(), &next) {
             return Ok(Folded::NotOurs(why));
         }
         let touched = self.read_touched(&next).await?;

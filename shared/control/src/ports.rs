@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
@@ -104,6 +105,13 @@ pub enum Write {
         /// The generation it replaces.
         replaces: Option<u64>,
     },
+    /// What EC2 refused lately.
+    Cooldowns {
+        /// The new record.
+        next: Cooldowns,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
     /// Adds to the audit trail.
     Audit(Audit),
 }
@@ -134,6 +142,17 @@ pub enum ReadError {
         /// What is wrong with it.
         why: String,
     },
+}
+
+/// What a launch pass asks before anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The pool's counter and lease.
+    pub capacity: Option<Capacity>,
+    /// What operators have switched off.
+    pub switches: Option<Switches>,
+    /// What EC2 refused lately.
+    pub cooldowns: Option<Cooldowns>,
 }
 
 /// One page of a listing and where the next one starts.
@@ -210,6 +229,10 @@ pub trait Table {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
+    /// How a pool stands: three records in one call, each as it was at some moment of the call.
+    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError>;
+    /// What EC2 refused lately; none while it never did.
+    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError>;
 
     /// How many instances a limit counts.
     async fn counted(&self, scope: &Scope) -> Result<u32, ReadError>;

@@ -1,25 +1,31 @@
 //! The launch pass of a pool: one at a time per pool, drains the table rather than the queue.
 
+mod known;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::capacity::Capacity;
+use domain::cooldown::{self, Cooldowns};
 use domain::ids::{MachineId, PoolName};
 use domain::instance::Instance;
 use domain::job::Job;
-use domain::launch::{Launch, LaunchState};
+use domain::launch::{ErrorClass, Launch, LaunchState};
 use domain::limits::{Limits, Scope};
-use domain::plan::{self, Answered, Outcome, PlannedLaunch, View};
+use domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
 use domain::pool::Pool;
 use domain::time::Time;
 
+use self::known::{Known, count_refusals, newest};
 use crate::Settings;
-use crate::ports::{CommitError, Compute, Table, Write};
+use crate::ports::{CommitError, Compute, Standing, Table, Write};
 use crate::room;
 use crate::spill::Spill;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
 const DEMAND_READ: u32 = 120;
+/// How many writes a commit takes.
+const MOST_WRITES: usize = 100;
 /// Most rounds of one pass. What is left after that wakes the next pass.
 const ROUNDS: usize = 12;
 
@@ -38,6 +44,10 @@ pub struct Report {
     pub open: usize,
     /// Jobs that wait because the pool is at its maximum.
     pub over_maximum: usize,
+    /// Jobs that wait because EC2 refuses what they need.
+    pub held: usize,
+    /// Launch calls that EC2 refused, in part or whole, by class.
+    pub refusals: BTreeMap<ErrorClass, usize>,
     /// An operator has switched launches off.
     pub switched_off: bool,
     /// Pools to which jobs were moved: send each a wake-up.
@@ -58,6 +68,9 @@ pub struct ScaleUp<'a, T, C> {
     pub holder: &'a str,
     /// Makes the launch ids of this invocation unique.
     pub seed: u64,
+    /// Looks for what earlier passes left even where the counter says that the pool has no instance: whoever sends
+    /// a wake-up knows better.
+    pub thorough: bool,
 }
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
@@ -70,13 +83,16 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
         };
-        let mut capacity = self.wake(name, now).await?;
-        if !capacity.is_held_by(self.holder) {
+        let mut known = self.wake(pool, now).await?;
+        if !known.capacity.is_held_by(self.holder) {
             report.held_by_other = true;
             return Ok(report);
         }
         for round in 0..ROUNDS {
-            let work = self.round(pool, round, now, &mut report).await;
+            if round > 0 {
+                known.refresh(self.table, pool).await?;
+            }
+            let work = self.round(pool, round, &mut known, now, &mut report).await;
             match work {
                 Ok(Round::Again) | Err(PassError::Commit(CommitError::Conflict)) => continue,
                 Ok(Round::Drained) => {}
@@ -86,9 +102,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                     return Err(error);
                 }
             }
-            match self.release(name, Some(capacity.wakes)).await? {
+            if self.give_back(&known.capacity).await? {
+                return Ok(report);
+            }
+            match self.release(name, Some(known.wakes)).await? {
                 None => return Ok(report),
-                Some(woken) => capacity = woken,
+                Some(woken) => known.wakes = woken.wakes,
             }
         }
         self.release(name, None).await?;
@@ -97,23 +116,39 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     }
 
     /// Asks for a pass and takes the lease when it is free.
-    async fn wake(&self, name: &PoolName, now: Time) -> Result<Capacity, PassError> {
+    async fn wake(&self, pool: &Pool, now: Time) -> Result<Known, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
-            let stored = self.table.capacity(name).await?;
-            let replaces = stored.as_ref().map(|capacity| capacity.generation);
-            let next = stored.unwrap_or_else(|| Capacity::empty(name.clone())).woken(
-                self.holder,
-                now,
-                &self.settings.timings,
-            );
+            let standing = self.table.standing(&pool.name).await?;
+            let replaces = standing.capacity.as_ref().map(|capacity| capacity.generation);
+            let stored = standing.capacity.clone();
+            let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
+            let next = stored
+                .woken(self.holder, now, &self.settings.timings)
+                .configured(pool.version(), now);
             let write = Write::Capacity { next: next.clone(), replaces };
             match self.table.commit(&[write]).await {
-                Ok(()) => return Ok(next),
+                Ok(()) => {
+                    let rest = Standing { capacity: None, ..standing };
+                    return Ok(Known::of(next, rest));
+                }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Err(CommitError::Conflict.into())
+    }
+
+    /// Gives the lease back in one write, if nobody has written the record since: then nobody asked for a pass either.
+    async fn give_back(&self, known: &Capacity) -> Result<bool, PassError> {
+        if !known.is_held_by(self.holder) {
+            return Ok(false);
+        }
+        let write = Write::Capacity { next: known.released(), replaces: Some(known.generation) };
+        match self.table.commit(&[write]).await {
+            Ok(()) => Ok(true),
+            Err(CommitError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Gives the lease back. With `seen` wakes: only if nobody asked for a pass since; otherwise answers with
@@ -148,16 +183,22 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         &self,
         pool: &Pool,
         round: usize,
+        known: &mut Known,
         now: Time,
         report: &mut Report,
     ) -> Result<Round, PassError> {
-        self.replay_open(pool, now, report).await?;
+        // Without a live instance there is no open launch, no free runner and no slot to try again.
+        let has_instances = known.capacity.live > 0 || self.thorough;
+        if has_instances {
+            self.replay_open(pool, known, now, report).await?;
+        }
         let demand = self.table.demand(&pool.name, DEMAND_READ).await?;
         let full_read = demand.len() >= DEMAND_READ as usize;
-        let view = self.view(pool, demand, round, now).await?;
+        let cooldowns = known.cooldowns.clone().unwrap_or_default();
+        let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let mut plan = plan::plan(view.clone());
         if !plan.launches.is_empty()
-            && let Some(held) = self.held_back(pool).await?
+            && let Some(held) = held_back(pool, known)
         {
             report.switched_off = true;
             plan = plan::plan(View { held: Some(held), ..view });
@@ -168,8 +209,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             self.table.commit(&claim_writes(job, instance)).await?;
             report.claimed += 1;
         }
+        self.put_off(&plan, report).await?;
         for planned in &plan.launches {
+            if known.is_refused(&planned.launch, now) {
+                // An earlier call of this pass has just found out. What it would have asked for is asked for again,
+                // or held, by the next round.
+                return Ok(Round::Again);
+            }
             self.table.commit(&self.launch_writes(pool, planned, now)).await?;
+            known.count_up(planned.fresh.len() + planned.idle.len(), now);
             let slots: Vec<Instance> = planned
                 .fresh
                 .iter()
@@ -178,12 +226,13 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 .chain(&planned.again)
                 .cloned()
                 .collect();
-            self.call(&planned.launch, slots, now, report).await?;
+            self.call(&planned.launch, slots, known, now, report).await?;
         }
         if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &plan.left).await? {
             report.moved_to.extend(spill.run(pool, &plan.left, now).await?);
         }
-        Ok(if progress && full_read { Round::Again } else { Round::Drained })
+        let rest = known.rest.iter().any(|slot| plan::falls_back_at_once(pool, slot));
+        Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
     }
 
     async fn view<'b>(
@@ -191,43 +240,47 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         pool: &'b Pool,
         demand: Vec<Job>,
         round: usize,
+        known: &mut Known,
+        cooldowns: &'b Cooldowns,
         now: Time,
     ) -> Result<View<'b>, PassError> {
         let timings = &self.settings.timings;
         let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
+        let has_instances = known.capacity.live > 0 || self.thorough;
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
-        let supply: Vec<Instance> = if works {
+        let supply: Vec<Instance> = if works && has_instances {
             let listed = self.table.free_instances(&pool.name).await?;
             listed.into_iter().filter(Instance::is_free_supply).collect()
         } else {
             Vec::new()
         };
-        let retries = self.table.slots_to_retry(&pool.name).await?;
-        let retries = retries
-            .into_iter()
-            .filter(|slot| slot.claim().is_some() && slot.is_retry_due(now, timings))
-            .collect();
-        let capacity = if works { self.table.capacity(&pool.name).await? } else { None };
         let limits = if works { &self.settings.limits } else { &Limits::default() };
         let room = room::left(self.table, limits).await?;
-        let idle_hold = match &capacity {
-            Some(capacity) if capacity.is_idle_healed(&supply, timings) => {
-                self.heal_idle(&pool.name).await?;
-                None
-            }
-            Some(capacity) => capacity.idle_hold.clone(),
-            None => None,
+        let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {
+            self.heal_idle(&pool.name).await?;
+            None
+        } else {
+            known.capacity.idle_hold.clone()
         };
+        let listed = match has_instances {
+            true => self.table.slots_to_retry(&pool.name).await?,
+            false => Vec::new(),
+        };
+        let retries = newest(known.rest.drain(..).chain(listed))
+            .into_iter()
+            .filter(|slot| slot.claim().is_some() && plan::is_launch_due(pool, slot, now, timings))
+            .collect();
         Ok(View {
             stack: &self.settings.stack,
             pool,
-            live: capacity.map_or(0, |capacity| capacity.live),
+            live: known.capacity.live,
             room,
             idle_hold,
             held: None,
             demand,
             supply,
             retries,
+            cooldowns,
             seed: self.seed.wrapping_add(round as u64),
             now,
             timings,
@@ -249,14 +302,35 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that
-    /// are under way are brought to their end.
-    async fn held_back(&self, pool: &Pool) -> Result<Option<String>, PassError> {
-        if pool.paused {
-            return Ok(Some("the pool is paused".to_owned()));
+    /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records meanwhile knows better.
+    async fn put_off(&self, plan: &Plan, report: &mut Report) -> Result<(), PassError> {
+        report.held += plan.held.len();
+        let jobs = plan.held.iter().map(|job| Write::Job {
+            next: Box::new(job.clone()),
+            replaces: Some(job.generation - 1),
+        });
+        let slots = plan.put_off.iter().map(|slot| Write::Instance {
+            next: Box::new(slot.clone()),
+            // A new due time is one change.
+            replaces: Some(slot.generation() - 1),
+        });
+        let writes: Vec<Write> = jobs.chain(slots).collect();
+        for part in writes.chunks(MOST_WRITES) {
+            match self.table.commit(part).await {
+                Ok(()) => {}
+                // One of them has changed: the others need not wait for the next pass.
+                Err(CommitError::Conflict) => {
+                    for write in part {
+                        match self.table.commit(std::slice::from_ref(write)).await {
+                            Ok(()) | Err(CommitError::Conflict) => {}
+                            Err(error) => return Err(error.into()),
+                        }
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        let switches = self.table.switches().await?.unwrap_or_default();
-        Ok(switches.launches_off(&pool.name).map(|off| format!("launches are {off}")))
+        Ok(())
     }
 
     fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch, now: Time) -> Vec<Write> {
@@ -309,6 +383,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn replay_open(
         &self,
         pool: &Pool,
+        known: &mut Known,
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
@@ -329,7 +404,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             }
             let slots = self.table.instances(&leased.slots).await?;
             if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
-                self.call(&leased, slots, now, report).await?;
+                self.call(&leased, slots, known, now, report).await?;
                 continue;
             }
             // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets tokens after a
@@ -349,16 +424,20 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         &self,
         launch: &Launch,
         slots: Vec<Instance>,
+        known: &mut Known,
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
-        let answer = self.compute.launch(&launch.id, &launch.request).await;
-        if let Err(error) = &answer {
-            tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "launch refused");
+        let mut answer = self.compute.launch(&launch.id, &launch.request).await;
+        if known.capacity.is_settling(now, &self.settings.timings) {
+            answer = cooldown::while_settling(answer);
         }
+        count_refusals(launch, &answer, report);
+        known.remember(self.table, launch, &answer, now, &self.settings.timings).await;
         // A replayed fleet may be answered without its machines, and a look by tag may be late:
-        // neither is trusted alone.
-        let found = if launch.calls > 1 {
+        // neither is trusted alone. A token that EC2 knows with other parameters has most likely launched.
+        let is_known = answer.as_ref().is_err_and(|error| error.class == ErrorClass::Idempotency);
+        let found = if launch.calls > 1 || is_known {
             self.compute.find_launched(&launch.id).await.unwrap_or_default()
         } else {
             Vec::new()
@@ -373,6 +452,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             match self.table.commit(&outcome_writes(&launch, &slots, &outcome)).await {
                 Ok(()) => {
                     count(&outcome, report);
+                    known.rest.extend(outcome.failed);
                     return Ok(());
                 }
                 Err(CommitError::Conflict) => {}
@@ -402,6 +482,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         Ok(owned)
     }
+}
+
+/// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that are
+/// under way are brought to their end.
+fn held_back(pool: &Pool, known: &Known) -> Option<String> {
+    if pool.paused {
+        return Some("the pool is paused".to_owned());
+    }
+    known.switches.launches_off(&pool.name).map(|off| format!("launches are {off}"))
 }
 
 enum Round {

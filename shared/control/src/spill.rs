@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use domain::choice;
+use domain::cooldown::first_market;
 use domain::ids::PoolName;
 use domain::limits::Room;
 use domain::plan::Left;
 use domain::pool::Pool;
-use domain::switches::Switches;
 use domain::time::Time;
 
 use crate::Settings;
@@ -20,7 +20,6 @@ use crate::writes::PassError;
 pub(crate) struct Spill<'a, T> {
     table: &'a T,
     settings: &'a Settings,
-    switches: Switches,
     limits: Room,
     /// What is left of each pool that was looked at.
     rooms: BTreeMap<PoolName, u32>,
@@ -43,9 +42,8 @@ impl<'a, T: Table> Spill<'a, T> {
         if !left.iter().any(elsewhere) {
             return Ok(None);
         }
-        let switches = table.switches().await?.unwrap_or_default();
         let limits = room::left(table, &settings.limits).await?;
-        Ok(Some(Self { table, settings, switches, limits, rooms: BTreeMap::new() }))
+        Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
     }
 
     /// Moves what can be moved, the oldest job first; answers with the pools that have work now.
@@ -62,7 +60,7 @@ impl<'a, T: Table> Spill<'a, T> {
         for Left { job, why } in left {
             let settings = self.settings;
             for pool in choice::candidates(&settings.pools, settings.balance, job) {
-                if pool.name == from.name || !self.has_room(pool).await? {
+                if pool.name == from.name || !self.has_room(pool, now).await? {
                     continue;
                 }
                 let Some(entity) = pool.entity_for(job) else { continue };
@@ -91,16 +89,18 @@ impl<'a, T: Table> Spill<'a, T> {
     }
 
     /// Whether a pool would launch for one job more than wait there already.
-    async fn has_room(&mut self, pool: &Pool) -> Result<bool, PassError> {
+    async fn has_room(&mut self, pool: &Pool, now: Time) -> Result<bool, PassError> {
         if let Some(left) = self.rooms.get(&pool.name) {
             return Ok(*left > 0);
         }
-        let held = pool.paused || self.switches.launches_off(&pool.name).is_some();
-        let mut left = 0;
-        if !held {
-            let live = self.table.capacity(&pool.name).await?.map_or(0, |capacity| capacity.live);
-            left = pool.max.saturating_sub(live);
-        }
+        let standing = self.table.standing(&pool.name).await?;
+        let held = pool.paused
+            || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
+            || standing.cooldowns.is_some_and(|refused| {
+                refused.offer(pool, first_market(pool.market), now).is_err()
+            });
+        let live = standing.capacity.map_or(0, |capacity| capacity.live);
+        let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
         if left > 0 {
             let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
             left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));

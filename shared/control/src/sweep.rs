@@ -52,6 +52,11 @@ pub struct Report {
     pub oldest_pending_delete: u32,
     /// Seconds.
     pub oldest_queued_job: u32,
+    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest twenty with a claim,
+    /// and twenty without.
+    pub overdue: usize,
+    /// Pools that EC2 refuses.
+    pub paused: usize,
     /// Entities that GitHub refuses us.
     pub unhealthy: usize,
     /// Seconds; how long the first of what is switched off has been off.
@@ -69,6 +74,8 @@ impl Report {
             (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
+            (Metric::JobsOverdue, self.overdue as f64),
+            (Metric::PoolsPaused, self.paused as f64),
             (Metric::Orphans, self.orphans as f64),
             (Metric::EntitiesUnhealthy, self.unhealthy as f64),
             (Metric::JobsExpired, self.expired as f64),
@@ -116,6 +123,12 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 }
             }
         }
+        match self.table.cooldowns().await {
+            Ok(known) => {
+                report.paused = known.map_or(0, |known| known.paused_pools(now).count());
+            }
+            Err(error) => problems.push(format!("cool-downs: {error}")),
+        }
         match self.table.unhealthy_entities().await {
             Ok(unhealthy) => report.unhealthy = unhealthy.len(),
             Err(error) => problems.push(format!("entities: {error}")),
@@ -162,6 +175,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             if age < self.settings.timings.job_expiry_seconds {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
+                let late = age >= self.settings.timings.launch_deadline_seconds;
+                report.overdue += usize::from(late);
             } else if expired < MOST_EXPIRED {
                 self.expire(job).await?;
                 expired += 1;

@@ -30,6 +30,12 @@ pub fn idle_wait(failures: u32, timings: &Timings) -> Seconds {
     )
 }
 
+/// A wait that doubles with each time in a row, up to a cap. The first time is 1.
+#[must_use]
+pub fn grown(first: Seconds, times: u32, cap: Seconds) -> Seconds {
+    doubled(first, times.saturating_sub(1), cap)
+}
+
 fn doubled(step: Seconds, times: u32, cap: Seconds) -> Seconds {
     let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
     Seconds(step.0.saturating_mul(factor).min(cap.0))

@@ -33,6 +33,18 @@ pub struct Capacity {
     /// Set after machines that no job needed yet brought no runner: no other one before its time, and then one alone.
     #[serde(default)]
     pub idle_hold: Option<Hold>,
+    /// The pool's configuration as the last pass knew it.
+    #[serde(default)]
+    pub configured: Option<Configured>,
+}
+
+/// Which configuration of a pool, and when a launch pass first saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Configured {
+    /// The launch template with its version, and the generation of the pool.
+    pub version: String,
+    /// Since when.
+    pub since: Time,
 }
 
 impl Capacity {
@@ -49,7 +61,25 @@ impl Capacity {
             lease_until: None,
             scaled_up_at: None,
             idle_hold: None,
+            configured: None,
         }
+    }
+
+    /// The configuration that a pass knows of the pool; when it is another one, first seen now. Part of the same
+    /// write as [`Self::woken`].
+    #[must_use]
+    pub fn configured(mut self, version: String, now: Time) -> Self {
+        if self.configured.as_ref().is_none_or(|known| known.version != version) {
+            self.configured = Some(Configured { version, since: now });
+        }
+        self
+    }
+
+    /// Whether the configuration is so new that EC2 may not know all that it names.
+    #[must_use]
+    pub fn is_settling(&self, now: Time, timings: &Timings) -> bool {
+        let since = self.configured.as_ref().map(|known| known.since);
+        since.is_some_and(|since| !now.is_past(since, timings.settling_seconds))
     }
 
     /// Asks for a launch pass, and takes the lease when it is free.

@@ -1,5 +1,6 @@
 //! Why things are as they are, in sentences for people.
 
+use crate::cooldown::{Cooldowns, Held, first_market};
 use crate::ids::PoolName;
 use crate::instance::{Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
@@ -23,6 +24,8 @@ pub struct JobContext<'a> {
     pub limit: Option<(&'a Scope, u32)>,
     /// Of each pool why it is where it is in the order of choice, as [`crate::choice::reasons`] says it.
     pub choice: &'a [String],
+    /// What EC2 refused lately.
+    pub cooldowns: Option<&'a Cooldowns>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -125,12 +128,19 @@ fn what_stands_in_the_way(
             context.live, pool.max
         );
     }
-    match context.limit {
-        Some((scope, count)) => {
-            format!("{scope} is at its maximum ({count}); the job is served when an instance ends.")
-        }
+    if let Some((scope, count)) = context.limit {
+        return format!(
+            "{scope} is at its maximum ({count}); the job is served when an instance ends."
+        );
+    }
+    match refused(pool, context, now) {
+        Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
         None => "The next launch pass finds it a runner.".to_owned(),
     }
+}
+
+fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<Held> {
+    context.cooldowns?.offer(pool, first_market(pool.market), now).err()
 }
 
 /// What an instance does, and what it waits for.

@@ -109,12 +109,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job as another pool's.
+    /// The job as another pool's. What held it back was about the pool that it leaves.
     #[must_use]
     pub fn moved_to(&self, pool: &PoolName, why: &str, now: Time) -> Self {
         let moved = self.pool.clone().map(|from| Moved { from, at: now, why: why.to_owned() });
         let generation = self.generation + 1;
-        Self { pool: Some(pool.clone()), moved, generation, ..self.clone() }
+        let hold = self.hold.clone().map(|hold| Hold { until: hold.until.min(now), ..hold });
+        Self { pool: Some(pool.clone()), hold, moved, generation, ..self.clone() }
     }
 
     /// The job's key.

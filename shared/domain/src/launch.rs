@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
+use crate::pool::{Allocation, Disk, Image, Requirements};
 use crate::time::Time;
 use crate::timings::Timings;
 
 /// EC2's purchasing option of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Market {
     /// Spot capacity.
@@ -22,13 +23,29 @@ pub enum Market {
     OnDemand,
 }
 
+impl std::fmt::Display for Market {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Spot => "spot",
+            Self::OnDemand => "on-demand",
+        })
+    }
+}
+
 /// One instance type in one subnet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Override {
-    /// For example `m7i.large`.
+    /// For example `m7i.large`. Empty where the request has requirements instead.
     pub instance_type: String,
     /// For example `subnet-0abc`.
     pub subnet: String,
+}
+
+impl std::fmt::Display for Override {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.instance_type.is_empty() { "any type" } else { &self.instance_type };
+        write!(f, "{kind} in {}", self.subnet)
+    }
 }
 
 /// A CreateFleet request, complete: what is here is sent, and nothing else.
@@ -38,14 +55,87 @@ pub struct LaunchRequest {
     pub template_id: String,
     /// See `template_id`.
     pub template_version: String,
-    /// Types times subnets.
+    /// Types times subnets, or, with requirements, subnets.
     pub overrides: Vec<Override>,
+    /// What every machine must have, where no types are listed.
+    #[serde(default)]
+    pub requirements: Option<Requirements>,
     /// Spot or on-demand.
     pub market: Market,
+    /// How EC2 chooses; one that the market knows. Records of earlier versions have none: the market's default.
+    #[serde(default)]
+    pub allocation: Option<Allocation>,
+    /// The most to pay for a spot machine, in US dollars an hour.
+    #[serde(default)]
+    pub max_price: Option<String>,
+    /// The image, where it is not the launch template's.
+    #[serde(default)]
+    pub image: Option<Image>,
+    /// The disk, where it is not the launch template's.
+    #[serde(default)]
+    pub disk: Option<Disk>,
     /// How many machines.
     pub capacity: u32,
     /// Tags of machine and volume.
     pub tags: Vec<(String, String)>,
+}
+
+impl LaunchRequest {
+    /// How EC2 is to choose.
+    #[must_use]
+    pub fn allocation(&self) -> Allocation {
+        allocation(self.market, self.allocation, self.requirements.is_some())
+    }
+
+    /// The place of a type in the order of preference, where EC2 is to go by that: 0 is the first.
+    #[must_use]
+    pub fn priority(&self, choice: &Override) -> Option<u16> {
+        let counts = matches!(
+            self.allocation(),
+            Allocation::Prioritized | Allocation::CapacityOptimizedPrioritized
+        );
+        let mut types: Vec<&str> = Vec::new();
+        for one in &self.overrides {
+            if !types.contains(&one.instance_type.as_str()) {
+                types.push(&one.instance_type);
+            }
+        }
+        let rank = types.iter().position(|name| *name == choice.instance_type)?;
+        u16::try_from(rank).ok().filter(|_| counts)
+    }
+}
+
+/// The allocation that is sent: what the pool asks for where the market knows it, else the market's default. Spot goes
+/// by price and free capacity, as AWS advises: the preferred type alone would be reclaimed more often. What has no list
+/// of types has no order of types either.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
+#[must_use]
+pub const fn allocation(
+    market: Market,
+    wanted: Option<Allocation>,
+    without_types: bool,
+) -> Allocation {
+    use Allocation::{
+        CapacityOptimized, CapacityOptimizedPrioritized, Diversified, LowestPrice,
+        PriceCapacityOptimized, Prioritized,
+    };
+    match (market, wanted) {
+        (Market::Spot, Some(CapacityOptimizedPrioritized)) if without_types => CapacityOptimized,
+        (
+            Market::Spot,
+            Some(
+                known @ (PriceCapacityOptimized
+                | CapacityOptimized
+                | CapacityOptimizedPrioritized
+                | Diversified
+                | LowestPrice),
+            ),
+        ) => known,
+        (Market::Spot, Some(Prioritized) | None) => PriceCapacityOptimized,
+        (Market::OnDemand, _) if without_types => LowestPrice,
+        (Market::OnDemand, Some(LowestPrice)) => LowestPrice,
+        (Market::OnDemand, _) => Prioritized,
+    }
 }
 
 /// How far a launch is.
@@ -208,11 +298,31 @@ pub struct LaunchError {
     pub code: String,
     /// EC2's sentence.
     pub message: String,
+    /// The type and subnet that it is about; none when it is about the whole call.
+    #[serde(default)]
+    pub place: Option<Override>,
+}
+
+impl LaunchError {
+    /// An error of a whole call.
+    #[must_use]
+    pub fn new(class: ErrorClass, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { class, code: code.into(), message: message.into(), place: None }
+    }
+
+    /// Where, if that is known, and EC2's sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{place}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }
 
 impl std::fmt::Display for LaunchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)
+        write!(f, "{}: {}", self.code, self.sentence())
     }
 }
 

@@ -13,6 +13,7 @@ pub mod capacity;
 pub mod choice;
 pub mod claim;
 pub mod config;
+pub mod cooldown;
 pub mod entity;
 pub mod explain;
 pub mod ids;

@@ -1,5 +1,7 @@
 //! The names of all metrics. The template's alarms use the same names, and a test holds the two together.
 
+use crate::launch::ErrorClass;
+
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
 /// The one dimension of every metric: its value is the stack's name.
@@ -32,11 +34,31 @@ pub enum Metric {
     SwitchedOffSeconds,
     /// A comparison with EC2 found more machines without a record than it may end.
     BlastRadius,
+    /// Launch calls that EC2 throttled.
+    LaunchThrottled,
+    /// Launch calls for which EC2 lacked capacity, in part or whole.
+    LaunchNoCapacity,
+    /// Launch calls that met a quota of the account; the market is left alone for a while.
+    LaunchOverQuota,
+    /// Launch calls that EC2 refused as wrong.
+    LaunchMisconfigured,
+    /// Launch calls that we may not make.
+    LaunchDenied,
+    /// Launch calls that named something which EC2 does not show yet.
+    LaunchNotYetVisible,
+    /// Launch calls whose token EC2 knows with other parameters.
+    LaunchTokenMismatch,
+    /// Launch calls of which nobody knows what they did.
+    LaunchUnanswered,
+    /// Pools whose launches EC2 refuses as wrong or not allowed.
+    PoolsPaused,
+    /// Jobs that have waited past the deadline without a runner; of each pool at most forty.
+    JobsOverdue,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 22] = [
         Self::OldestPendingDeleteAgeSeconds,
         Self::OldestQueuedJobAgeSeconds,
         Self::ReaperTick,
@@ -49,7 +71,33 @@ impl Metric {
         Self::MaxLifetimeKills,
         Self::SwitchedOffSeconds,
         Self::BlastRadius,
+        Self::LaunchThrottled,
+        Self::LaunchNoCapacity,
+        Self::LaunchOverQuota,
+        Self::LaunchMisconfigured,
+        Self::LaunchDenied,
+        Self::LaunchNotYetVisible,
+        Self::LaunchTokenMismatch,
+        Self::LaunchUnanswered,
+        Self::PoolsPaused,
+        Self::JobsOverdue,
     ];
+
+    /// The one that counts launch calls with an answer of this class; none for those that no launch gets.
+    #[must_use]
+    pub const fn of_refusal(class: ErrorClass) -> Option<Self> {
+        Some(match class {
+            ErrorClass::Throttle => Self::LaunchThrottled,
+            ErrorClass::Capacity => Self::LaunchNoCapacity,
+            ErrorClass::Quota => Self::LaunchOverQuota,
+            ErrorClass::Configuration => Self::LaunchMisconfigured,
+            ErrorClass::Authorization => Self::LaunchDenied,
+            ErrorClass::Consistency => Self::LaunchNotYetVisible,
+            ErrorClass::Idempotency => Self::LaunchTokenMismatch,
+            ErrorClass::Ambiguous => Self::LaunchUnanswered,
+            ErrorClass::Blocked => return None,
+        })
+    }
 
     /// The name in CloudWatch.
     #[must_use]
@@ -67,6 +115,16 @@ impl Metric {
             Self::MaxLifetimeKills => "MaxLifetimeKills",
             Self::SwitchedOffSeconds => "SwitchedOffSeconds",
             Self::BlastRadius => "BlastRadius",
+            Self::LaunchThrottled => "LaunchThrottled",
+            Self::LaunchNoCapacity => "LaunchNoCapacity",
+            Self::LaunchOverQuota => "LaunchOverQuota",
+            Self::LaunchMisconfigured => "LaunchMisconfigured",
+            Self::LaunchDenied => "LaunchDenied",
+            Self::LaunchNotYetVisible => "LaunchNotYetVisible",
+            Self::LaunchTokenMismatch => "LaunchTokenMismatch",
+            Self::LaunchUnanswered => "LaunchUnanswered",
+            Self::PoolsPaused => "PoolsPaused",
+            Self::JobsOverdue => "JobsOverdue",
         }
     }
 

@@ -5,14 +5,15 @@ mod idle;
 use std::collections::VecDeque;
 
 use crate::claim;
+use crate::cooldown::{Cooldowns, Held, Offer, first_market};
 use crate::ids::{Entity, InstanceName, LaunchId, MachineId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
 use crate::launch::{
-    ErrorClass, Launch, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
+    ErrorClass, Launch, LaunchAnswer, LaunchError, LaunchRequest, Market, allocation,
 };
 use crate::limits::{Full, Room};
-use crate::pool::{MarketPolicy, Pool};
+use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -50,6 +51,8 @@ pub struct View<'a> {
     pub supply: Vec<Instance>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Instance>,
+    /// What EC2 refused lately.
+    pub cooldowns: &'a Cooldowns,
     /// Makes launch ids of this pass differ from those of any other.
     pub seed: u64,
     /// The time.
@@ -93,6 +96,10 @@ pub struct Plan {
     pub claims: Vec<(Job, Instance)>,
     /// New fleet requests.
     pub launches: Vec<PlannedLaunch>,
+    /// Jobs for which nothing can be launched now, with the reason.
+    pub held: Vec<Job>,
+    /// Slots that are not tried again now, due when they are.
+    pub put_off: Vec<Instance>,
     /// How many jobs wait because the pool, or what it counts against, is at its maximum.
     pub over_maximum: usize,
     /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
@@ -200,48 +207,119 @@ fn nearness(instance: &Instance) -> u8 {
     }
 }
 
-/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size.
+/// What is asked for on one market.
+struct Asked {
+    offer: Offer,
+    again: VecDeque<Instance>,
+    fresh: VecDeque<Job>,
+}
+
+/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size. What cannot be asked
+/// for waits, with the reason on record.
 fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
-    for market in [Market::Spot, Market::OnDemand] {
-        let mut again: VecDeque<Instance> = view
-            .retries
-            .iter()
-            .filter(|instance| market_of(view.pool.market, instance.attempts) == market)
-            .cloned()
-            .collect();
-        let mut fresh: VecDeque<Job> = if market_of(view.pool.market, 0) == market {
-            demand.clone().into()
-        } else {
-            VecDeque::new()
-        };
+    let mut asked: Vec<Asked> = Vec::new();
+    for slot in &view.retries {
+        match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
+            Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
+            Err(held) => plan.put_off.extend(put_off(slot, &held, view)),
+        }
+    }
+    match view.cooldowns.offer(view.pool, first_market(view.pool.market), view.now) {
+        Ok(offer) => of_market(&mut asked, offer).fresh.extend(demand),
+        Err(held) => {
+            for job in demand {
+                let job = hold(job, &held, view);
+                plan.left.push(Left { job: job.clone(), why: held.reason.clone() });
+                plan.held.push(job);
+            }
+        }
+    }
+    asked.sort_by_key(|one| one.offer.market);
+    for Asked { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
             let most = view.most_slots();
             let again: Vec<Instance> = again.drain(..again.len().min(most)).collect();
             let fresh: Vec<Job> = fresh.drain(..fresh.len().min(most - again.len())).collect();
             let number = plan.launches.len();
-            if let Some(launch) = planned_launch(view, market, number, again, fresh) {
+            if let Some(launch) = planned_launch(view, &offer, number, again, fresh) {
                 plan.launches.push(launch);
             }
         }
     }
 }
 
-fn market_of(policy: MarketPolicy, attempts: u32) -> Market {
-    match policy {
-        MarketPolicy::Spot => Market::Spot,
-        MarketPolicy::OnDemand => Market::OnDemand,
-        MarketPolicy::SpotThenOnDemand if attempts == 0 => Market::Spot,
-        MarketPolicy::SpotThenOnDemand => Market::OnDemand,
-    }
+fn of_market(asked: &mut Vec<Asked>, offer: Offer) -> &mut Asked {
+    let index = asked.iter().position(|one| one.offer.market == offer.market);
+    let index = index.unwrap_or_else(|| {
+        asked.push(Asked { offer, again: VecDeque::new(), fresh: VecDeque::new() });
+        asked.len() - 1
+    });
+    &mut asked[index]
 }
 
+/// Where the next attempt of a slot begins.
+fn next_market(pool: &Pool, slot: &Instance) -> Market {
+    let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
+    if slot.attempts > 0 && pool.falls_back_after(slot.refused, code) {
+        return Market::OnDemand;
+    }
+    first_market(pool.market)
+}
+
+/// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is the rest of a spot
+/// launch, which on-demand takes over at once.
+#[must_use]
+pub fn is_launch_due(pool: &Pool, slot: &Instance, now: Time, timings: &Timings) -> bool {
+    slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot)
+}
+
+/// Whether a slot is the rest of a spot launch.
+#[must_use]
+pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
+    slot.state() == State::PendingCreate
+        && slot.attempts == 1
+        && slot.refused.is_some()
+        && first_market(pool.market) != next_market(pool, slot)
+}
+
+/// When to look again. Not always as late as the refusal says: somebody may have mended it, and then another launch
+/// finds out.
+fn look_again(held: &Held, view: &View<'_>) -> Time {
+    held.until.min(view.now + view.timings.retry_cap_seconds)
+}
+
+fn hold(mut job: Job, held: &Held, view: &View<'_>) -> Job {
+    let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
+    job.hold = Some(Hold { until: look_again(held, view), reason: held.reason.clone(), failures });
+    job.generation += 1;
+    job
+}
+
+/// The slot, due when it is tried again; none when that is on record.
+fn put_off(slot: &Instance, held: &Held, view: &View<'_>) -> Option<Instance> {
+    let mut next = slot.clone();
+    next.set_due(look_again(held, view));
+    (next != *slot).then_some(next)
+}
+
+/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix, and one invocation
+/// may launch for all of them: the pool's name then makes the difference.
 fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
-    format!("{}-{:08x}-{number}", view.pool.name, view.seed & 0xffff_ffff).parse().ok()
+    let pool = view.pool;
+    let seed =
+        match &pool.name_prefix {
+            None => view.seed,
+            Some(_) => pool.name.as_str().bytes().fold(view.seed, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            }),
+        };
+    let prefix = pool.name_prefix.as_ref().unwrap_or(&pool.name);
+    format!("{prefix}-{:08x}-{number}", seed & 0xffff_ffff).parse().ok()
 }
 
 fn planned_launch(
     view: &View<'_>,
-    market: Market,
+    offer: &Offer,
     number: usize,
     again: Vec<Instance>,
     fresh: Vec<Job>,
@@ -281,7 +359,7 @@ fn planned_launch(
     if slots.is_empty() {
         return None;
     }
-    let request = request(view.stack, pool, &id, market, u32::try_from(slots.len()).ok()?);
+    let request = request(view.stack, pool, &id, offer, u32::try_from(slots.len()).ok()?);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
     Some(PlannedLaunch { launch, fresh, idle: Vec::new(), again })
 }
@@ -294,31 +372,30 @@ fn planned(view: &View<'_>, slot: Slot) -> Instance {
     instance
 }
 
-fn request(
-    stack: &str,
-    pool: &Pool,
-    id: &LaunchId,
-    market: Market,
-    capacity: u32,
-) -> LaunchRequest {
-    let overrides = pool.instance_types.iter().flat_map(|instance_type| {
-        pool.subnets
-            .iter()
-            .map(|subnet| Override { instance_type: instance_type.clone(), subnet: subnet.clone() })
-    });
-    let tags = [
+/// What is sent to EC2: made of the pool's configuration alone. Nothing of a job is an argument.
+fn request(stack: &str, pool: &Pool, id: &LaunchId, offer: &Offer, capacity: u32) -> LaunchRequest {
+    let own = [
         (STACK_TAG, stack),
         (LAUNCH_TAG, id.as_str()),
         (POOL_TAG, pool.name.as_str()),
         ("Name", id.as_str()),
     ];
+    // Muster's own tags lead from a machine to its record, so no pool may say otherwise.
+    let others = pool.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let others = others.filter(|(key, _)| own.iter().all(|(taken, _)| taken != key));
+    let tags = own.into_iter().chain(others);
     LaunchRequest {
         template_id: pool.launch_template_id.clone(),
         template_version: pool.launch_template_version.clone(),
-        overrides: overrides.collect(),
-        market,
+        overrides: offer.places.clone(),
+        requirements: pool.requirements.clone(),
+        market: offer.market,
+        allocation: Some(allocation(offer.market, pool.allocation, pool.requirements.is_some())),
+        max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
+        image: pool.image.clone(),
+        disk: pool.disk.clone(),
         capacity,
-        tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+        tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     }
 }
 
@@ -437,10 +514,12 @@ fn is_definite(
 
 /// The error that says most about what to do: the one that will not heal by itself first.
 fn worst(errors: &[LaunchError]) -> LaunchError {
-    errors.iter().max_by_key(|error| weight(error.class)).cloned().unwrap_or_else(|| LaunchError {
-        class: ErrorClass::Ambiguous,
-        code: "NoAnswer".to_owned(),
-        message: "EC2 did not say whether it launched; nothing was found".to_owned(),
+    errors.iter().max_by_key(|error| weight(error.class)).cloned().unwrap_or_else(|| {
+        LaunchError::new(
+            ErrorClass::Ambiguous,
+            "NoAnswer",
+            "EC2 did not say whether it launched; nothing was found",
+        )
     })
 }
 
@@ -459,4 +538,4 @@ const fn weight(class: ErrorClass) -> u8 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,6 +8,7 @@ use crate::ids::{Entity, PoolName};
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
+use crate::launch::{ErrorClass, Override};
 use crate::time::{Seconds, Time};
 
 /// What EC2 is asked for first, and what next.
@@ -363,6 +364,41 @@ impl Pool {
             LabelMatch::Exact if !exact => Err(Mismatch::NotExact),
             LabelMatch::Exact | LabelMatch::Superset => Ok(()),
         }
+    }
+
+    /// Names this configuration among all that the pool ever has.
+    #[must_use]
+    pub fn version(&self) -> String {
+        let Self { launch_template_id, launch_template_version, generation, .. } = self;
+        format!("{launch_template_id}:{launch_template_version}:{generation}")
+    }
+
+    /// All that its machines may be: types times subnets, or, with requirements, subnets. In order of preference.
+    #[must_use]
+    pub fn places(&self) -> Vec<Override> {
+        let any = String::new();
+        let types = match self.requirements {
+            Some(_) => std::slice::from_ref(&any),
+            None => self.instance_types.as_slice(),
+        };
+        let of_type = |kind: &String| {
+            let place =
+                |subnet: &String| Override { instance_type: kind.clone(), subnet: subnet.clone() };
+            self.subnets.iter().map(place).collect::<Vec<_>>()
+        };
+        types.iter().flat_map(of_type).collect()
+    }
+
+    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot. The class is unknown for
+    /// refusals that an earlier version put on record.
+    #[must_use]
+    pub fn falls_back_after(&self, class: Option<ErrorClass>, code: &str) -> bool {
+        self.market == MarketPolicy::SpotThenOnDemand
+            && if self.on_demand_after.is_empty() {
+                class.is_none_or(|class| matches!(class, ErrorClass::Capacity | ErrorClass::Quota))
+            } else {
+                self.on_demand_after.iter().any(|known| known == code)
+            }
     }
 
     /// Where runners for this job are registered.

@@ -52,7 +52,7 @@ pub(crate) fn creating() -> Instance {
 }
 
 pub(crate) fn refusal(class: ErrorClass) -> LaunchError {
-    LaunchError { class, code: format!("{class:?}"), message: "no".to_owned() }
+    LaunchError::new(class, format!("{class:?}"), "no")
 }
 
 /// Waits for its second attempt since second 10.

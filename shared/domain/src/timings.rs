@@ -86,4 +86,17 @@ timings! {
     tombstone_ttl_seconds = 604_800,
     /// First wait before a failed launch is tried again; doubles with each attempt.
     launch_retry_seconds = 15,
+    /// First time without launch calls after EC2 throttled one; doubles with each refusal in a row, up to eight times,
+    /// as the next three do.
+    throttle_wait_seconds = 5,
+    /// First time in which a type is not asked for in a subnet that had no capacity for it.
+    place_wait_seconds = 60,
+    /// First time in which a market is left alone whose quota is used up.
+    quota_wait_seconds = 300,
+    /// First pause of a pool whose request EC2 refuses as wrong or not allowed.
+    pool_pause_seconds = 120,
+    /// How long after a pool's configuration was first seen such refusals are taken for EC2 not knowing it yet.
+    settling_seconds = 600,
+    /// A job that has waited this long without a machine is counted, and an alarm tells.
+    launch_deadline_seconds = 900,
 }

@@ -3,13 +3,16 @@
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{
     CreateFleetError, CreateFleetInstance, DefaultTargetCapacityType,
-    FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
-    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
-    InstanceType, OnDemandOptionsRequest, ResourceType, SpotAllocationStrategy, SpotOptionsRequest,
-    Tag, TagSpecification, TargetCapacitySpecificationRequest,
+    FleetBlockDeviceMappingRequest, FleetEbsBlockDeviceRequest, FleetLaunchTemplateConfigRequest,
+    FleetLaunchTemplateOverridesRequest, FleetLaunchTemplateSpecificationRequest,
+    FleetOnDemandAllocationStrategy, FleetType, InstanceRequirementsRequest, InstanceType,
+    MemoryMiBRequest, OnDemandOptionsRequest, ResourceType, SpotAllocationStrategy,
+    SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
+    VCpuCountRangeRequest, VolumeType,
 };
 use domain::ids::LaunchId;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market};
+use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override};
+use domain::pool::{Allocation, Disk, Image, Requirements};
 
 use crate::classify::classify_part;
 use crate::{NO_ANSWER, classified, once};
@@ -31,21 +34,17 @@ pub(crate) async fn create(
         // tagging it would take one permission more.
         .tag_specifications(tagged(ResourceType::Instance, request))
         .tag_specifications(tagged(ResourceType::Volume, request));
-    let call = match request.market {
-        Market::Spot => call.spot_options(
-            SpotOptionsRequest::builder()
-                .allocation_strategy(SpotAllocationStrategy::PriceCapacityOptimized)
-                .build(),
-        ),
-        Market::OnDemand => call.on_demand_options(
-            OnDemandOptionsRequest::builder()
-                .allocation_strategy(FleetOnDemandAllocationStrategy::Prioritized)
-                .build(),
+    let call = match (spot_allocation(request), on_demand_allocation(request)) {
+        (Some(strategy), _) => {
+            call.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
+        }
+        (None, strategy) => call.on_demand_options(
+            OnDemandOptionsRequest::builder().set_allocation_strategy(strategy).build(),
         ),
     };
     let answer = call.customize().config_override(once()).send().await.map_err(|error| {
         let (class, fault) = classified("CreateFleet", &error);
-        LaunchError { class, code: fault.code, message: fault.message }
+        LaunchError::new(class, fault.code, fault.message)
     })?;
     let mut machines = Vec::new();
     for id in answer.instances().iter().flat_map(CreateFleetInstance::instance_ids) {
@@ -69,28 +68,84 @@ fn template(request: &LaunchRequest) -> FleetLaunchTemplateConfigRequest {
         .build()
 }
 
-/// Types in order of preference. Spot goes by price and free capacity instead, as AWS advises: the
-/// preferred type alone would be reclaimed more often.
-fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest> {
-    let mut types: Vec<&str> = Vec::new();
-    let mut overrides = Vec::with_capacity(request.overrides.len());
-    for choice in &request.overrides {
-        let name = choice.instance_type.as_str();
-        let rank = types.iter().position(|known| *known == name).unwrap_or_else(|| {
-            types.push(name);
-            types.len() - 1
-        });
-        let on_demand = request.market == Market::OnDemand;
-        let priority = u32::try_from(rank).ok().filter(|_| on_demand).map(f64::from);
-        overrides.push(
-            FleetLaunchTemplateOverridesRequest::builder()
-                .instance_type(InstanceType::from(name))
-                .subnet_id(&choice.subnet)
-                .set_priority(priority)
-                .build(),
-        );
+/// How EC2 chooses among the places of a spot fleet; none for another market.
+fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
+    if request.market != Market::Spot {
+        return None;
     }
-    overrides
+    Some(match request.allocation() {
+        Allocation::CapacityOptimized => SpotAllocationStrategy::CapacityOptimized,
+        Allocation::CapacityOptimizedPrioritized => {
+            SpotAllocationStrategy::CapacityOptimizedPrioritized
+        }
+        Allocation::Diversified => SpotAllocationStrategy::Diversified,
+        Allocation::LowestPrice => SpotAllocationStrategy::LowestPrice,
+        Allocation::PriceCapacityOptimized | Allocation::Prioritized => {
+            SpotAllocationStrategy::PriceCapacityOptimized
+        }
+    })
+}
+
+/// The same for on-demand.
+fn on_demand_allocation(request: &LaunchRequest) -> Option<FleetOnDemandAllocationStrategy> {
+    (request.market == Market::OnDemand).then(|| match request.allocation() {
+        Allocation::LowestPrice => FleetOnDemandAllocationStrategy::LowestPrice,
+        _ => FleetOnDemandAllocationStrategy::Prioritized,
+    })
+}
+
+fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest> {
+    let spot = request.market == Market::Spot;
+    let one = |choice: &Override| {
+        let kind = Some(choice.instance_type.as_str()).filter(|name| !name.is_empty());
+        FleetLaunchTemplateOverridesRequest::builder()
+            .set_instance_type(kind.map(InstanceType::from))
+            .set_instance_requirements(request.requirements.as_ref().map(requirements))
+            .subnet_id(&choice.subnet)
+            .set_priority(request.priority(choice).map(f64::from))
+            .set_max_price(request.max_price.clone().filter(|_| spot))
+            .set_image_id(request.image.as_ref().map(image))
+            .set_block_device_mappings(request.disk.as_ref().map(|own| vec![disk(own)]))
+            .build()
+    };
+    request.overrides.iter().map(one).collect()
+}
+
+/// EC2 reads the parameter itself, at every launch.
+fn image(image: &Image) -> String {
+    match image {
+        Image::Id(id) => id.clone(),
+        Image::Ssm(parameter) => format!("resolve:ssm:{parameter}"),
+    }
+}
+
+fn requirements(wanted: &Requirements) -> InstanceRequirementsRequest {
+    let vcpus = VCpuCountRangeRequest::builder()
+        .min(number(wanted.vcpus_min))
+        .set_max(wanted.vcpus_max.map(number));
+    let memory = MemoryMiBRequest::builder()
+        .min(number(wanted.memory_mib_min))
+        .set_max(wanted.memory_mib_max.map(number));
+    InstanceRequirementsRequest::builder()
+        .v_cpu_count(vcpus.build())
+        .memory_mib(memory.build())
+        .build()
+}
+
+/// Takes the place of the launch template's mapping for the device, so it says all that one says.
+fn disk(disk: &Disk) -> FleetBlockDeviceMappingRequest {
+    let volume = FleetEbsBlockDeviceRequest::builder()
+        .volume_type(VolumeType::Gp3)
+        .volume_size(number(disk.size_gib))
+        .set_iops(disk.iops.map(number))
+        .set_throughput(disk.throughput_mib.map(number))
+        .encrypted(true)
+        .delete_on_termination(true);
+    FleetBlockDeviceMappingRequest::builder().device_name(&disk.device).ebs(volume.build()).build()
+}
+
+fn number(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 fn target(request: &LaunchRequest) -> TargetCapacitySpecificationRequest {
@@ -99,7 +154,7 @@ fn target(request: &LaunchRequest) -> TargetCapacitySpecificationRequest {
         Market::OnDemand => DefaultTargetCapacityType::OnDemand,
     };
     TargetCapacitySpecificationRequest::builder()
-        .total_target_capacity(i32::try_from(request.capacity).unwrap_or(i32::MAX))
+        .total_target_capacity(number(request.capacity))
         .default_target_capacity_type(market)
         .build()
 }
@@ -113,14 +168,13 @@ fn tagged(kind: ResourceType, request: &LaunchRequest) -> TagSpecification {
 fn part(error: &CreateFleetError) -> LaunchError {
     let message = error.error_message().unwrap_or_default();
     let class: ErrorClass = classify_part(error.error_code(), message);
-    let place = error.launch_template_and_overrides().and_then(|both| both.overrides());
-    let place = place.map(|place| {
-        let kind = place.instance_type().map_or("any type", InstanceType::as_str);
-        format!("{kind} in {}: ", place.subnet_id().unwrap_or("any subnet"))
+    let choice = error.launch_template_and_overrides().and_then(|both| both.overrides());
+    let place = choice.and_then(|choice| {
+        let kind = choice.instance_type().map_or("", InstanceType::as_str);
+        Some(Override { instance_type: kind.to_owned(), subnet: choice.subnet_id()?.to_owned() })
     });
     LaunchError {
-        class,
-        code: error.error_code().unwrap_or(NO_ANSWER).to_owned(),
-        message: format!("{}{message}", place.unwrap_or_default()),
+        place,
+        ..LaunchError::new(class, error.error_code().unwrap_or(NO_ANSWER), message)
     }
 }

@@ -11,6 +11,7 @@ use control::terminate;
 use domain::ids::{LaunchId, MachineId};
 use domain::launch::{ErrorClass, LaunchRequest, Market, Override};
 use domain::observation::{Machine, Termination, Trouble};
+use domain::pool::{Allocation, Disk, Image, Requirements};
 use domain::time::Time;
 use ec2::Ec2;
 
@@ -136,7 +137,12 @@ fn request(market: Market) -> LaunchRequest {
             choice("m7i.large", "subnet-b"),
             choice("m6i.large", "subnet-a"),
         ],
+        requirements: None,
         market,
+        allocation: None,
+        max_price: None,
+        image: None,
+        disk: None,
         capacity: 2,
         tags: vec![("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())],
     }
@@ -195,13 +201,117 @@ async fn on_demand_follows_the_order_of_preference() {
 }
 
 #[tokio::test]
+async fn what_the_pool_says_of_its_machines_is_in_every_override() {
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    let own = LaunchRequest {
+        max_price: Some("0.05".into()),
+        image: Some(Image::Ssm("/prod/images/linux".into())),
+        disk: Some(Disk {
+            device: "/dev/xvda".into(),
+            size_gib: 100,
+            iops: Some(4000),
+            throughput_mib: None,
+        }),
+        ..request(Market::Spot)
+    };
+    stub.ec2.launch(&launch_id(), &own).await.expect("launched");
+    let form = &stub.forms()[0];
+    for n in 1..=3 {
+        for (key, expected) in [
+            ("MaxPrice", Some("0.05")),
+            ("ImageId", Some("resolve:ssm:/prod/images/linux")),
+            ("BlockDeviceMapping.1.DeviceName", Some("/dev/xvda")),
+            ("BlockDeviceMapping.1.Ebs.VolumeType", Some("gp3")),
+            ("BlockDeviceMapping.1.Ebs.VolumeSize", Some("100")),
+            ("BlockDeviceMapping.1.Ebs.Iops", Some("4000")),
+            ("BlockDeviceMapping.1.Ebs.Throughput", None),
+            ("BlockDeviceMapping.1.Ebs.Encrypted", Some("true")),
+            ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", Some("true")),
+        ] {
+            let key = format!("LaunchTemplateConfigs.1.Overrides.{n}.{key}");
+            assert_eq!(value(form, &key), expected, "{key} in {form:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn requirements_stand_where_types_would() {
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    let any = |subnet: &str| Override { instance_type: String::new(), subnet: subnet.into() };
+    let own = LaunchRequest {
+        overrides: vec![any("subnet-a"), any("subnet-b")],
+        requirements: Some(Requirements {
+            vcpus_min: 2,
+            vcpus_max: Some(4),
+            memory_mib_min: 8192,
+            memory_mib_max: None,
+        }),
+        image: Some(Image::Id("ami-1".into())),
+        ..request(Market::OnDemand)
+    };
+    stub.ec2.launch(&launch_id(), &own).await.expect("launched");
+    let form = &stub.forms()[0];
+    assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("lowest-price"));
+    for (key, expected) in [
+        ("SubnetId", Some("subnet-b")),
+        ("ImageId", Some("ami-1")),
+        ("InstanceType", None),
+        ("Priority", None),
+        ("MaxPrice", None),
+        ("InstanceRequirements.VCpuCount.Min", Some("2")),
+        ("InstanceRequirements.VCpuCount.Max", Some("4")),
+        ("InstanceRequirements.MemoryMiB.Min", Some("8192")),
+        ("InstanceRequirements.MemoryMiB.Max", None),
+    ] {
+        let key = format!("LaunchTemplateConfigs.1.Overrides.2.{key}");
+        assert_eq!(value(form, &key), expected, "{key} in {form:#?}");
+    }
+}
+
+#[tokio::test]
+async fn the_allocation_is_sent_as_ec2_spells_it() {
+    use Allocation::{
+        CapacityOptimized, CapacityOptimizedPrioritized, Diversified, LowestPrice,
+        PriceCapacityOptimized, Prioritized,
+    };
+    // Market, what the pool asks for, what is sent, and whether types have an order.
+    let rows = [
+        (Market::Spot, CapacityOptimized, "capacity-optimized", false),
+        (Market::Spot, CapacityOptimizedPrioritized, "capacity-optimized-prioritized", true),
+        (Market::Spot, Diversified, "diversified", false),
+        (Market::Spot, LowestPrice, "lowest-price", false),
+        (Market::Spot, PriceCapacityOptimized, "price-capacity-optimized", false),
+        (Market::Spot, Prioritized, "price-capacity-optimized", false),
+        (Market::OnDemand, LowestPrice, "lowest-price", false),
+        (Market::OnDemand, Prioritized, "prioritized", true),
+        (Market::OnDemand, PriceCapacityOptimized, "prioritized", true),
+    ];
+    for (market, wanted, sent, ordered) in rows {
+        let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+        let own = LaunchRequest { allocation: Some(wanted), ..request(market) };
+        stub.ec2.launch(&launch_id(), &own).await.expect("launched");
+        let form = &stub.forms()[0];
+        let option = match market {
+            Market::Spot => "SpotOptions.AllocationStrategy",
+            Market::OnDemand => "OnDemandOptions.AllocationStrategy",
+        };
+        assert_eq!(value(form, option), Some(sent), "{wanted:?}");
+        let priority = value(form, "LaunchTemplateConfigs.1.Overrides.3.Priority");
+        let priority: Option<f64> = priority.and_then(|text| text.parse().ok());
+        assert_eq!(priority, ordered.then_some(1.0), "{wanted:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_can_hold_machines_and_errors_at_once() {
     let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
     let answer = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("launched");
     assert_eq!(answer.machines, [id()]);
     assert_eq!(answer.errors.len(), 1);
     assert_eq!(answer.errors[0].class, ErrorClass::Capacity);
-    assert_eq!(answer.errors[0].message, "m7i.large in subnet-a: none left");
+    assert_eq!(answer.errors[0].message, "none left");
+    let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
+    assert_eq!(answer.errors[0].place, Some(place));
 }
 
 async fn end(stub: &Stub) -> Termination {

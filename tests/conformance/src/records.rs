@@ -75,8 +75,7 @@ pub fn running(n: u32, claim: Option<JobKey>) -> Instance {
 #[must_use]
 pub fn failed(n: u32, claim: Option<JobKey>) -> Instance {
     let mut instance = planned(n, claim);
-    let error =
-        LaunchError { class: ErrorClass::Capacity, code: "None".into(), message: "left".into() };
+    let error = LaunchError::new(ErrorClass::Capacity, "None", "left");
     instance.launch_failed(&error, at(50), &Timings::default());
     instance
 }
@@ -138,7 +137,12 @@ pub fn request(stack: &str, launch: &str, capacity: u32) -> LaunchRequest {
         template_id: "lt-1".into(),
         template_version: "3".into(),
         overrides: vec![choice("subnet-a"), choice("subnet-b")],
+        requirements: None,
         market: Market::Spot,
+        allocation: None,
+        max_price: None,
+        image: None,
+        disk: None,
         capacity,
         tags: vec![(STACK_TAG.into(), stack.into()), (LAUNCH_TAG.into(), launch.into())],
     }

@@ -118,12 +118,12 @@ impl<'a> Key<'a> {
         }
         match self.lifetime {
             Some(lifetime) => {
-                self.age(instance.created_at, lifetime);
+                self.age(instance.launched_at(), lifetime);
                 self.maybe_age(instance.bound_at, self.timings.absence_limit_seconds);
             }
             // Nothing asks for the age of a machine whose agent has ended, but its lifetime.
             None if instance.runner.exit.is_none() => {
-                self.age(instance.created_at, self.timings.boot_deadline_seconds);
+                self.age(instance.launched_at(), self.timings.boot_deadline_seconds);
             }
             None => {}
         }

@@ -250,7 +250,7 @@ pub fn completed_is_the_end() -> Rules {
     decide(|row, seen, policy, now| {
         let mut over = row.clone();
         if row.runner.github_completed_at.is_some()
-            && now < row.created_at + policy.max_lifetime
+            && now < row.launched_at() + policy.max_lifetime
             && let Some(job) = &mut over.runner.started
         {
             job.completed_at = Some(now);

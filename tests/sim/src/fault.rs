@@ -85,13 +85,15 @@ faults! {
     LaunchNoCapacity = "launch_no_capacity",
     /// A part of the fleet got no capacity.
     LaunchPartial = "launch_partial",
-    /// The account's quota is used up.
+    /// A type has no capacity in a subnet for a while, on one market.
+    LaunchPlaceDry = "launch_place_dry",
+    /// The account's quota for a market is used up for a while.
     LaunchQuota = "launch_quota",
     /// Too many calls.
     LaunchThrottled = "launch_throttled",
     /// Others in the account have emptied EC2's token bucket.
     BucketEmpty = "bucket_empty",
-    /// The request is wrong.
+    /// EC2 refuses a pool's requests for a while.
     LaunchMisconfigured = "launch_misconfigured",
     /// The machine ends while it is pending.
     LaunchAborted = "launch_aborted",
@@ -266,7 +268,7 @@ impl Odds {
 }
 
 /// Faults that hide a bug only together. Chance alone brings them together too rarely.
-const STORMS: [&[Fault]; 7] = [
+const STORMS: [&[Fault]; 8] = [
     // Nobody tells us that a job runs.
     &[
         Fault::HooksMissing,
@@ -286,6 +288,15 @@ const STORMS: [&[Fault]; 7] = [
         Fault::GithubFails,
         Fault::WebhookLate,
         Fault::OutageGithub,
+    ],
+    // EC2 has little, and says no in every way that it knows.
+    &[
+        Fault::LaunchPlaceDry,
+        Fault::LaunchPartial,
+        Fault::LaunchQuota,
+        Fault::LaunchThrottled,
+        Fault::LaunchMisconfigured,
+        Fault::LaunchNoCapacity,
     ],
     // Nobody knows what a launch did.
     &[

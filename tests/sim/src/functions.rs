@@ -1,7 +1,7 @@
 //! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the message.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::administer::Administer;
@@ -159,32 +159,38 @@ async fn webhook(door: &Door, number: u32) {
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let settings = &door.sim.settings;
     let ingest = Ingest { table: door, settings };
-    let mut pools: BTreeSet<PoolName> = BTreeSet::new();
-    let mut done = Vec::new();
+    // Whether one of those who ask is a wake-up.
+    let mut pools: BTreeMap<PoolName, bool> = BTreeMap::new();
+    let (mut done, mut carriers, mut events) = (Vec::new(), Vec::new(), Vec::new());
     for received in batch {
         match &*received.body {
             Body::Jobs(JobsMessage::JobEvent { event, .. }) => {
-                match ingest.fold(event, door.now()).await {
-                    Ok(Folded::Stored { wake }) => {
-                        pools.extend(wake);
-                        done.push(received);
-                    }
-                    Ok(Folded::NotOurs(_)) => done.push(received),
-                    Err(error) => note(door, || format!("  fold failed: {error:?}")),
-                }
+                carriers.push(received);
+                events.push((**event).clone());
             }
             Body::Jobs(JobsMessage::WakePool { pool }) => {
-                pools.insert(pool.clone());
+                pools.insert(pool.clone(), true);
                 done.push(received);
             }
             Body::Reap(_) => {}
         }
     }
+    let folded = ingest.fold_all(&events, door.now()).await;
+    for (received, folded) in carriers.into_iter().zip(folded) {
+        match folded {
+            Ok(Folded::Stored { wake }) => {
+                wake.into_iter().for_each(|pool| _ = pools.entry(pool).or_default());
+                done.push(received);
+            }
+            Ok(Folded::NotOurs(_)) => done.push(received),
+            Err(error) => note(door, || format!("  fold failed: {error:?}")),
+        }
+    }
     let holder = format!("invocation-{:016x}", door.random());
     let mut failed = BTreeSet::new();
-    for pool in pools {
+    for (pool, thorough) in pools {
         let seed = door.random();
-        let pass = ScaleUp { table: door, compute, settings, holder: &holder, seed };
+        let pass = ScaleUp { table: door, compute, settings, holder: &holder, seed, thorough };
         match pass.pass(&pool, door.now()).await {
             Ok(report) => {
                 note(door, || format!("  launch pass of {pool}: {report:?}"));

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::ports::Write;
 use domain::audit::AuditKind;
+use domain::cooldown::{Closed, Cooldowns};
 use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
-use domain::launch::{Launch, LaunchRequest, LaunchState};
+use domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
 use domain::limits::{Limits, Scope};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
@@ -53,6 +54,8 @@ pub struct Checker {
     pub(crate) passages: BTreeMap<InstanceName, Outcome>,
     /// Since when nothing stands in the way of a forced row's end.
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
+    /// What EC2 had refused, as it came to be on record.
+    refused: Vec<(Millis, Cooldowns)>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -147,6 +150,37 @@ impl World {
             if let Write::OrphanGone(machine) = write {
                 self.check_struck(machine);
             }
+            if let Write::Launch { next, replaces: None } = write {
+                self.check_cool(next);
+            }
+        }
+    }
+
+    /// Nobody plans to ask for what is on record as closed, and was when the pass began. A pass takes its time from a
+    /// clock that is off by up to four seconds.
+    fn check_cool(&mut self, next: &Launch) {
+        let (began, now) = (next.created_at.as_millis() - 5_000, self.time());
+        let known = self.checker.refused.iter().rev().find(|(at, _)| *at <= began);
+        let (Some((_, known)), Some(stored)) = (known, &self.tables.cooldowns) else { return };
+        let market = next.request.market;
+        let at = |place: &Override| Closed::Place { market, place: place.clone() };
+        let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(next.pool.clone())];
+        let mut closed = whole.into_iter().chain(next.request.overrides.iter().map(at));
+        let found = closed.find(|closed| {
+            known.of(closed, next.created_at).is_some()
+                && stored.of(closed, next.created_at.max(now)).is_some()
+        });
+        if let Some(closed) = found {
+            self.broken("cool", || format!("{} is planned although {closed}", next.id));
+        }
+    }
+
+    /// A throttled call is no attempt.
+    fn check_attempts(&mut self, before: &Instance, next: &Instance) {
+        let refused = before.state() == State::Creating && next.state() != State::Running;
+        if refused && next.refused == Some(ErrorClass::Throttle) && next.attempts > before.attempts
+        {
+            self.broken("taxonomy", || format!("{} counts a throttled call", next.name));
         }
     }
 
@@ -183,6 +217,7 @@ impl World {
             }
         }
         self.check_ladder(&before, next);
+        self.check_attempts(&before, next);
         self.check_gate_of(next);
         self.check_hooks(&before, next);
         self.note_passage(&before, next);
@@ -279,6 +314,9 @@ impl World {
                 Write::Job { next, .. } => self.check_claim(next.key()),
                 Write::Launch { next, .. } => self.check_settled(next),
                 Write::Orphan { next, replaces: None } => self.check_stray(next),
+                Write::Cooldowns { next, .. } => {
+                    self.checker.refused.push((self.now, next.clone()));
+                }
                 Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {
                     pools.insert(pool.clone());
                 }

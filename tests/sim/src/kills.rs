@@ -69,7 +69,7 @@ impl World {
     /// Older than its pool allows, whatever its end began with.
     fn is_past_lifetime(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
-        pool.is_some_and(|pool| self.time() >= row.created_at + pool.max_lifetime_seconds)
+        pool.is_some_and(|pool| self.time() >= row.launched_at() + pool.max_lifetime_seconds)
     }
 
     /// The kill gate: hooks count only when the machine reported them.
@@ -157,7 +157,7 @@ impl World {
     /// By an order, or by the pool's longest life.
     fn may_kill(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
-        let oldest = pool.map(|pool| row.created_at + pool.max_lifetime_seconds);
+        let oldest = pool.map(|pool| row.launched_at() + pool.max_lifetime_seconds);
         let now = domain::time::Time::from_millis(self.now + 4_000);
         row.may_kill_job() || oldest.is_some_and(|oldest| now >= oldest)
     }

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use domain::ids::{InstanceName, JobKey, MachineId, PoolName};
 use domain::instance::{Instance, RunnerState, State, Waiting};
 use domain::pool::{LabelMatch, Pool};
+use domain::time::Seconds;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::choices::{LONGEST_SHORTAGE, LONGEST_SURPLUS};
@@ -171,7 +172,7 @@ impl World {
             });
             let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
             let life = pool.map(|pool| i64::from(pool.max_lifetime_seconds.0) * SECOND);
-            let young = life.is_none_or(|life| self.now < row.created_at.as_millis() + life);
+            let young = life.is_none_or(|life| self.now < row.launched_at().as_millis() + life);
             waits && runs && young
         })
     }
@@ -212,10 +213,15 @@ impl World {
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
             let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));
             let boots = claim.is_some_and(|row| {
-                let young = now.since(row.created_at).0 < 660;
+                let young = now.since(row.launched_at()).0 < 660;
                 young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
             });
-            !full && !held && !boots
+            // Its slot says what EC2 refused, and when it is tried again.
+            let retries = claim.is_some_and(|row| {
+                let soon = row.due_at().is_some_and(|due| now < due + Seconds(120));
+                row.state() == State::PendingCreate && row.last_error.is_some() && soon
+            });
+            !full && !held && !boots && !retries
         });
         unexplained.map(|job| Suspect::Job(job.key())).collect()
     }

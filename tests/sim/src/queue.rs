@@ -277,6 +277,13 @@ impl World {
         self.start(Task::Function(call), after);
     }
 
+    /// Lambda hands all that is in the queue over at once, as with a batching window.
+    pub fn hand_over_all(&mut self, which: Which) {
+        let later = self.now + MINUTE;
+        let batch = self.queues.of(which).receive(u64::MAX, later);
+        self.invoke(which, batch);
+    }
+
     /// An invocation of the queue's function ended.
     pub fn queue_is_free(&mut self, which: Which) {
         let queue = self.queues.of(which);

@@ -109,6 +109,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             }),
             Write::Orphan { next, replaces } => actions.push(put(next, *replaces, timings)?),
             Write::Switches { next, replaces } => actions.push(put(next, *replaces, timings)?),
+            Write::Cooldowns { next, replaces } => actions.push(put(next, *replaces, timings)?),
             Write::OrphanGone(machine) => {
                 actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
             }

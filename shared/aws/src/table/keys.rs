@@ -38,6 +38,9 @@ pub(crate) const HELD: &str = "held#";
 /// The key of the one record of switches.
 pub(crate) const SWITCHES: &str = "switches";
 
+/// The key of the one record of what EC2 refused.
+pub(crate) const COOLDOWNS: &str = "cooldowns";
+
 pub(crate) const ORPHANS: &str = "orphan";
 pub(crate) const UNHEALTHY: &str = "unhealthy";
 

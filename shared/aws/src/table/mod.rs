@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use control::ports::{CommitError, Page, ReadError, Table, Write};
+use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use domain::SCHEMA;
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::{Group, Instance};
@@ -218,6 +219,23 @@ impl Table for DynamoTable {
         count
             .and_then(|count| count.parse().ok())
             .ok_or_else(|| ReadError::Unreadable { key, why: "it holds no count".to_owned() })
+    }
+
+    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError> {
+        let keys = [keys::pool(pool), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+        let mut standing = Standing::default();
+        for (key, item) in self.reader().items(Place::Control, &keys).await? {
+            match key.as_str() {
+                keys::SWITCHES => standing.switches = Some(row::read(item)?),
+                keys::COOLDOWNS => standing.cooldowns = Some(row::read(item)?),
+                _ => standing.capacity = Some(row::read(item)?),
+            }
+        }
+        Ok(standing)
+    }
+
+    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError> {
+        self.reader().record(keys::COOLDOWNS.to_owned()).await
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {

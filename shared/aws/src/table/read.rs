@@ -103,6 +103,20 @@ impl Reader<'_> {
         Ok(items)
     }
 
+    /// Items of one table by key, those that are there.
+    pub(crate) async fn items(
+        &self,
+        place: Place,
+        keys: &[String],
+    ) -> Result<Vec<(String, Item)>, ReadError> {
+        let items = self.batch(place, keys).await?;
+        let keyed = |item: Item| {
+            let key = error::text(item.get(place.key())).unwrap_or_default().to_owned();
+            (key, item)
+        };
+        Ok(items.into_iter().map(keyed).collect())
+    }
+
     async fn batch(&self, place: Place, keys: &[String]) -> Result<Vec<Item>, ReadError> {
         let table = self.names.of(place);
         let keys = keys.iter().map(|key| Item::from([(place.key().to_owned(), s(key.as_str()))]));

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use control::ports::ReadError;
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::instance::{Group, Instance};
 use domain::job::{Job, JobStatus};
@@ -284,6 +285,23 @@ impl Record for Switches {
 
     fn key(&self) -> String {
         keys::SWITCHES.to_owned()
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for Cooldowns {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Cooldowns;
+
+    fn key(&self) -> String {
+        keys::COOLDOWNS.to_owned()
     }
 
     fn generation(&self) -> Option<u64> {

@@ -20,8 +20,7 @@ fn names(instances: &[Instance]) -> Vec<&str> {
 
 /// Goes back to `pending_create` after a failed launch.
 fn failed(mut instance: Instance) -> Instance {
-    let error =
-        LaunchError { class: ErrorClass::Capacity, code: "None".into(), message: "left".into() };
+    let error = LaunchError::new(ErrorClass::Capacity, "None", "left");
     instance.launch_failed(&error, at(50), &Timings::default());
     instance
 }

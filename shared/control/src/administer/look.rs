@@ -118,6 +118,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let switches = self.table.switches().await?.unwrap_or_default();
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
         let limit = self.reached(pool, &job).await?;
+        let cooldowns = self.table.cooldowns().await?;
         let context = JobContext {
             pool,
             live: self.live(&job).await?,
@@ -125,6 +126,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             off,
             limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
             choice: &choice::reasons(&self.settings.pools, self.settings.balance, &job),
+            cooldowns: cooldowns.as_ref(),
         };
         let explanation = explain::job(&job, &context, now);
         Ok(json!({ "job": job, "explanation": explanation }))
@@ -223,6 +225,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             "pools": pools,
             "limits": self.limits().await?,
             "switches": shown(&switches)["switches"],
+            "cooldowns": self.table.cooldowns().await?.map(|known| known.on(now)),
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             "entities": self.entities(&unhealthy),
             "unhealthy_entities": unhealthy.iter().map(|health| json!({

@@ -1,16 +1,25 @@
 //! Every condition has a sentence, and each sentence names what it is about.
 
 use super::{JobContext, instance, job as job_lines};
+use crate::cooldown::{Closed, Cooldown, Cooldowns};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
+use crate::launch::{ErrorClass, Market};
 use crate::switches::Off;
 use crate::testkit::{
     Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
     forced, idle, installing, job, plain, pool, retrying, slot,
 };
 
-const UNKNOWN: JobContext<'_> =
-    JobContext { pool: None, live: 0, claim: None, off: None, limit: None, choice: &[] };
+const UNKNOWN: JobContext<'_> = JobContext {
+    pool: None,
+    live: 0,
+    claim: None,
+    off: None,
+    limit: None,
+    choice: &[],
+    cooldowns: None,
+};
 
 /// All lines but the first, which names the job.
 fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {
@@ -64,6 +73,19 @@ fn a_queued_job_says_what_it_waits_for() {
     };
     let off = Off { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
     let next = "The next launch pass finds it a runner.".to_owned();
+    let closed = Cooldowns {
+        list: vec![Cooldown {
+            closed: Closed::Market(Market::OnDemand),
+            since: at(500),
+            at: at(500),
+            until: at(800),
+            times: 1,
+            class: ErrorClass::Quota,
+            code: "VcpuLimitExceeded".to_owned(),
+            message: "no more".to_owned(),
+        }],
+        ..Cooldowns::default()
+    };
     let rows = [
         ("room", job(1), known, next.clone()),
         (
@@ -84,7 +106,22 @@ fn a_queued_job_says_what_it_waits_for() {
                 at(700)
             ),
         ),
-        ("held back no longer", held(601), known, next),
+        ("held back no longer", held(601), known, next.clone()),
+        (
+            "refused by EC2",
+            job(1),
+            JobContext { cooldowns: Some(&closed), ..known },
+            format!(
+                "No launch before {}: the on-demand quota is used up (VcpuLimitExceeded: no more).",
+                at(800)
+            ),
+        ),
+        (
+            "refused no longer",
+            job(1),
+            JobContext { cooldowns: Some(&Cooldowns::default()), ..known },
+            next,
+        ),
         (
             "switched off",
             job(1),

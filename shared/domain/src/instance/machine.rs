@@ -4,7 +4,7 @@ use super::record::{DeleteReason, Drain, Fault, Order, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, State};
 use crate::backoff;
 use crate::ids::{LaunchId, MachineId};
-use crate::launch::LaunchError;
+use crate::launch::{ErrorClass, LaunchError};
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -20,7 +20,7 @@ impl Instance {
         self.attempts = 0;
         if self.state == State::Creating {
             self.move_to(State::Running, now, "machine launched");
-            self.due_at = Some(self.created_at + timings.boot_deadline_seconds);
+            self.due_at = Some(self.launched_at() + timings.boot_deadline_seconds);
         } else {
             self.due_at = Some(now);
             self.touch();
@@ -41,12 +41,16 @@ impl Instance {
         if self.state != State::Creating {
             return;
         }
-        self.attempts += 1;
+        // Throttled, nothing was tried.
+        if error.class != ErrorClass::Throttle {
+            self.attempts += 1;
+        }
+        self.refused = Some(error.class);
         self.last_error = Some(Fault {
             at: now,
             operation: "CreateFleet".to_owned(),
             code: error.code.clone(),
-            message: error.message.clone(),
+            message: error.sentence(),
         });
         if self.attempts < LAUNCH_ATTEMPTS {
             self.move_to(State::PendingCreate, now, &error.to_string());
@@ -69,6 +73,7 @@ impl Instance {
     pub fn relaunch(&mut self, launch: LaunchId, now: Time, timings: &Timings) {
         self.move_to(State::Creating, now, &format!("attempt {}", self.attempts + 1));
         self.launch = launch;
+        self.relaunched_at = Some(now);
         self.due_at = Some(now + timings.creating_lease_seconds);
     }
 

@@ -18,6 +18,7 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use crate::launch::ErrorClass;
 use crate::limits::Scope;
 use crate::time::Time;
 use crate::timings::Timings;
@@ -66,6 +67,9 @@ pub struct Instance {
     pub entity: Entity,
     /// The App installation to use.
     pub installation: Option<InstallationId>,
+    /// When it joined the launch that it belongs to, where that is not its first.
+    #[serde(default)]
+    pub relaunched_at: Option<Time>,
     /// The launch that its machine comes from.
     pub launch: LaunchId,
     /// The version of that launch's template, where it is known.
@@ -87,6 +91,9 @@ pub struct Instance {
     order: Option<Order>,
     /// Failed launch attempts; after binding, failed terminations.
     pub attempts: u32,
+    /// What the last refusal of a launch was.
+    #[serde(default)]
+    pub refused: Option<ErrorClass>,
     /// The last error of a provider.
     pub last_error: Option<Fault>,
     /// When EC2 was first seen not to know the machine.
@@ -115,6 +122,7 @@ impl Instance {
             pool: slot.pool,
             entity: slot.entity,
             installation: slot.installation,
+            relaunched_at: None,
             launch: slot.launch,
             template_version: None,
             counted_in: Vec::new(),
@@ -138,6 +146,7 @@ impl Instance {
             drain: None,
             order: None,
             attempts: 0,
+            refused: None,
             last_error: None,
             absent_since: None,
             spot_notice_at: None,
@@ -161,6 +170,12 @@ impl Instance {
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// When its launch began: a machine cannot be older. The record may be, by hours, if EC2 had no capacity.
+    #[must_use]
+    pub fn launched_at(&self) -> Time {
+        self.relaunched_at.unwrap_or(self.created_at)
     }
 
     /// Where it is in its life.

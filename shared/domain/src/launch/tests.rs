@@ -9,7 +9,12 @@ fn open() -> Launch {
         template_id: "lt-1".to_owned(),
         template_version: "3".to_owned(),
         overrides: Vec::new(),
+        requirements: None,
         market: Market::Spot,
+        allocation: None,
+        max_price: None,
+        image: None,
+        disk: None,
         capacity: 2,
         tags: Vec::new(),
     };

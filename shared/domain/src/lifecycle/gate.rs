@@ -31,7 +31,7 @@ pub(super) fn gate(
     if instance.runner.is_busy() {
         return Verdict::Busy("a job was reported as started and not as ended");
     }
-    let deadline = instance.created_at + policy.timings.boot_deadline_seconds;
+    let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);
     }

@@ -94,7 +94,7 @@ pub struct Policy<'a> {
 impl Policy<'_> {
     /// When a machine of this pool has lived for as long as it may.
     fn end_of_life(&self, instance: &Instance) -> Time {
-        instance.created_at + self.max_lifetime
+        instance.launched_at() + self.max_lifetime
     }
 
     /// Whether its end waits for no job: so ordered, or it is older than its pool allows.

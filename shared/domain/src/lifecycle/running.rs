@@ -115,7 +115,7 @@ fn runner_ended(
 
 /// The agent has not reported its start.
 fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
-    let deadline = instance.created_at + policy.timings.boot_deadline_seconds;
+    let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if now < deadline {
         return rest_until(instance.clone(), deadline);
     }

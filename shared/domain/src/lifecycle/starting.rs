@@ -40,11 +40,11 @@ pub(super) fn creating(
         Look::Seen(None | Some((LaunchState::Settled, _))) => {
             // The pass that settled the launch was stopped before it came to this slot.
             let mut next = instance.clone();
-            let error = LaunchError {
-                class: ErrorClass::Capacity,
-                code: "NotLaunched".to_owned(),
-                message: "the launch ended without a machine for this slot".to_owned(),
-            };
+            let error = LaunchError::new(
+                ErrorClass::Capacity,
+                "NotLaunched",
+                "the launch ended without a machine for this slot",
+            );
             next.launch_failed(&error, now, policy.timings);
             act(next)
         }

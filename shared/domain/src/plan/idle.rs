@@ -1,12 +1,13 @@
 //! The min idle: machines that are launched before any job needs them.
 
-use super::{Plan, PlannedLaunch, PoolRoom, View, launch_id, market_of, planned, request};
+use super::{Plan, PlannedLaunch, PoolRoom, View, launch_id, planned, request};
+use crate::cooldown::first_market;
 use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState, Slot};
 use crate::launch::Launch;
 
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job has taken in this
-/// very plan is missing too.
+/// very plan is missing too. While EC2 refuses what the pool asks for, the next sweep looks again.
 pub(super) fn top_up(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) {
     let mut missing = missing(view, plan) as usize;
     while missing > 0 {
@@ -43,6 +44,7 @@ fn launch_of(
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
     let entity = pool.entity.clone()?;
+    let offer = view.cooldowns.offer(pool, first_market(pool.market), view.now).ok()?;
     let id = launch_id(view, number)?;
     let mut idle: Vec<Instance> = Vec::new();
     while idle.len() < most && room.take(&entity).is_ok() {
@@ -58,7 +60,7 @@ fn launch_of(
     }
     let slots: Vec<InstanceName> = idle.iter().map(|instance| instance.name.clone()).collect();
     let capacity = u32::try_from(slots.len()).ok().filter(|count| *count > 0)?;
-    let request = request(view.stack, pool, &id, market_of(pool.market, 0), capacity);
+    let request = request(view.stack, pool, &id, &offer, capacity);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
     Some(PlannedLaunch { launch, fresh: Vec::new(), idle, again: Vec::new() })
 }

@@ -1,12 +1,15 @@
 //! The launch pass: who serves whom, what is asked of EC2, and what its answer means.
 
 mod apply;
+mod cooling;
 mod demand;
+mod hostile;
 mod idle;
 mod requests;
 mod searches;
 
 use super::{Plan, View, plan};
+use crate::cooldown::Cooldowns;
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
 use crate::limits::Room;
@@ -35,7 +38,11 @@ pub(super) fn free_booting(n: u32) -> Instance {
     free(booting(), n)
 }
 
-pub(super) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
+/// Nothing was refused.
+pub(crate) static CALM: Cooldowns =
+    Cooldowns { schema: crate::SCHEMA, generation: 0, list: Vec::new() };
+
+pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
         stack: "prod",
         pool,
@@ -46,6 +53,7 @@ pub(super) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         demand,
         supply: Vec::new(),
         retries: Vec::new(),
+        cooldowns: &CALM,
         seed: 0x00c0_ffee,
         now: at(1000),
         timings,

@@ -10,15 +10,17 @@ mod unreadable;
 
 use std::collections::BTreeSet;
 
-use control::ports::{CommitError, Page, ReadError, Table, Write};
+use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use domain::capacity::Capacity;
+use domain::cooldown::{Closed, Cooldown, Cooldowns};
 use domain::entity::EntityHealth;
 use domain::ids::{InstanceName, JobKey, PoolName};
 use domain::instance::{DeleteReason, Instance};
 use domain::job::{Hold, Job, JobStatus, fold};
-use domain::launch::Launch;
+use domain::launch::{ErrorClass, Launch, Market, Override};
 use domain::limits::Scope;
 use domain::orphan::Orphan;
+use domain::switches::{Off, Switch, Switches};
 use domain::time::Time;
 use domain::timings::Timings;
 
@@ -55,6 +57,9 @@ checks! { TableWorld:
     a_job_reads_as_it_was_written,
     a_launch_reads_as_it_was_written,
     a_counter_reads_as_it_was_written,
+    what_ec2_refused_reads_as_it_was_written,
+    what_ec2_refused_is_replaced_by_generation,
+    how_a_pool_stands_is_read_in_one_call,
     an_orphan_reads_as_it_was_written,
     many_instances_are_read_without_the_missing_ones,
     an_instance_asked_for_twice_is_read_once,

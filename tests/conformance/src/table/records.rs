@@ -12,6 +12,8 @@ pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     assert_eq!(table.owner_of(&machine(1)).await, Ok(None));
     assert_eq!(table.launch(&launch(1).id).await, Ok(None));
     assert_eq!(table.capacity(&pool()).await, Ok(None));
+    assert_eq!(table.cooldowns().await, Ok(None));
+    assert_eq!(table.standing(&pool()).await, Ok(Standing::default()));
     assert_eq!(table.orphan(&machine(1)).await, Ok(None));
     assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
     assert_eq!(table.cursor("reconciled").await, Ok(None));
@@ -88,4 +90,68 @@ pub(super) async fn many_jobs_are_read_in_one_call_each_once<W: TableWorld>(worl
     let mut found = numbers(&world.table().jobs(&keys).await.expect("read"));
     found.sort_unstable();
     assert_eq!(found, (1..=75).chain(101..=175).collect::<Vec<u64>>());
+}
+
+/// One of each kind.
+fn refused(generation: u64) -> Cooldowns {
+    let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
+    let all = [
+        Closed::Calls,
+        Closed::Market(Market::Spot),
+        Closed::Pool(pool()),
+        Closed::Place { market: Market::OnDemand, place },
+    ];
+    let cooldown = |closed| Cooldown {
+        closed,
+        since: at(1),
+        at: at(2),
+        until: at(3),
+        times: 4,
+        class: ErrorClass::Capacity,
+        code: "InsufficientInstanceCapacity".into(),
+        message: "none left".into(),
+    };
+    Cooldowns { generation, list: all.map(cooldown).to_vec(), ..Cooldowns::default() }
+}
+
+fn refusals(next: Cooldowns, replaces: Option<u64>) -> Write {
+    Write::Cooldowns { next, replaces }
+}
+
+pub(super) async fn what_ec2_refused_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    commit(world, &[refusals(refused(0), None)]).await;
+    assert_eq!(world.table().cooldowns().await, Ok(Some(refused(0))));
+}
+
+pub(super) async fn what_ec2_refused_is_replaced_by_generation<W: TableWorld>(world: &W) {
+    let table = world.table();
+    commit(world, &[refusals(refused(0), None)]).await;
+    let late = table.commit(&[refusals(refused(1), None)]).await;
+    assert_eq!(late, Err(CommitError::Conflict));
+    commit(world, &[refusals(refused(1), Some(0))]).await;
+    let late = table.commit(&[refusals(refused(1), Some(0))]).await;
+    assert_eq!(late, Err(CommitError::Conflict));
+    assert_eq!(table.cooldowns().await, Ok(Some(refused(1))));
+}
+
+pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: &W) {
+    let table = world.table();
+    let own = capacity(2, Some("a")).configured("lt-1:3:0".into(), at(5));
+    commit(world, &[Write::Capacity { next: own.clone(), replaces: None }]).await;
+    let alone = Standing { capacity: Some(own.clone()), ..Standing::default() };
+    assert_eq!(table.standing(&pool()).await, Ok(alone));
+    let off = Off { since: at(1), by: "ada".into(), reason: "moving".into() };
+    let switches = Switches::default().with(&Switch::Launches, Some(off));
+    let writes =
+        [Write::Switches { next: switches.clone(), replaces: None }, refusals(refused(0), None)];
+    commit(world, &writes).await;
+    let all = Standing {
+        capacity: Some(own),
+        switches: Some(switches.clone()),
+        cooldowns: Some(refused(0)),
+    };
+    assert_eq!(table.standing(&pool()).await, Ok(all));
+    // What is the stack's is read with any pool.
+    let other = Standing { capacity: None, switches: Some(switches), cooldowns: Some(refused(0)) };
+    assert_eq!(table.standing(&other_pool()).await, Ok(other));
 }

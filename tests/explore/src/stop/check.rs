@@ -171,7 +171,7 @@ impl Stop {
 
 /// An order to kill, or the machine's age, allows it.
 fn may_kill(state: &State, row: &Instance) -> bool {
-    row.may_kill_job() || state.now >= row.created_at + LIFETIME
+    row.may_kill_job() || state.now >= row.launched_at() + LIFETIME
 }
 
 fn observation(key: &mut Key<'_>, seen: &Observation) {

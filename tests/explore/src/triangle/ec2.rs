@@ -183,7 +183,7 @@ fn told(answer: Result<LaunchAnswer, LaunchError>) -> Answered {
 }
 
 fn error(class: ErrorClass) -> LaunchError {
-    LaunchError { class, code: "Code".to_owned(), message: "sentence".to_owned() }
+    LaunchError::new(class, "Code", "sentence")
 }
 
 fn set_fleet(state: &mut State, launch: &Launch, fleet: Fleet) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::cooldown::Cooldowns;
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::{Instance, State as Life};
 use domain::launch::{Launch, LaunchState};
@@ -280,6 +281,7 @@ impl Triangle {
             live: if demand.is_empty() { 0 } else { state.capacity.live },
             supply: supply.cloned().collect(),
             retries: retries.cloned().collect(),
+            cooldowns: &Cooldowns::default(),
             demand,
             seed: self.fresh_seed(state),
             now,

@@ -23,6 +23,11 @@ impl Call {
     }
 }
 
+/// What AWS documents for launches: requests, and machines.
+/// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html (RunInstances; fleets launch through it)
+const LAUNCHES: (i64, Millis) = (5, SECOND / 2);
+const MACHINES: (i64, Millis) = (1000, SECOND / 2);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     tokens: i64,
@@ -30,25 +35,36 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn take(&mut self, now: Millis, (most, interval): (i64, Millis)) -> bool {
+    fn take(&mut self, now: Millis, share: (i64, Millis)) -> bool {
+        self.take_all(1, now, share)
+    }
+
+    /// All or none.
+    fn take_all(&mut self, count: i64, now: Millis, (most, interval): (i64, Millis)) -> bool {
         let more = (now - self.filled_at) / interval;
         if more > 0 {
             self.tokens = (self.tokens + more).min(most);
             self.filled_at = now;
         }
-        let has = self.tokens > 0;
-        self.tokens -= i64::from(has);
+        let has = self.tokens >= count;
+        if has {
+            self.tokens -= count;
+        }
         has
     }
 }
 
 /// The buckets of all kinds.
 #[derive(Debug, Default)]
-pub(super) struct Buckets([Bucket; 3]);
+pub(super) struct Buckets([Bucket; 3], Bucket);
 
 impl World {
     /// Draws a token, in a weather in which others in the account leave few of them.
     pub(super) fn is_bucket_empty(&mut self, call: Call) -> bool {
+        if self.ec2.real_buckets {
+            let real = matches!(call, Call::Launch);
+            return real && !self.ec2.buckets.0[call as usize].take(self.now, LAUNCHES);
+        }
         if self.odds.of(Fault::BucketEmpty) == 0 || self.now >= self.faults_end {
             return false;
         }
@@ -57,6 +73,14 @@ impl World {
             self.strike(Fault::BucketEmpty);
         }
         empty
+    }
+}
+
+impl World {
+    /// Draws a token for each machine, where that counts.
+    pub(super) fn has_resource_tokens(&mut self, machines: u32) -> bool {
+        let now = self.now;
+        !self.ec2.real_buckets || self.ec2.buckets.1.take_all(i64::from(machines), now, MACHINES)
     }
 }
 

@@ -25,7 +25,7 @@ pub struct LateLaunch {
 }
 
 fn error(class: ErrorClass, code: &str) -> LaunchError {
-    LaunchError { class, code: code.to_owned(), message: "simulated".to_owned() }
+    LaunchError::new(class, code, "simulated")
 }
 
 fn ambiguous() -> LaunchError {
@@ -39,6 +39,7 @@ impl World {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
+        self.calls.launches += 1;
         self.check_launch(id, request);
         if self.is_away(Fault::OutageEc2) {
             return Err(ambiguous());
@@ -53,13 +54,16 @@ impl World {
             self.agenda.at(at, Event::LateLaunch(number));
             return Err(ambiguous());
         }
-        if self.strikes(Fault::LaunchThrottled) || self.is_bucket_empty(Call::Launch) {
+        if self.strikes(Fault::LaunchThrottled)
+            || self.is_bucket_empty(Call::Launch)
+            || !self.has_resource_tokens(request.capacity)
+        {
             return Err(error(ErrorClass::Throttle, "RequestLimitExceeded"));
         }
-        if self.strikes(Fault::LaunchMisconfigured) {
+        if self.is_misconfigured(id) {
             return Err(error(ErrorClass::Configuration, "InvalidLaunchTemplateId.NotFound"));
         }
-        if self.strikes(Fault::LaunchQuota) {
+        if self.is_over_quota(request.market) {
             return Err(error(ErrorClass::Quota, "VcpuLimitExceeded"));
         }
         let answer = self.fleet(id, request);
@@ -98,7 +102,17 @@ impl World {
         }
         let none = error(ErrorClass::Capacity, "InsufficientInstanceCapacity");
         let mut count = request.capacity;
-        if self.strikes(Fault::LaunchNoCapacity) || self.ec2.scripted(Scripted::NoCapacity) {
+        let dry = self.dry_places(request);
+        let mut errors: Vec<LaunchError> = dry
+            .iter()
+            .map(|place| LaunchError { place: Some(place.clone()), ..none.clone() })
+            .collect();
+        if !dry.is_empty() && dry.len() == request.overrides.len() {
+            count = 0;
+        }
+        if count == 0 {
+            // Nothing is left in any place.
+        } else if self.strikes(Fault::LaunchNoCapacity) || self.ec2.scripted(Scripted::NoCapacity) {
             // As a whole-call error, or as an answer of errors alone: both were seen.
             if self.rng.chance(500_000) {
                 return Err(none);
@@ -114,9 +128,12 @@ impl World {
                 self.ec2.at(number).id.clone()
             })
             .collect();
-        let errors = if count < request.capacity { vec![none] } else { Vec::new() };
+        if count < request.capacity && (errors.is_empty() || self.rng.chance(500_000)) {
+            errors.push(none);
+        }
         let answer = LaunchAnswer { machines, errors };
         let fleet = Fleet { request: request.clone(), answer: answer.clone() };
+        self.calls.fleets += 1;
         self.ec2.fleets.insert(id.clone(), fleet);
         self.check_machines_of(id, request.capacity);
         Ok(answer)

@@ -3,6 +3,7 @@
 mod bucket;
 mod launch;
 mod port;
+mod shortage;
 mod terminate;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::world::{Task, World};
 use self::bucket::Buckets;
 use self::launch::Fleet;
 pub use self::launch::LateLaunch;
+use self::shortage::Shortages;
 
 /// The states of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,6 +159,11 @@ pub struct Ec2 {
     pub late: Vec<LateLaunch>,
     live: usize,
     buckets: Buckets,
+    shortages: Shortages,
+    /// How much longer than other calls `CreateFleet` takes.
+    pub launch_takes: Millis,
+    /// Its token buckets are those that AWS documents, and nobody else draws from them.
+    pub real_buckets: bool,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

@@ -13,6 +13,7 @@ use super::bucket::Call;
 use super::terminate::terminated;
 use crate::agenda::{HOUR, SECOND};
 use crate::door::Door;
+use crate::executor::Pause;
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -24,6 +25,7 @@ const KEPT: i64 = HOUR;
 impl World {
     /// A question that EC2 may leave unanswered.
     fn asked(&mut self) -> Result<(), Trouble> {
+        self.calls.looks += 1;
         if self.is_bucket_empty(Call::Describe) {
             let told = self.told("DescribeInstances", "RequestLimitExceeded");
             return Err(Trouble::Unavailable(told));
@@ -89,6 +91,10 @@ impl Compute for Door {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
+        let takes = self.sim.world.borrow().ec2.launch_takes;
+        if takes > 0 {
+            Pause::new(&self.sim, takes).await;
+        }
         self.call(|world| {
             let answer = world.launch(id, request);
             world.narrate(|| {

@@ -6,6 +6,7 @@ use control::ingest::Ingest;
 use control::ports::{Compute, Github, Registrar, Table, Write};
 use domain::capacity::Capacity;
 use domain::claim;
+use domain::cooldown::Cooldowns;
 use domain::ids::{JobKey, PoolName};
 use domain::instance::{DeleteReason, Instance};
 use domain::job::{Job, JobEvent, JobStatus};
@@ -67,6 +68,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         demand: vec![job],
         supply: Vec::new(),
         retries: Vec::new(),
+        cooldowns: &Cooldowns::default(),
         seed: door.random(),
         now: door.now(),
         timings: &settings.timings,

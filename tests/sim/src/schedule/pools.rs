@@ -30,7 +30,8 @@ pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<
     }
 }
 
-/// Pools whose labels overlap, so that runners of one take jobs of another.
+/// Pools whose labels overlap, so that runners of one take jobs of another; each with types, subnets, market and price of
+/// its own.
 pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
     let markets = ["spot", "on-demand", "spot-then-on-demand"];
     let mut max = || [1, 2, 5, 20][rng.index(4)];
@@ -43,6 +44,7 @@ pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
         let entity = Some("acme/web");
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
+    pools.iter_mut().for_each(|pool| vary(pool, rng));
     let mut settings = Settings {
         stack: "sim".to_owned(),
         pools,
@@ -92,4 +94,19 @@ fn season(rng: &mut Rng, settings: &mut Settings) {
         let most = idle + [1, 3, 8][rng.index(3)];
         settings.limits.entities.extend("ACME".parse().ok().map(|acme| (acme, most)));
     }
+}
+
+/// What only EC2 sees of a pool.
+fn vary(pool: &mut Pool, rng: &mut Rng) {
+    let types = ["m7i.large", "m7a.large", "m6i.large"];
+    let subnets = ["subnet-a", "subnet-b", "subnet-c"];
+    let some = |rng: &mut Rng, all: [&str; 3]| -> Vec<String> {
+        let count = 1 + rng.index(3);
+        all.iter().take(count).map(ToString::to_string).collect()
+    };
+    (pool.instance_types, pool.subnets) = (some(rng, types), some(rng, subnets));
+    if rng.chance(300_000) {
+        pool.on_demand_after = vec!["InsufficientInstanceCapacity".to_owned()];
+    }
+    pool.max_price = rng.chance(300_000).then(|| "0.05".to_owned());
 }

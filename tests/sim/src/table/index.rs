@@ -76,10 +76,7 @@ impl Index {
         self.late.is_empty()
             && self.due.is_empty()
             && self.orphans.is_empty()
-            && self
-                .pools
-                .iter()
-                .all(|(_, of)| of.live.is_empty() && of.waiting.is_empty() && of.open.is_empty())
+            && self.pools.iter().all(|(_, of)| of.live.is_empty() && of.waiting.is_empty())
     }
 
     /// Whether every listing is as it will stay: shows so many live instances, and no job that waits for a machine.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use control::ports::{CommitError, Write};
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::Instance;
@@ -55,6 +56,8 @@ pub struct Tables {
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
     pub switches: Option<Switches>,
+    /// What EC2 refused lately.
+    pub cooldowns: Option<Cooldowns>,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
@@ -85,6 +88,7 @@ enum Item<'a> {
     Counter(&'a Scope),
     Orphan(&'a MachineId),
     Switches,
+    Cooldowns,
     Audit(usize),
 }
 
@@ -100,6 +104,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Orphan { next, .. } => Item::Orphan(&next.machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches { .. } => Item::Switches,
+        Write::Cooldowns { .. } => Item::Cooldowns,
         Write::Audit(_) => Item::Audit(number),
     }
 }
@@ -120,6 +125,7 @@ impl Tables {
             entities: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
+            cooldowns: None,
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -171,6 +177,9 @@ impl Tables {
             }
             Write::Switches { replaces, .. } => {
                 self.switches.as_ref().map(|stored| stored.generation) == *replaces
+            }
+            Write::Cooldowns { replaces, .. } => {
+                self.cooldowns.as_ref().map(|stored| stored.generation) == *replaces
             }
             Write::OrphanGone(_) | Write::Audit(_) => true,
         })
@@ -226,6 +235,7 @@ impl Tables {
                         .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
                 Write::Switches { next, .. } => self.switches = Some(next.clone()),
+                Write::Cooldowns { next, .. } => self.cooldowns = Some(next.clone()),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));
@@ -280,8 +290,10 @@ impl World {
         }
         if self.strikes(Fault::CommitCollided) || !self.tables.conditions_hold(writes) {
             self.say(|| "  commit: conflict".to_owned());
+            self.calls.conflicts += 1;
             return Err(CommitError::Conflict);
         }
+        self.calls.commits += 1;
         self.before_commit(writes);
         self.narrate_commit(writes);
         let visible = self.visible_from();

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::{CommitError, Page, ReadError, Table, Write};
+use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use domain::audit::Audit;
 use domain::capacity::Capacity;
+use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use domain::instance::{Group, Instance};
@@ -226,6 +227,19 @@ impl Table for Door {
 
     async fn counted(&self, scope: &Scope) -> Result<u32, ReadError> {
         self.read(|tables| tables.counted(scope)).await
+    }
+
+    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError> {
+        self.read(|tables| Standing {
+            capacity: tables.capacities.get(pool).cloned(),
+            switches: tables.switches.clone(),
+            cooldowns: tables.cooldowns.clone(),
+        })
+        .await
+    }
+
+    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError> {
+        self.read(|tables| tables.cooldowns.clone()).await
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {

@@ -171,6 +171,7 @@ impl Bench {
             terminates: after.terminates - before.terminates,
             github: after.github - before.github,
             github_lists: after.github_lists - before.github_lists,
+            ..Calls::default()
         };
         (cost, invocations)
     }

@@ -230,7 +230,6 @@ fn slots_of_another_launch_are_none_of_its_business() {
 
 #[test]
 fn an_error_reads_as_code_and_sentence() {
-    let error =
-        LaunchError { class: Quota, code: "VcpuLimit".to_owned(), message: "no".to_owned() };
+    let error = LaunchError::new(Quota, "VcpuLimit", "no");
     assert_eq!(error.to_string(), "VcpuLimit: no");
 }

@@ -61,6 +61,14 @@ impl Form {
         self.members(list).iter().filter_map(|member| self.take(member)).collect()
     }
 
+    /// All that begins with a prefix, by the rest of its name.
+    pub(super) fn take_below(&mut self, prefix: &str) -> BTreeMap<String, String> {
+        let below =
+            |key: &String| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        let keys: Vec<String> = self.pairs.keys().filter(|key| below(key)).cloned().collect();
+        keys.into_iter().filter_map(|key| Some((key.clone(), self.take(&key)?))).collect()
+    }
+
     pub(super) fn take_tags(&mut self, list: &str) -> BTreeMap<String, String> {
         let mut tags = BTreeMap::new();
         for member in self.members(list) {

@@ -64,6 +64,7 @@ fn configs(form: &mut Form) -> Vec<FleetConfig> {
                 image_id: form.take(&format!("{choice}.ImageId")),
                 max_price: form.take(&format!("{choice}.MaxPrice")),
                 priority: form.take(&format!("{choice}.Priority")),
+                details: form.take_below(choice),
             })
             .collect();
         configs.push(FleetConfig { template, overrides });

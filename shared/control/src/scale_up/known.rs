@@ -1,0 +1,143 @@
+//! What a launch pass knows, and what EC2's refusals add to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::capacity::Capacity;
+use domain::cooldown::{Closed, Cooldowns};
+use domain::ids::InstanceName;
+use domain::instance::Instance;
+use domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
+use domain::pool::Pool;
+use domain::switches::Switches;
+use domain::time::Time;
+use domain::timings::Timings;
+
+use super::Report;
+use crate::ports::{CommitError, Standing, Table, Write};
+use crate::writes::{CONFLICT_ROUNDS, PassError};
+
+/// What a pass knows of its pool, kept level with what it writes itself.
+pub(super) struct Known {
+    pub(super) capacity: Capacity,
+    /// The wake-ups that it has looked after.
+    pub(super) wakes: u64,
+    pub(super) switches: Switches,
+    pub(super) cooldowns: Option<Cooldowns>,
+    /// Slots that EC2 has just refused: the listing may not show them yet.
+    pub(super) rest: Vec<Instance>,
+}
+
+impl Known {
+    pub(super) fn of(capacity: Capacity, standing: Standing) -> Self {
+        Self {
+            wakes: capacity.wakes,
+            capacity,
+            switches: standing.switches.unwrap_or_default(),
+            cooldowns: standing.cooldowns,
+            rest: Vec::new(),
+        }
+    }
+
+    pub(super) async fn refresh<T: Table>(
+        &mut self,
+        table: &T,
+        pool: &Pool,
+    ) -> Result<(), PassError> {
+        let standing = table.standing(&pool.name).await?;
+        if let Some(capacity) = standing.capacity {
+            self.wakes = capacity.wakes;
+            self.capacity = capacity;
+        }
+        self.switches = standing.switches.unwrap_or_default();
+        self.cooldowns = standing.cooldowns;
+        Ok(())
+    }
+
+    /// As the commit of a launch does it.
+    pub(super) fn count_up(&mut self, fresh: usize, now: Time) {
+        if fresh > 0 {
+            self.capacity.scaled_up_at = Some(now);
+            self.capacity.live += u32::try_from(fresh).unwrap_or(u32::MAX);
+            self.capacity.generation += 1;
+        }
+    }
+
+    /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails with it.
+    pub(super) async fn remember<T: Table>(
+        &mut self,
+        table: &T,
+        launch: &Launch,
+        answer: &Result<LaunchAnswer, LaunchError>,
+        now: Time,
+        timings: &Timings,
+    ) {
+        for _ in 0..CONFLICT_ROUNDS {
+            let stored = self.cooldowns.clone();
+            let replaces = stored.as_ref().map(|record| record.generation);
+            let record = stored.unwrap_or_default();
+            let Some(next) = record.after(launch, answer, now, timings) else {
+                return;
+            };
+            let write = Write::Cooldowns { next: next.clone(), replaces };
+            match table.commit(&[write]).await {
+                Ok(()) => {
+                    self.cooldowns = Some(next);
+                    return;
+                }
+                Err(CommitError::Conflict) => match table.cooldowns().await {
+                    Ok(stored) => self.cooldowns = stored,
+                    Err(error) => {
+                        tracing::warn!(%error, "cool-downs not read");
+                        return;
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "cool-downs not written: other passes will find out");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a launch that is planned asks for what is known to be closed by now.
+    pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
+        let Some(cooldowns) = &self.cooldowns else { return false };
+        let market = launch.request.market;
+        let at = |place: &Override| Closed::Place { market, place: place.clone() };
+        let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(launch.pool.clone())];
+        let mut closed = whole.into_iter().chain(launch.request.overrides.iter().map(at));
+        closed.any(|closed| cooldowns.of(&closed, now).is_some())
+    }
+}
+
+/// Each slot once, as it was written last.
+pub(super) fn newest(slots: impl Iterator<Item = Instance>) -> Vec<Instance> {
+    let mut all: BTreeMap<InstanceName, Instance> = BTreeMap::new();
+    for slot in slots {
+        let known = all.get(&slot.name).map(Instance::generation);
+        if known.is_none_or(|known| known < slot.generation()) {
+            all.insert(slot.name.clone(), slot);
+        }
+    }
+    all.into_values().collect()
+}
+
+/// A call counts once for each class of its errors.
+pub(super) fn count_refusals(
+    launch: &Launch,
+    answer: &Result<LaunchAnswer, LaunchError>,
+    report: &mut Report,
+) {
+    let errors = match answer {
+        Ok(answer) => answer.errors.as_slice(),
+        Err(error) => std::slice::from_ref(error),
+    };
+    let mut classes = BTreeSet::new();
+    for error in errors {
+        tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "launch refused");
+        classes.insert(error.class);
+    }
+    for class in classes {
+        *report.refusals.entry(class).or_default() += 1;
+    }
+}

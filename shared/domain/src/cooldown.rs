@@ -1,0 +1,379 @@
+//! What EC2 refused lately. One small record that all launch passes share, so that concurrent Lambdas do not hammer
+//! on what one of them has just found closed.
+//!
+//! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing else. So nothing waits
+//! for it to be written.
+
+use serde::{Deserialize, Serialize};
+
+use crate::SCHEMA;
+use crate::backoff;
+use crate::ids::{LaunchId, PoolName};
+use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
+use crate::pool::{MarketPolicy, Pool};
+use crate::time::{Seconds, Time};
+use crate::timings::Timings;
+
+/// Most refusals that the record keeps; those that end first make room. A record of DynamoDB holds 400 KB.
+const MOST: usize = 300;
+/// A wait grows to this many times its first length.
+const GROWS_TO: u32 = 8;
+
+/// What nobody asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closed {
+    /// Launch calls at all: EC2 throttles them.
+    Calls,
+    /// A market: its quota is used up.
+    Market(Market),
+    /// A pool: EC2 refuses its requests, whatever they ask for.
+    Pool(PoolName),
+    /// A type in a subnet.
+    Place {
+        /// On which market.
+        market: Market,
+        /// Type and subnet.
+        place: Override,
+    },
+}
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Calls => f.write_str("EC2 throttles launches"),
+            Self::Market(market) => write!(f, "the {market} quota is used up"),
+            Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
+            Self::Place { market, place } => write!(f, "no {market} capacity for {place}"),
+        }
+    }
+}
+
+/// A refusal, and until when nobody asks again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cooldown {
+    /// What was refused.
+    pub closed: Closed,
+    /// The first refusal of an unbroken row.
+    pub since: Time,
+    /// The last one.
+    pub at: Time,
+    /// The next attempt.
+    pub until: Time,
+    /// How many there were in a row.
+    pub times: u32,
+    /// The last one's class.
+    pub class: ErrorClass,
+    /// EC2's code.
+    pub code: String,
+    /// EC2's sentence.
+    pub message: String,
+}
+
+impl Cooldown {
+    /// Whether it is too early to ask again.
+    #[must_use]
+    pub fn is_on(&self, now: Time) -> bool {
+        now < self.until
+    }
+
+    /// A refusal is in a row with the one before for as long as that one's wait was, once more after its end.
+    fn is_forgotten(&self, now: Time) -> bool {
+        now.is_past(self.until, self.until.since(self.at))
+    }
+}
+
+/// Why nothing is launched, and when it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The next attempt.
+    pub until: Time,
+    /// A sentence without its full stop.
+    pub reason: String,
+}
+
+impl Held {
+    fn by(cooldown: &Cooldown) -> Self {
+        let Cooldown { closed, code, message, times, .. } = cooldown;
+        let often = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
+        Self { until: cooldown.until, reason: format!("{closed} ({code}: {message}{often})") }
+    }
+}
+
+/// What to ask EC2 for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The market.
+    pub market: Market,
+    /// Types and subnets that are not cooling down.
+    pub places: Vec<Override>,
+}
+
+/// The record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cooldowns {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// Bumped by every write.
+    pub generation: u64,
+    /// At most one of each.
+    pub list: Vec<Cooldown>,
+}
+
+impl Default for Cooldowns {
+    /// Nothing was refused.
+    fn default() -> Self {
+        Self { schema: SCHEMA, generation: 0, list: Vec::new() }
+    }
+}
+
+impl Cooldowns {
+    /// Why this is not asked for now, if it is not.
+    #[must_use]
+    pub fn of(&self, closed: &Closed, now: Time) -> Option<&Cooldown> {
+        self.list.iter().find(|one| one.closed == *closed && one.is_on(now))
+    }
+
+    /// What nobody asks for now.
+    #[must_use]
+    pub fn on(&self, now: Time) -> Vec<Cooldown> {
+        self.list.iter().filter(|one| one.is_on(now)).cloned().collect()
+    }
+
+    /// The pools that EC2 refuses. Between two attempts as well: only a success ends it, or quiet.
+    pub fn paused_pools(&self, now: Time) -> impl Iterator<Item = &PoolName> {
+        self.list.iter().filter(move |one| !one.is_forgotten(now)).filter_map(|one| {
+            match &one.closed {
+                Closed::Pool(name) => Some(name),
+                _ => None,
+            }
+        })
+    }
+
+    /// What to ask for, beginning with a market.
+    ///
+    /// # Errors
+    /// Why nothing at all.
+    pub fn offer(&self, pool: &Pool, first: Market, now: Time) -> Result<Offer, Held> {
+        let whole = [Closed::Calls, Closed::Pool(pool.name.clone())];
+        if let Some(cooldown) = whole.iter().find_map(|closed| self.of(closed, now)) {
+            return Err(Held::by(cooldown));
+        }
+        let refusals = match self.on_market(pool, first, now) {
+            Ok(offer) => return Ok(offer),
+            Err(refusals) => refusals,
+        };
+        let falls_back = first == Market::Spot
+            && refusals.iter().any(|one| pool.falls_back_after(Some(one.class), &one.code));
+        let more = match falls_back.then(|| self.on_market(pool, Market::OnDemand, now)) {
+            Some(Ok(offer)) => return Ok(offer),
+            Some(Err(more)) => more,
+            None => Vec::new(),
+        };
+        let soonest = refusals.into_iter().chain(more).min_by_key(|one| one.until);
+        // There is one: a market without refusals has an offer.
+        Err(soonest.map_or_else(|| Held { until: now, reason: String::new() }, Held::by))
+    }
+
+    /// The places of a market that are left, or why none is.
+    fn on_market(&self, pool: &Pool, market: Market, now: Time) -> Result<Offer, Vec<&Cooldown>> {
+        if let Some(quota) = self.of(&Closed::Market(market), now) {
+            return Err(vec![quota]);
+        }
+        let mut refusals = Vec::new();
+        let mut places = pool.places();
+        places.retain(|place| {
+            let cooldown = self.of(&Closed::Place { market, place: place.clone() }, now);
+            refusals.extend(cooldown);
+            cooldown.is_none()
+        });
+        if places.is_empty() && !refusals.is_empty() {
+            return Err(refusals);
+        }
+        Ok(Offer { market, places })
+    }
+
+    /// The record after EC2's answer to a launch, if that changes it.
+    #[must_use]
+    pub fn after(
+        &self,
+        launch: &Launch,
+        answer: &Result<LaunchAnswer, LaunchError>,
+        now: Time,
+        timings: &Timings,
+    ) -> Option<Self> {
+        let mut next = self.clone();
+        next.list.retain(|one| !one.is_forgotten(now));
+        let known = next.list.clone();
+        if answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
+            let open = [
+                Closed::Calls,
+                Closed::Market(launch.request.market),
+                Closed::Pool(launch.pool.clone()),
+            ];
+            next.list.retain(|one| !open.contains(&one.closed));
+        }
+        for (closed, error) in closed_by(launch, answer) {
+            next.close(closed, error, &launch.id, now, timings);
+        }
+        (next.list != known).then(|| {
+            next.generation += 1;
+            next.list.sort_by_key(|one| std::cmp::Reverse(one.until));
+            next.list.truncate(MOST);
+            next
+        })
+    }
+
+    fn close(
+        &mut self,
+        closed: Closed,
+        error: &LaunchError,
+        id: &LaunchId,
+        now: Time,
+        timings: &Timings,
+    ) {
+        let before = self.list.iter().position(|one| one.closed == closed);
+        let before = before.map(|index| self.list.swap_remove(index));
+        // Answers to calls that were out together are one refusal.
+        let times = match &before {
+            Some(one) if one.is_on(now) => one.times,
+            Some(one) => one.times.saturating_add(1),
+            None => 1,
+        };
+        let until = now + wait(&closed, times, id, timings);
+        self.list.push(Cooldown {
+            closed,
+            since: before.as_ref().map_or(now, |one| one.since),
+            at: now,
+            until: before.map_or(until, |one| one.until.max(until)),
+            times,
+            class: error.class,
+            code: error.code.clone(),
+            message: error.message.clone(),
+        });
+    }
+}
+
+/// What an answer closes, each once. The answer to a replay may be as old as its launch: its parts say nothing of now.
+fn closed_by<'a>(
+    launch: &Launch,
+    answer: &'a Result<LaunchAnswer, LaunchError>,
+) -> Vec<(Closed, &'a LaunchError)> {
+    let places = || launch.request.overrides.iter().cloned();
+    let at = |place| Closed::Place { market: launch.request.market, place };
+    let mut all: Vec<(Closed, &LaunchError)> = Vec::new();
+    match answer {
+        Err(error) => match error.class {
+            ErrorClass::Capacity => all.extend(places().map(|place| (at(place), error))),
+            class => all.extend(whole(launch, class).map(|closed| (closed, error))),
+        },
+        Ok(answer) if launch.calls <= 1 => {
+            let nothing = answer.machines.is_empty();
+            let refused =
+                nothing && answer.errors.iter().all(|error| is_refusal_of_pool(error.class));
+            for error in &answer.errors {
+                match (error.class, &error.place) {
+                    (class, _) if refused => {
+                        all.extend(whole(launch, class).map(|closed| (closed, error)));
+                    }
+                    (ErrorClass::Throttle | ErrorClass::Quota, _) => {
+                        all.extend(whole(launch, error.class).map(|closed| (closed, error)));
+                    }
+                    (class, Some(place))
+                        if class == ErrorClass::Capacity || is_refusal_of_pool(class) =>
+                    {
+                        all.push((at(place.clone()), error));
+                    }
+                    (ErrorClass::Capacity, None) if nothing => {
+                        all.extend(places().map(|place| (at(place), error)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(_) => {}
+    }
+    let mut seen = Vec::new();
+    all.retain(|(closed, _)| {
+        let first = !seen.contains(closed);
+        seen.push(closed.clone());
+        first
+    });
+    all
+}
+
+const fn is_refusal_of_pool(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Configuration | ErrorClass::Authorization)
+}
+
+/// What an error closes that is not about one place.
+fn whole(launch: &Launch, class: ErrorClass) -> Option<Closed> {
+    match class {
+        ErrorClass::Throttle => Some(Closed::Calls),
+        ErrorClass::Quota => Some(Closed::Market(launch.request.market)),
+        ErrorClass::Configuration | ErrorClass::Authorization => {
+            Some(Closed::Pool(launch.pool.clone()))
+        }
+        ErrorClass::Capacity
+        | ErrorClass::Consistency
+        | ErrorClass::Idempotency
+        | ErrorClass::Blocked
+        | ErrorClass::Ambiguous => None,
+    }
+}
+
+/// How long nobody asks: longer with each refusal in a row. Throttled passes come back at different times.
+fn wait(closed: &Closed, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
+    let first = match closed {
+        Closed::Calls => timings.throttle_wait_seconds,
+        Closed::Market(_) => timings.quota_wait_seconds,
+        Closed::Pool(_) => timings.pool_pause_seconds,
+        Closed::Place { .. } => timings.place_wait_seconds,
+    };
+    let wait = backoff::grown(first, times, Seconds(first.0.saturating_mul(GROWS_TO)));
+    match closed {
+        Closed::Calls => Seconds(wait.0 + jitter(id) % wait.0.max(1)),
+        _ => wait,
+    }
+}
+
+/// A number that differs between launches. FNV-1a.
+fn jitter(id: &LaunchId) -> u32 {
+    id.as_str()
+        .bytes()
+        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Where the launch of a pool begins.
+#[must_use]
+pub const fn first_market(policy: MarketPolicy) -> Market {
+    match policy {
+        MarketPolicy::Spot | MarketPolicy::SpotThenOnDemand => Market::Spot,
+        MarketPolicy::OnDemand => Market::OnDemand,
+    }
+}
+
+/// The answer as it counts while a pool's configuration is new: what it names may not be visible to EC2 everywhere yet.
+///
+/// # Errors
+/// EC2's own, softened.
+pub fn while_settling(
+    answer: Result<LaunchAnswer, LaunchError>,
+) -> Result<LaunchAnswer, LaunchError> {
+    let soften = |mut error: LaunchError| {
+        if is_refusal_of_pool(error.class) {
+            error.class = ErrorClass::Consistency;
+        }
+        error
+    };
+    match answer {
+        Ok(mut answer) => {
+            answer.errors = answer.errors.into_iter().map(soften).collect();
+            Ok(answer)
+        }
+        Err(error) => Err(soften(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

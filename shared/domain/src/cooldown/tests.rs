@@ -1,0 +1,288 @@
+//! What a refusal closes, for how long, and what is asked for instead.
+
+use super::{Closed, Cooldowns, first_market, while_settling};
+use crate::launch::ErrorClass::{
+    Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
+    Throttle,
+};
+use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
+use crate::pool::{MarketPolicy, Pool};
+use crate::testkit::{With, at, job, machine, pool, refusal, timings};
+use crate::time::Time;
+
+fn of(market: MarketPolicy) -> Pool {
+    pool().with(|pool| pool.market = market)
+}
+
+/// The pool's launch of one slot.
+fn launch(pool: &Pool) -> Launch {
+    let timings = timings();
+    let view = crate::plan::tests::view(pool, &timings, vec![job(1)]);
+    crate::plan::plan(view).launches.remove(0).launch
+}
+
+fn place(kind: &str, subnet: &str) -> Override {
+    Override { instance_type: kind.to_owned(), subnet: subnet.to_owned() }
+}
+
+fn part(class: ErrorClass, place: Override) -> LaunchError {
+    LaunchError { place: Some(place), ..refusal(class) }
+}
+
+fn answer(machines: u32, errors: Vec<LaunchError>) -> Result<LaunchAnswer, LaunchError> {
+    Ok(LaunchAnswer { machines: (0..machines).map(machine).collect(), errors })
+}
+
+fn after(
+    known: &Cooldowns,
+    pool: &Pool,
+    answer: &Result<LaunchAnswer, LaunchError>,
+    now: Time,
+) -> Cooldowns {
+    known.after(&launch(pool), answer, now, &timings()).unwrap_or_else(|| known.clone())
+}
+
+fn first(pool: &Pool, answer: &Result<LaunchAnswer, LaunchError>) -> Cooldowns {
+    after(&Cooldowns::default(), pool, answer, at(0))
+}
+
+/// `Spot m7i.large/subnet-a …`, or why nothing is asked for.
+fn offered(known: &Cooldowns, pool: &Pool, second: u32) -> String {
+    match known.offer(pool, first_market(pool.market), at(second)) {
+        Ok(offer) => {
+            let places =
+                offer.places.iter().map(|one| format!(" {}/{}", one.instance_type, one.subnet));
+            format!("{}:{}", offer.market, places.collect::<String>())
+        }
+        Err(held) => {
+            let second = (held.until.as_millis() - at(0).as_millis()) / 1000;
+            format!("until {second}: {}", held.reason)
+        }
+    }
+}
+
+const ALL: &str = " m7i.large/subnet-a m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
+
+#[test]
+fn each_class_closes_what_it_is_about() {
+    let pool = of(MarketPolicy::Spot);
+    let spot = format!("spot:{ALL}");
+    let rows = [
+        (Throttle, "EC2 throttles launches"),
+        (Quota, "the spot quota is used up"),
+        (Configuration, "EC2 refuses the launches of pool default"),
+        (Authorization, "EC2 refuses the launches of pool default"),
+        (Capacity, "no spot capacity for"),
+        (Consistency, spot.as_str()),
+        (Idempotency, spot.as_str()),
+        (Blocked, spot.as_str()),
+        (Ambiguous, spot.as_str()),
+    ];
+    for (class, expected) in rows {
+        let told = offered(&first(&pool, &Err(refusal(class))), &pool, 1);
+        assert!(told.contains(expected), "{class:?}: {told}");
+    }
+}
+
+#[test]
+fn who_shares_what_is_closed_and_who_does_not() {
+    let (own, other) = (
+        of(MarketPolicy::Spot),
+        of(MarketPolicy::Spot).with(|pool| {
+            pool.name = "other".parse().expect("valid");
+        }),
+    );
+    let on_demand = other.clone().with(|pool| pool.market = MarketPolicy::OnDemand);
+    // Class; whether another pool on the same market asks, and one on the other market.
+    let rows = [
+        (Throttle, false, false),
+        (Quota, false, true),
+        (Capacity, false, true),
+        (Configuration, true, true),
+        (Authorization, true, true),
+    ];
+    for (class, same, another) in rows {
+        let known = first(&own, &Err(refusal(class)));
+        assert!(offered(&known, &own, 1).starts_with("until"), "{class:?}");
+        assert_eq!(!offered(&known, &other, 1).starts_with("until"), same, "{class:?}");
+        assert_eq!(!offered(&known, &on_demand, 1).starts_with("until"), another, "{class:?}");
+    }
+}
+
+#[test]
+fn a_place_without_capacity_is_left_out_for_a_minute() {
+    let pool = of(MarketPolicy::Spot);
+    let known = first(&pool, &answer(1, vec![part(Capacity, place("m7i.large", "subnet-a"))]));
+    let rest = "spot: m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
+    assert_eq!(offered(&known, &pool, 59), rest);
+    assert_eq!(offered(&known, &pool, 60), format!("spot:{ALL}"));
+}
+
+#[test]
+fn all_places_without_capacity_hold_the_pool_until_the_first_of_them() {
+    let pool = of(MarketPolicy::Spot);
+    let early = first(&pool, &answer(1, vec![part(Capacity, place("m7i.large", "subnet-a"))]));
+    let known = after(&early, &pool, &Err(refusal(Capacity)), at(30));
+    // The one that was closed already is closed anew.
+    assert_eq!(
+        offered(&known, &pool, 31),
+        "until 90: no spot capacity for m7i.large in subnet-a (Capacity: no)"
+    );
+}
+
+#[test]
+fn spot_then_on_demand_asks_for_on_demand_when_spot_is_closed() {
+    let on_demand = format!("on-demand:{ALL}");
+    let pool = of(MarketPolicy::SpotThenOnDemand);
+    let listed = pool.clone().with(|pool| pool.on_demand_after = vec!["Quota".to_owned()]);
+    // The refusal; what is asked for with no list of codes, and with one that names the quota's.
+    let rows = [(Capacity, true, false), (Quota, true, true)];
+    for (class, always, by_list) in rows {
+        let known = first(&pool, &Err(refusal(class)));
+        assert_eq!(offered(&known, &pool, 1) == on_demand, always, "{class:?}");
+        assert_eq!(offered(&known, &listed, 1) == on_demand, by_list, "{class:?}, listed");
+        // Nobody who asks for spot alone gets anything else.
+        assert!(offered(&known, &of(MarketPolicy::Spot), 1).starts_with("until"), "{class:?}");
+    }
+    let known = first(&pool, &Err(refusal(Configuration)));
+    assert!(offered(&known, &pool, 1).starts_with("until"));
+}
+
+#[test]
+fn both_markets_closed_wait_for_the_one_that_opens_first() {
+    let pool = of(MarketPolicy::SpotThenOnDemand);
+    let spot = first(&pool, &Err(refusal(Quota)));
+    let on_demand = of(MarketPolicy::OnDemand);
+    let known = after(&spot, &on_demand, &Err(refusal(Capacity)), at(10));
+    assert!(offered(&known, &pool, 11).starts_with("until 70: no on-demand capacity"));
+}
+
+#[test]
+fn waits_double_in_an_unbroken_row_up_to_eight_times() {
+    let pool = of(MarketPolicy::Spot);
+    for (class, step) in [(Capacity, 60), (Quota, 300), (Configuration, 120), (Throttle, 5)] {
+        let (mut known, mut now, mut waits) = (Cooldowns::default(), at(0), Vec::new());
+        for _ in 0..6 {
+            known = after(&known, &pool, &Err(refusal(class)), now);
+            let one = &known.list[0];
+            waits.push(one.until.since(now).0);
+            now = one.until;
+        }
+        let expected = [1, 2, 4, 8, 8, 8].map(|times| times * step);
+        if class == Throttle {
+            // Up to twice as long, so that not all come back at once.
+            let within =
+                waits.iter().zip(expected).all(|(wait, least)| (least..2 * least).contains(wait));
+            assert!(within, "{waits:?}");
+        } else {
+            assert_eq!(waits, expected, "{class:?}");
+        }
+        assert_eq!(known.list[0].times, 6, "{class:?}");
+        assert_eq!(known.list[0].since, at(0), "{class:?}");
+    }
+}
+
+#[test]
+fn calls_that_were_out_together_are_one_refusal() {
+    let pool = of(MarketPolicy::Spot);
+    let one = first(&pool, &Err(refusal(Quota)));
+    let two = after(&one, &pool, &Err(refusal(Quota)), at(2));
+    assert_eq!((two.list[0].times, two.list[0].until), (1, at(302)));
+}
+
+#[test]
+fn a_refusal_after_a_quiet_time_is_a_first_one() {
+    let pool = of(MarketPolicy::Spot);
+    let known = first(&pool, &Err(refusal(Quota)));
+    let row = after(&known, &pool, &Err(refusal(Quota)), at(599));
+    assert_eq!(row.list[0].times, 2);
+    let anew = after(&known, &pool, &Err(refusal(Quota)), at(600));
+    assert_eq!((anew.list[0].times, anew.list[0].since), (1, at(600)));
+}
+
+#[test]
+fn a_machine_opens_what_was_closed_for_all_of_the_pool() {
+    let pool = of(MarketPolicy::Spot);
+    let mut known = Cooldowns::default();
+    for class in [Throttle, Quota, Configuration, Capacity] {
+        known = after(&known, &pool, &Err(refusal(class)), at(0));
+    }
+    let healed = after(&known, &pool, &answer(1, Vec::new()), at(1));
+    let places = |one: &super::Cooldown| matches!(one.closed, Closed::Place { .. });
+    assert!(healed.list.iter().all(places), "{healed:?}");
+    assert_eq!(healed.list.len(), 4);
+    assert_eq!(healed.generation, known.generation + 1);
+    // And what the same answer refuses is closed all the same.
+    let partial = after(&known, &pool, &answer(1, vec![refusal(Quota)]), at(1));
+    assert!(partial.of(&Closed::Market(Market::Spot), at(2)).is_some());
+}
+
+#[test]
+fn a_wrong_place_is_left_out_and_a_wrong_request_pauses_the_pool() {
+    let pool = of(MarketPolicy::Spot);
+    let errors = vec![part(Configuration, place("m7i.large", "subnet-a"))];
+    let known = first(&pool, &answer(1, errors.clone()));
+    assert_eq!(
+        offered(&known, &pool, 1),
+        "spot: m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b"
+    );
+    let known = first(&pool, &answer(0, errors));
+    assert!(offered(&known, &pool, 1).contains("refuses the launches of pool default"));
+    assert_eq!(known.paused_pools(at(1)).collect::<Vec<_>>(), [&pool.name]);
+    // Beside places without capacity it is one of them.
+    let mixed = vec![
+        part(Configuration, place("m7i.large", "subnet-a")),
+        part(Capacity, place("m7i.large", "subnet-b")),
+    ];
+    let known = first(&pool, &answer(0, mixed));
+    assert_eq!(offered(&known, &pool, 1), "spot: m7a.large/subnet-a m7a.large/subnet-b");
+    assert_eq!(known.paused_pools(at(1)).count(), 0);
+}
+
+#[test]
+fn the_parts_of_a_replayed_answer_are_old() {
+    let pool = of(MarketPolicy::Spot);
+    let errors = answer(0, vec![part(Capacity, place("m7i.large", "subnet-a"))]);
+    let replay = launch(&pool).with(|launch| launch.calls = 2);
+    assert_eq!(Cooldowns::default().after(&replay, &errors, at(0), &timings()), None);
+    // A call that is refused as a whole is refused now.
+    let refused = Cooldowns::default().after(&replay, &Err(refusal(Throttle)), at(0), &timings());
+    assert!(refused.is_some_and(|known| known.of(&Closed::Calls, at(1)).is_some()));
+}
+
+#[test]
+fn nothing_is_written_when_nothing_changes() {
+    let pool = of(MarketPolicy::Spot);
+    assert_eq!(
+        Cooldowns::default().after(&launch(&pool), &answer(1, Vec::new()), at(0), &timings()),
+        None
+    );
+}
+
+#[test]
+fn the_record_stays_small() {
+    let wide = of(MarketPolicy::Spot).with(|pool| {
+        pool.instance_types = (0..50).map(|n| format!("m{n}.large")).collect();
+        pool.subnets = (0..10).map(|n| format!("subnet-{n}")).collect();
+    });
+    let known = first(&wide, &Err(refusal(Capacity)));
+    assert_eq!(known.list.len(), super::MOST);
+    assert!(serde_json::to_vec(&known).expect("JSON").len() < 100_000);
+    // What is forgotten goes with the next write.
+    let later = after(&known, &pool(), &Err(refusal(Quota)), at(10_000));
+    assert_eq!(later.list.len(), 1);
+}
+
+#[test]
+fn while_a_configuration_is_new_ec2_may_not_know_it_yet() {
+    for class in [Configuration, Authorization] {
+        let softened = while_settling(Err(refusal(class)));
+        assert_eq!(softened.map_err(|error| error.class), Err(Consistency));
+        let softened = while_settling(answer(0, vec![refusal(class)])).expect("an answer");
+        assert_eq!(softened.errors[0].class, Consistency);
+    }
+    for class in [Throttle, Capacity, Quota, Ambiguous, Idempotency] {
+        let same = while_settling(Err(refusal(class)));
+        assert_eq!(same.map_err(|error| error.class), Err(class));
+    }
+}

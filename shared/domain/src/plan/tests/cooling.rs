@@ -1,0 +1,184 @@
+//! What EC2 refused lately is left out, waits, or is bought on the other market.
+
+use super::{plan, view};
+use crate::cooldown::{Closed, Cooldown, Cooldowns};
+use crate::instance::{Instance, State};
+use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
+use crate::launch::{ErrorClass, Market, Override};
+use crate::plan::{Plan, falls_back_at_once, is_launch_due};
+use crate::pool::{MarketPolicy, Pool};
+use crate::testkit::{With, at, creating, job, pool, refusal, slot, timings};
+
+fn closed(closed: Closed, until: u32) -> Cooldown {
+    Cooldown {
+        closed,
+        since: at(900),
+        at: at(900),
+        until: at(until),
+        times: 1,
+        class: Capacity,
+        code: "Code".to_owned(),
+        message: "no".to_owned(),
+    }
+}
+
+fn known(list: Vec<Cooldown>) -> Cooldowns {
+    Cooldowns { list, ..Cooldowns::default() }
+}
+
+fn place(kind: &str, subnet: &str) -> Override {
+    Override { instance_type: kind.to_owned(), subnet: subnet.to_owned() }
+}
+
+fn of(market: MarketPolicy) -> Pool {
+    pool().with(|pool| pool.market = market)
+}
+
+/// Slot `n` after refusals in second 10.
+fn refused(n: u32, classes: &[ErrorClass]) -> Instance {
+    creating().with(|slot_| {
+        slot_.name = slot(1000 + n).name;
+        for (index, class) in classes.iter().enumerate() {
+            if index > 0 {
+                slot_.relaunch(slot_.launch.clone(), at(10), &timings());
+            }
+            slot_.launch_failed(&refusal(*class), at(10), &timings());
+        }
+    })
+}
+
+/// Two jobs and no slots at second 1000.
+fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
+    let timings = timings();
+    plan(view(pool, &timings, vec![job(1), job(2)]).with(|view| {
+        view.cooldowns = cooldowns;
+        view.retries = retries;
+    }))
+}
+
+#[test]
+fn what_cools_down_is_not_in_the_request() {
+    let market = Market::OnDemand;
+    let dry = place("m7i.large", "subnet-a");
+    let known = known(vec![closed(Closed::Place { market, place: dry.clone() }, 1001)]);
+    let plan = planned(&pool(), &known, Vec::new());
+    let [launch] = plan.launches.as_slice() else { panic!("one launch") };
+    let rest: Vec<Override> = pool().places().into_iter().filter(|one| *one != dry).collect();
+    assert_eq!(launch.launch.request.overrides, rest);
+    assert_eq!((plan.held.len(), plan.put_off.len()), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
+    let pool = of(MarketPolicy::Spot);
+    let all = [Closed::Calls, Closed::Market(Market::Spot), Closed::Pool(pool.name.clone())];
+    for one in all {
+        let sentence = one.to_string();
+        let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
+        assert_eq!(plan.launches, [], "{sentence}");
+        for (held, before) in plan.held.iter().zip([job(1), job(2)]) {
+            let hold = held.hold.as_ref().expect("a hold");
+            assert_eq!((hold.until, hold.failures), (at(1100), 0), "{sentence}");
+            assert_eq!(hold.reason, format!("{sentence} (Code: no)"));
+            // `control` commits it against the generation before.
+            assert_eq!(held.generation, before.generation + 1);
+        }
+        assert_eq!(plan.held.len(), 2);
+        let [slot] = plan.put_off.as_slice() else { panic!("one slot: {sentence}") };
+        assert_eq!((slot.due_at(), slot.state()), (Some(at(1100)), State::PendingCreate));
+        assert_eq!(slot.attempts, 1, "no attempt was made");
+        assert_eq!(slot.generation(), refused(1, &[Capacity]).generation() + 1);
+    }
+}
+
+#[test]
+fn a_long_wait_is_looked_at_again_in_between() {
+    let pool = of(MarketPolicy::Spot);
+    let known = known(vec![closed(Closed::Market(Market::Spot), 9000)]);
+    let plan = planned(&pool, &known, Vec::new());
+    let until = plan.held.iter().map(|job| job.hold.as_ref().map(|hold| hold.until));
+    assert_eq!(until.collect::<Vec<_>>(), [Some(at(1300)), Some(at(1300))]);
+}
+
+#[test]
+fn a_hold_keeps_count_of_what_the_job_has_lost() {
+    let pool = of(MarketPolicy::Spot);
+    let known = known(vec![closed(Closed::Calls, 1100)]);
+    let timings = timings();
+    let lost = job(1).with(|job| {
+        let reason = "its machine did not start a runner".to_owned();
+        job.hold = Some(crate::job::Hold { until: at(999), reason, failures: 3 });
+    });
+    let plan = plan(view(&pool, &timings, vec![lost]).with(|view| view.cooldowns = &known));
+    assert_eq!(plan.held[0].hold.as_ref().map(|hold| hold.failures), Some(3));
+}
+
+#[test]
+fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
+    let pool = of(MarketPolicy::Spot).with(|pool| pool.max = 1);
+    let plan = planned(&pool, &known(vec![closed(Closed::Calls, 1100)]), Vec::new());
+    assert_eq!((plan.held.len(), plan.over_maximum), (1, 1));
+}
+
+#[test]
+fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
+    let listed = of(MarketPolicy::SpotThenOnDemand).with(|pool| {
+        pool.on_demand_after = vec!["Quota".to_owned()];
+    });
+    let any = of(MarketPolicy::SpotThenOnDemand);
+    // Refusals so far; at once with any code, and with a list that names the quota's.
+    let rows: [(&[ErrorClass], bool, bool); 6] = [
+        (&[Capacity], true, false),
+        (&[Quota], true, true),
+        (&[Throttle], false, false),
+        (&[Configuration], false, false),
+        (&[Throttle, Capacity], true, false),
+        // Its on-demand attempt was refused as well: from here on it waits.
+        (&[Capacity, Capacity], false, false),
+    ];
+    for (classes, always, by_list) in rows {
+        let slot = refused(1, classes);
+        assert_eq!(falls_back_at_once(&any, &slot), always, "{classes:?}");
+        assert_eq!(falls_back_at_once(&listed, &slot), by_list, "{classes:?}");
+        assert_eq!(is_launch_due(&any, &slot, at(11), &timings()), always, "{classes:?}");
+        assert!(!falls_back_at_once(&of(MarketPolicy::Spot), &slot), "{classes:?}");
+        assert!(is_launch_due(&any, &slot, at(1000), &timings()), "{classes:?}");
+    }
+}
+
+#[test]
+fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
+    let pool = of(MarketPolicy::SpotThenOnDemand);
+    let slots =
+        vec![refused(1, &[Throttle]), refused(2, &[Capacity]), refused(3, &[Configuration])];
+    let plan = planned(&pool, &Cooldowns::default(), slots);
+    let shape: Vec<(Market, usize, usize)> = plan
+        .launches
+        .iter()
+        .map(|one| (one.launch.request.market, one.again.len(), one.fresh.len()))
+        .collect();
+    assert_eq!(shape, [(Market::Spot, 2, 2), (Market::OnDemand, 1, 0)]);
+    // With the quota of spot used up, all of it is bought on demand.
+    let known = known(vec![closed(Closed::Market(Market::Spot), 1100)]);
+    let plan = planned(&pool, &known, vec![refused(1, &[Throttle])]);
+    let markets = plan.launches.iter().map(|one| one.launch.request.market);
+    assert_eq!(markets.collect::<Vec<_>>(), [Market::OnDemand]);
+    assert_eq!((plan.launches[0].again.len(), plan.launches[0].fresh.len()), (1, 2));
+}
+
+#[test]
+fn a_throttled_call_is_no_attempt() {
+    let slot = refused(1, &[Throttle, Throttle, Throttle, Throttle, Throttle, Throttle]);
+    assert_eq!((slot.state(), slot.attempts), (State::PendingCreate, 0));
+    assert_eq!(slot.due_at(), Some(at(25)));
+}
+
+#[test]
+fn a_machine_is_as_young_as_its_last_launch() {
+    let waited = refused(1, &[Capacity]).with(|slot| {
+        slot.relaunch(slot.launch.clone(), at(2000), &timings());
+        slot.bind(crate::testkit::machine(1), at(2005), &timings());
+    });
+    assert_eq!((waited.created_at, waited.launched_at()), (at(0), at(2000)));
+    assert_eq!(waited.due_at(), Some(at(2600)));
+}

@@ -1,0 +1,66 @@
+//! What EC2 lacks or refuses for a while: a type in a subnet, a market's quota, a pool whose configuration is wrong.
+
+use domain::ids::{LaunchId, PoolName};
+use domain::launch::{LaunchRequest, Market, Override};
+
+use crate::agenda::{MINUTE, Millis, SECOND};
+use crate::fault::Fault;
+use crate::world::World;
+
+/// What is short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    Place(Market, Override),
+    Quota(Market),
+    Configuration(PoolName),
+}
+
+/// All that is short, and until when.
+#[derive(Debug, Default)]
+pub(super) struct Shortages(Vec<(Lack, Millis)>);
+
+impl World {
+    /// Chance makes something short, for a while that ends with the other faults.
+    fn run_short(&mut self, fault: Fault, lack: impl FnOnce(&mut Self) -> Option<Lack>) {
+        if self.strikes(fault)
+            && let Some(lack) = lack(self)
+        {
+            let longest = [30 * SECOND, 5 * MINUTE, 40 * MINUTE][self.rng.index(3)];
+            let until = (self.now + self.between(SECOND, longest)).min(self.faults_end);
+            self.ec2.shortages.0.push((lack, until));
+        }
+    }
+
+    fn is_short(&self, lack: &Lack) -> bool {
+        self.ec2.shortages.0.iter().any(|(one, until)| one == lack && self.now < *until)
+    }
+
+    /// Whether EC2 refuses the pool's requests.
+    pub(super) fn is_misconfigured(&mut self, id: &LaunchId) -> bool {
+        let Some(pool) = self.tables.launches.get(id).map(|launch| launch.pool.clone()) else {
+            return self.strikes(Fault::LaunchMisconfigured);
+        };
+        let lack = Lack::Configuration(pool);
+        let strikes = self.counts.of(Fault::LaunchMisconfigured);
+        self.run_short(Fault::LaunchMisconfigured, |_| Some(lack.clone()));
+        self.is_short(&lack) || self.counts.of(Fault::LaunchMisconfigured) > strikes
+    }
+
+    /// Whether the quota of the market is used up.
+    pub(super) fn is_over_quota(&mut self, market: Market) -> bool {
+        let strikes = self.counts.of(Fault::LaunchQuota);
+        self.run_short(Fault::LaunchQuota, |_| Some(Lack::Quota(market)));
+        self.is_short(&Lack::Quota(market)) || self.counts.of(Fault::LaunchQuota) > strikes
+    }
+
+    /// The places of a request that have no capacity.
+    pub(super) fn dry_places(&mut self, request: &LaunchRequest) -> Vec<Override> {
+        self.run_short(Fault::LaunchPlaceDry, |world| {
+            let number = world.rng.index(request.overrides.len().max(1));
+            Some(Lack::Place(request.market, request.overrides.get(number)?.clone()))
+        });
+        let is_dry =
+            |place: &&Override| self.is_short(&Lack::Place(request.market, (*place).clone()));
+        request.overrides.iter().filter(is_dry).cloned().collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! What a burst costs, counted at the doors.
+
+use std::rc::Rc;
+
+use control::Settings;
+use domain::labels::Labels;
+use domain::limits::{Balance, Limits};
+use domain::message::JobsMessage;
+use sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
+use sim::calls::Calls;
+use sim::executor::Executor;
+use sim::fault::Fault;
+use sim::github::Job;
+use sim::queue::Body;
+use sim::schedule::{Plan, PlannedJob, pool};
+use sim::world::{Manner, World};
+
+const JOBS: u32 = 100;
+
+/// A world with one pool, and a hundred jobs of it that GitHub has queued; nobody has been told of them yet.
+fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
+    let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
+    let manner = Manner { replay_shows_machines: true, slowest_call, by_hand };
+    let mut world = World::new(seed, &pools, sim::fault::Odds::none(), manner);
+    for number in 0..JOBS {
+        let job = Job::planned(number, "acme/web", true, Labels::new(["linux"]), Some(MINUTE));
+        world.github.jobs.push(job);
+        world.queue_job(number);
+    }
+    let timings = domain::timings::Timings::default();
+    let settings = Settings {
+        stack: "sim".to_owned(),
+        pools,
+        limits: Limits::default(),
+        balance: Balance::default(),
+        timings,
+    };
+    world.checker.know(&settings);
+    (world, settings)
+}
+
+/// The events, as they come from GitHub.
+fn events(world: &World) -> Vec<Body> {
+    let event = |number| {
+        let event = Box::new((*world.delivery(number)).clone());
+        Body::Jobs(JobsMessage::JobEvent { event, delivery: number.to_string() })
+    };
+    (0..JOBS).map(event).collect()
+}
+
+fn claimed(world: &World) -> usize {
+    world.tables.jobs.values().filter(|job| job.claim.is_some()).count()
+}
+
+/// One batch of all jobs, handled by one invocation: the calls that it made, and how many jobs have a claim then.
+fn one_batch(before: impl FnOnce(&mut World)) -> (Calls, usize) {
+    let (mut world, settings) = world(1, 1, true);
+    before(&mut world);
+    events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
+    world.hand_over_all(Which::Jobs);
+    let mut executor = Executor::new(world, settings);
+    // A call takes a millisecond. The webhooks' own deliveries come after 50, and the first machine later.
+    executor.run(START + 45);
+    let world = executor.sim().world.borrow();
+    assert_eq!(world.tally.invocations, 1);
+    assert!(world.violation.is_none(), "{:?}", world.violation);
+    (world.calls, claimed(&world))
+}
+
+#[test]
+fn a_hundred_jobs_in_one_batch_cost_three_launches_and_twelve_calls_of_the_tables() {
+    let (calls, claimed) = one_batch(|_| ());
+    assert_eq!(claimed, JOBS as usize);
+    assert_eq!((calls.launches, calls.fleets, calls.looks), (3, 3, 0), "{calls:?}");
+    assert_eq!((calls.github, calls.conflicts), (0, 0), "{calls:?}");
+    assert!(calls.table() <= 12, "{calls:?}");
+}
+
+#[test]
+fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
+    let (calls, claimed) = one_batch(|world| {
+        // A delivery came before and was doubled: its row is there already.
+        let event = (*world.delivery(7)).clone();
+        let mut job = domain::job::fold(None, event, world.time());
+        job.pool = Some("default".parse().expect("valid"));
+        job.generation = 5;
+        world.tables.jobs.insert(job.key(), Rc::new(job));
+    });
+    // Not in the index, so not demand of this pass; its row is as it was.
+    assert_eq!(claimed, JOBS as usize - 1);
+    assert_eq!(calls.launches, 3);
+}
+
+/// The queue hands over ten messages at most, to several invocations at once.
+#[test]
+fn a_hundred_jobs_in_many_batches_cost_three_launches() {
+    let mut counts = [0_u32; 8];
+    for seed in 0..200 {
+        let (mut world, settings) = world(seed, 20, false);
+        // As in AWS, where an instant fleet answers when its machines are launched.
+        world.ec2.launch_takes = 2 * SECOND;
+        // The deliveries come within a second and a half; the burst is what the queue holds.
+        events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
+        let mut executor = Executor::new(world, settings);
+        executor.run(START + 30 * SECOND);
+        let world = executor.sim().world.borrow();
+        assert!(world.violation.is_none(), "{:?}", world.violation);
+        assert_eq!(claimed(&world), JOBS as usize, "seed {seed}");
+        counts[usize::try_from(world.calls.launches).expect("few").min(7)] += 1;
+    }
+    assert_eq!(counts.iter().sum::<u32>(), 200);
+    assert_eq!(counts[4..], [0; 4], "calls of CreateFleet: {counts:?}");
+}
+
+const LABELS: [&[&str]; 10] =
+    [&["p0"], &["p1"], &["p2"], &["p3"], &["p4"], &["p5"], &["p6"], &["p7"], &["p8"], &["p9"]];
+
+/// EC2's own token buckets, which all ten pools draw from.
+#[test]
+fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
+    let (mut launches, mut fleets) = (0, 0);
+    for seed in 0..3 {
+        let mut plan = Plan::of(seed).without(Fault::ALL);
+        plan.orders.clear();
+        let of = |number: usize| pool(&format!("p{number}"), LABELS[number], 200, "spot", None);
+        plan.settings.pools = (0..10).map(of).collect();
+        let job = |number: usize| PlannedJob {
+            at: START + MINUTE,
+            cancelled_at: None,
+            repository: "acme/web",
+            private: true,
+            labels: LABELS[number % 10],
+            length: MINUTE,
+        };
+        plan.jobs = (0..1000).map(job).collect();
+        plan.manner.slowest_call = 20;
+        let mut world = plan.world();
+        world.ec2.real_buckets = true;
+        world.ec2.launch_takes = 2 * SECOND;
+        let mut executor = Executor::new(world, plan.settings.clone());
+        executor.run(START + 2 * HOUR);
+        let world = executor.sim().world.borrow();
+        assert!(world.violation.is_none(), "{:?}", world.violation);
+        assert_eq!(world.tally.served, 1000, "seed {seed}: {:?}", world.calls);
+        launches += world.calls.launches;
+        fleets += world.calls.fleets;
+    }
+    assert!(launches * 10 <= fleets * 13, "{launches} calls for {fleets} fleets");
+    println!("{launches} calls for {fleets} fleets");
+}
