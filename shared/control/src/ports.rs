@@ -52,7 +52,7 @@ pub enum Write {
         replaces: Option<u64>,
     },
     /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or when `holder`
-    /// does not hold the pool's lease any more.
+    /// does not hold the pool's lease any more, or, with `wakes`, when somebody asked for a pass since.
     CapacityUp {
         /// The pool.
         pool: PoolName,
@@ -62,6 +62,8 @@ pub enum Write {
         max: u32,
         /// The launch pass that holds the lease.
         holder: String,
+        /// The wake-ups that it has looked after, if more of them are to stop it.
+        wakes: Option<u64>,
     },
     /// Takes one from a pool's counter without reading it; a conflict at zero.
     CapacityDown(PoolName),

@@ -203,13 +203,17 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             report.claimed += 1;
         }
         self.put_off(&plan, report).await?;
-        for planned in &plan.launches {
+        for (number, planned) in plan.launches.iter().enumerate() {
             if known.is_refused(&planned.launch, now) {
                 // An earlier call of this pass has just found out. What it would have asked for is asked for again,
                 // or held, by the next round.
                 return Ok(Round::Again);
             }
-            self.table.commit(&self.launch_writes(pool, planned)).await?;
+            // The last of several is seldom full. When more jobs have come meanwhile, they go with it: a conflict, and
+            // the next round plans anew.
+            let is_rest = number > 0 && planned.launch.slots.len() < plan::MAX_SLOTS;
+            let wakes = is_rest.then_some(known.wakes);
+            self.table.commit(&self.launch_writes(pool, planned, wakes)).await?;
             known.count_up(planned.fresh.len());
             let slots: Vec<Instance> = planned
                 .fresh
@@ -295,7 +299,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(())
     }
 
-    fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch) -> Vec<Write> {
+    fn launch_writes(
+        &self,
+        pool: &Pool,
+        planned: &PlannedLaunch,
+        wakes: Option<u64>,
+    ) -> Vec<Write> {
         let mut writes =
             vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
         let count = u32::try_from(planned.fresh.len()).unwrap_or(u32::MAX);
@@ -305,6 +314,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 count,
                 max: pool.max,
                 holder: self.holder.to_owned(),
+                wakes,
             });
         }
         for (instance, job) in &planned.fresh {

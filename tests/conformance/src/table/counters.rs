@@ -108,3 +108,21 @@ pub(super) async fn an_owner_is_found_after_its_end<W: TableWorld>(world: &W) {
     commit(world, &[instance_over(&instance, &deleted(&instance))]).await;
     assert_eq!(world.table().owner_of(&machine(1)).await, Ok(Some(instance.name)));
 }
+
+pub(super) async fn a_counter_does_not_go_up_past_a_wake_up_that_is_to_stop_it<W: TableWorld>(
+    world: &W,
+) {
+    let stored = Capacity { wakes: 3, ..capacity(0, Some("a")) };
+    commit(world, &[Write::Capacity { next: stored, replaces: None }]).await;
+    let up = |wakes| Write::CapacityUp {
+        pool: pool(),
+        count: 2,
+        max: 9,
+        holder: "a".into(),
+        wakes: Some(wakes),
+    };
+    assert_eq!(world.table().commit(&[up(2)]).await, Err(CommitError::Conflict));
+    assert_eq!(world.table().commit(&[up(3)]).await, Ok(()));
+    let live = world.table().capacity(&pool()).await.map(|own| own.map(|own| own.live));
+    assert_eq!(live, Ok(Some(2)));
+}

@@ -87,6 +87,7 @@ checks! { TableWorld:
     a_counter_goes_up_for_the_holder_of_the_lease,
     a_counter_does_not_go_up_for_somebody_else,
     a_counter_does_not_go_up_without_a_lease,
+    a_counter_does_not_go_up_past_a_wake_up_that_is_to_stop_it,
     a_counter_that_is_not_there_does_not_go_up,
     a_counter_goes_up_to_its_maximum_and_not_beyond,
     a_counter_that_moved_is_a_conflict_for_a_whole_write,
@@ -161,7 +162,7 @@ fn new_orphan(next: &Orphan) -> Write {
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into() }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), wakes: None }
 }
 
 fn down() -> Write {
