@@ -55,7 +55,7 @@ pub enum Write {
         replaces: Option<u64>,
     },
     /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or when `holder`
-    /// does not hold the pool's lease any more.
+    /// does not hold the pool's lease any more, or, with `wakes`, when somebody asked for a pass since.
     CapacityUp {
         /// The pool.
         pool: PoolName,
@@ -67,6 +67,8 @@ pub enum Write {
         holder: String,
         /// When: the pool is scaled up.
         at: Time,
+        /// The wake-ups that it has looked after, if more of them are to stop it.
+        wakes: Option<u64>,
     },
     /// Takes one from a pool's counter without reading it; a conflict at zero.
     CapacityDown(PoolName),

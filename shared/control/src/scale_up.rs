@@ -210,13 +210,17 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             report.claimed += 1;
         }
         self.put_off(&plan, report).await?;
-        for planned in &plan.launches {
+        for (number, planned) in plan.launches.iter().enumerate() {
             if known.is_refused(&planned.launch, now) {
                 // An earlier call of this pass has just found out. What it would have asked for is asked for again,
                 // or held, by the next round.
                 return Ok(Round::Again);
             }
-            self.table.commit(&self.launch_writes(pool, planned, now)).await?;
+            // The last of several is seldom full. When more jobs have come meanwhile, they go with it: a conflict, and
+            // the next round plans anew.
+            let is_rest = number > 0 && planned.launch.slots.len() < plan::MAX_SLOTS;
+            let wakes = is_rest.then_some(known.wakes);
+            self.table.commit(&self.launch_writes(pool, planned, wakes, now)).await?;
             known.count_up(planned.fresh.len() + planned.idle.len(), now);
             let slots: Vec<Instance> = planned
                 .fresh
@@ -333,7 +337,13 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(())
     }
 
-    fn launch_writes(&self, pool: &Pool, planned: &PlannedLaunch, now: Time) -> Vec<Write> {
+    fn launch_writes(
+        &self,
+        pool: &Pool,
+        planned: &PlannedLaunch,
+        wakes: Option<u64>,
+        now: Time,
+    ) -> Vec<Write> {
         let mut writes =
             vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
         let new = || planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
@@ -345,6 +355,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 max: pool.max,
                 holder: self.holder.to_owned(),
                 at: now,
+                wakes,
             });
         }
         writes.extend(self.counted(new()));

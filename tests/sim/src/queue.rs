@@ -74,11 +74,13 @@ pub struct Queues {
     jobs: One,
     reap: One,
     sent: u64,
+    /// Each batch is as large as it may be. SQS often hands over less.
+    pub full_batches: bool,
 }
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 50, 3), sent: 0 }
+        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 50, 3), sent: 0, full_batches: false }
     }
 }
 
@@ -220,7 +222,8 @@ impl World {
         queue.poll_at = None;
         loop {
             let batch = self.queues.of(which).batch;
-            let most = if self.manner.by_hand { batch } else { 1 + self.rng.below(batch) };
+            let full = self.manner.by_hand || self.queues.full_batches;
+            let most = if full { batch } else { 1 + self.rng.below(batch) };
             let queue = self.queues.of(which);
             if queue.running >= queue.concurrency {
                 return;

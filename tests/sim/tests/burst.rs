@@ -91,15 +91,16 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     assert_eq!(calls.launches, 3);
 }
 
-/// The queue hands over ten messages at most, to several invocations at once.
-#[test]
-fn a_hundred_jobs_in_many_batches_cost_three_launches() {
+/// How many of 200 bursts took how many calls of `CreateFleet`, when the queue hands over ten messages at most, to
+/// several invocations at once.
+fn many_batches(full: bool) -> [u32; 8] {
     let mut counts = [0_u32; 8];
     for seed in 0..200 {
         let (mut world, settings) = world(seed, 20, false);
+        world.queues.full_batches = full;
         // As in AWS, where an instant fleet answers when its machines are launched.
         world.ec2.launch_takes = 2 * SECOND;
-        // The deliveries come within a second and a half; the burst is what the queue holds.
+        // The burst is what the queue holds. Each event is delivered once more within a second and a half.
         events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
         let mut executor = Executor::new(world, settings);
         executor.run(START + 30 * SECOND);
@@ -109,7 +110,21 @@ fn a_hundred_jobs_in_many_batches_cost_three_launches() {
         counts[usize::try_from(world.calls.launches).expect("few").min(7)] += 1;
     }
     assert_eq!(counts.iter().sum::<u32>(), 200);
+    counts
+}
+
+#[test]
+fn a_hundred_jobs_in_batches_of_ten_cost_three_launches() {
+    let counts = many_batches(true);
     assert_eq!(counts[4..], [0; 4], "calls of CreateFleet: {counts:?}");
+}
+
+/// A first batch of one, two or three jobs leaves more for the others than two fleet requests hold.
+#[test]
+fn a_hundred_jobs_in_batches_of_any_size_cost_four_launches_at_most() {
+    let counts = many_batches(false);
+    assert_eq!(counts[5..], [0; 3], "calls of CreateFleet: {counts:?}");
+    assert!(counts[3] >= 150, "calls of CreateFleet: {counts:?}");
 }
 
 const LABELS: [&[&str]; 10] =

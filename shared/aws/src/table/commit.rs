@@ -53,6 +53,8 @@ pub(crate) enum Action {
         most: u32,
         holder: String,
         at: Time,
+        /// Only while nobody has asked for another pass.
+        wakes: Option<u64>,
     },
     /// Takes from a pool's counter.
     Take {
@@ -90,11 +92,12 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Job { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
             Write::Launch { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
             Write::Capacity { next, replaces } => actions.push(put(next, *replaces, timings)?),
-            Write::CapacityUp { pool, count, max, holder, at } => {
+            Write::CapacityUp { pool, count, max, holder, at, wakes } => {
                 // More than the maximum at once never fits.
                 let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
                 let (pool, holder) = (pool.clone(), holder.clone());
-                actions.push(Action::Add { pool, count: *count, most, holder, at: *at });
+                let (at, wakes) = (*at, *wakes);
+                actions.push(Action::Add { pool, count: *count, most, holder, at, wakes });
             }
             Write::CapacityDown(pool) => take_one(&mut actions, pool),
             Write::CountUp { scope, count, max } => {
@@ -285,6 +288,7 @@ async fn transact(
 }
 
 const ABSENT: &str = "attribute_not_exists(#k)";
+const HAS_ROOM: &str = "#live <= :most AND #holder = :holder";
 const IS: &str = "#k = :v";
 
 fn request(
@@ -310,19 +314,25 @@ fn request(
         Action::Delete { place, key } => request.delete(
             Delete::builder().table_name(names.of(place)).key(place.key(), s(key)).build()?,
         ),
-        Action::Add { pool, count, most, holder, at } => request.update(
-            counter(names, &pool, count)
+        Action::Add { pool, count, most, holder, at, wakes } => {
+            let add = counter(names, &pool, count)
                 .update_expression(
                     "SET #live = #live + :count, #generation = #generation + :one, #at = :at",
                 )
-                .condition_expression("#live <= :most AND #holder = :holder")
                 .expression_attribute_names("#at", "scaled_up_at")
                 .expression_attribute_values(":at", s(at.to_string()))
                 .expression_attribute_names("#holder", "holder")
                 .expression_attribute_values(":most", n(most))
-                .expression_attribute_values(":holder", s(holder))
-                .build()?,
-        ),
+                .expression_attribute_values(":holder", s(holder));
+            let add = match wakes {
+                None => add.condition_expression(HAS_ROOM),
+                Some(wakes) => add
+                    .condition_expression(format!("{HAS_ROOM} AND #wakes = :wakes"))
+                    .expression_attribute_names("#wakes", "wakes")
+                    .expression_attribute_values(":wakes", n(wakes)),
+            };
+            request.update(add.build()?)
+        }
         Action::Take { pool, count } => request.update(
             counter(names, &pool, count)
                 .update_expression("SET #live = #live - :count, #generation = #generation + :one")

@@ -222,9 +222,9 @@ impl Table for DynamoTable {
     }
 
     async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError> {
-        let keys = [keys::pool(pool), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+        let keys = vec![keys::pool(pool), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
         let mut standing = Standing::default();
-        for (key, item) in self.reader().items(Place::Control, &keys).await? {
+        for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => standing.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => standing.cooldowns = Some(row::read(item)?),

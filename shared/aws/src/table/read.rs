@@ -103,13 +103,13 @@ impl Reader<'_> {
         Ok(items)
     }
 
-    /// Items of one table by key, those that are there.
-    pub(crate) async fn items(
+    /// The same, each with its key.
+    pub(crate) async fn keyed(
         &self,
         place: Place,
-        keys: &[String],
+        keys: Vec<String>,
     ) -> Result<Vec<(String, Item)>, ReadError> {
-        let items = self.batch(place, keys).await?;
+        let items = self.items(place, keys).await?;
         let keyed = |item: Item| {
             let key = error::text(item.get(place.key())).unwrap_or_default().to_owned();
             (key, item)

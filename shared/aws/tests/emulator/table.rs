@@ -37,7 +37,7 @@ pub(crate) fn new_capacity(next: &Capacity) -> Write {
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77) }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77), wakes: None }
 }
 
 #[tokio::test]

@@ -144,3 +144,22 @@ pub(super) async fn many_owners_are_found_at_once<W: TableWorld>(world: &W) {
     assert_eq!(owners, [(machine(1), first.name), (machine(2), second.name)].into());
     assert!(world.table().owners_of(&[]).await.expect("none").is_empty());
 }
+
+pub(super) async fn a_counter_does_not_go_up_past_a_wake_up_that_is_to_stop_it<W: TableWorld>(
+    world: &W,
+) {
+    let stored = Capacity { wakes: 3, ..capacity(0, Some("a")) };
+    commit(world, &[Write::Capacity { next: stored, replaces: None }]).await;
+    let up = |wakes| Write::CapacityUp {
+        pool: pool(),
+        count: 2,
+        max: 9,
+        holder: "a".into(),
+        at: at(77),
+        wakes: Some(wakes),
+    };
+    assert_eq!(world.table().commit(&[up(2)]).await, Err(CommitError::Conflict));
+    assert_eq!(world.table().commit(&[up(3)]).await, Ok(()));
+    let live = world.table().capacity(&pool()).await.map(|own| own.map(|own| own.live));
+    assert_eq!(live, Ok(Some(2)));
+}

@@ -88,6 +88,7 @@ checks! { TableWorld:
     a_counter_goes_up_for_the_holder_of_the_lease,
     a_counter_does_not_go_up_for_somebody_else,
     a_counter_does_not_go_up_without_a_lease,
+    a_counter_does_not_go_up_past_a_wake_up_that_is_to_stop_it,
     a_counter_that_is_not_there_does_not_go_up,
     a_counter_goes_up_to_its_maximum_and_not_beyond,
     a_limit_counts_from_nothing_up_to_its_maximum,
@@ -166,7 +167,7 @@ fn new_orphan(next: &Orphan) -> Write {
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77) }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77), wakes: None }
 }
 
 fn down() -> Write {

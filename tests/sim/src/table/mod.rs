@@ -153,9 +153,11 @@ impl Tables {
             Write::Capacity { next, replaces } => {
                 self.capacities.get(&next.pool).map(|stored| stored.generation) == *replaces
             }
-            Write::CapacityUp { pool, count, max, holder, .. } => {
+            Write::CapacityUp { pool, count, max, holder, wakes, .. } => {
                 self.capacities.get(pool).is_some_and(|stored| {
-                    stored.is_held_by(holder) && stored.live.saturating_add(*count) <= *max
+                    stored.is_held_by(holder)
+                        && stored.live.saturating_add(*count) <= *max
+                        && wakes.is_none_or(|wakes| wakes == stored.wakes)
                 })
             }
             Write::CapacityDown(pool) => {
