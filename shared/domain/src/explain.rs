@@ -127,7 +127,9 @@ fn what_stands_in_the_way(
     }
     match context.limit {
         Some((scope, count)) => {
-            format!("{scope} is at its maximum ({count}); the job is served when an instance ends.")
+            format!(
+                "The limit of {scope} is reached ({count}); the job is served when an instance ends."
+            )
         }
         None => "The next launch pass finds it a runner.".to_owned(),
     }

@@ -118,6 +118,15 @@ impl World {
         if queued.is_some_and(|from| self.now + 5 * SECOND < from.as_millis()) {
             self.broken("age", || format!("{name} is launched for a job that is too young"));
         }
+        let hold = self.tables.capacities.get(&pool.name).and_then(|one| one.idle_hold.clone());
+        let early = hold.is_some_and(|hold| {
+            let wait = i64::from(15_u32.saturating_mul(1 << (hold.failures - 1).min(8)).min(3600));
+            let held_for = self.now - (hold.until.as_millis() - wait * SECOND);
+            held_for > JUST_NOW && self.now + 5 * SECOND < hold.until.as_millis()
+        });
+        if next.claim().is_none() && early {
+            self.broken("min idle", || format!("{name} is launched while that is held back"));
+        }
         if next.claim().is_none() && pool.min_idle == 0 {
             self.broken("min idle", || format!("{name} is launched for nobody"));
         }
