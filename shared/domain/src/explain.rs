@@ -130,7 +130,7 @@ fn what_stands_in_the_way(
     }
     if let Some((scope, count)) = context.limit {
         return format!(
-            "{scope} is at its maximum ({count}); the job is served when an instance ends."
+            "The limit of {scope} is reached ({count}); the job is served when an instance ends."
         );
     }
     match refused(pool, context, now) {

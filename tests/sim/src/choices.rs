@@ -118,8 +118,17 @@ impl World {
         if queued.is_some_and(|from| self.now + 5 * SECOND < from.as_millis()) {
             self.broken("age", || format!("{name} is launched for a job that is too young"));
         }
+        let hold = self.tables.capacities.get(&pool.name).and_then(|one| one.idle_hold.clone());
+        let early = hold.is_some_and(|hold| {
+            let wait = i64::from(15_u32.saturating_mul(1 << (hold.failures - 1).min(8)).min(3600));
+            let held_for = self.now - (hold.until.as_millis() - wait * SECOND);
+            held_for > JUST_NOW && self.now + 5 * SECOND < hold.until.as_millis()
+        });
+        if next.claim().is_none() && early {
+            self.broken("min-idle", || format!("{name} is launched while that is held back"));
+        }
         if next.claim().is_none() && pool.min_idle == 0 {
-            self.broken("min idle", || format!("{name} is launched for nobody"));
+            self.broken("min-idle", || format!("{name} is launched for nobody"));
         }
     }
 
@@ -159,7 +168,7 @@ impl World {
             && before.claim().is_none()
             && now - before.runner.since.as_millis() > 290 * SECOND;
         if !ready {
-            self.broken("min idle", || format!("{name} is no idle runner, and ends as one"));
+            self.broken("min-idle", || format!("{name} is no idle runner, and ends as one"));
         }
         // Those that were idle a moment ago may have looked so.
         let stays = |row: &&Instance| {
@@ -176,12 +185,12 @@ impl World {
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
         let count = rows.map(AsRef::as_ref).filter(stays).count();
         if count < pool.idle_wanted() as usize {
-            self.broken("min idle", || format!("{name} ends, and {count} idle runners are left"));
+            self.broken("min-idle", || format!("{name} ends, and {count} idle runners are left"));
         }
         let scaled_up = self.tables.capacities.get(&pool.name).and_then(|one| one.scaled_up_at);
         let since = scaled_up.map(|at| now - at.as_millis());
         if since.is_some_and(|since| (JUST_NOW..590 * SECOND).contains(&since)) {
-            self.broken("min idle", || format!("{name} ends soon after a launch"));
+            self.broken("min-idle", || format!("{name} ends soon after a launch"));
         }
     }
 

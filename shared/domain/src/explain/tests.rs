@@ -5,11 +5,13 @@ use crate::cooldown::{Closed, Cooldown, Cooldowns};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
 use crate::launch::{ErrorClass, Market};
+use crate::limits::Scope;
 use crate::switches::Off;
 use crate::testkit::{
     Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
     forced, idle, installing, job, plain, pool, retrying, slot,
 };
+use crate::time::Seconds;
 
 const UNKNOWN: JobContext<'_> = JobContext {
     pool: None,
@@ -71,6 +73,9 @@ fn a_queued_job_says_what_it_waits_for() {
             job.hold = Some(Hold { until: at(until), reason, failures: 2 });
         })
     };
+    let paused = pool.clone().with(|pool| pool.paused = true);
+    let disabled = pool.clone().with(|pool| pool.enabled = false);
+    let patient = pool.clone().with(|pool| pool.job_age_seconds = Seconds(900));
     let off = Off { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
     let next = "The next launch pass finds it a runner.".to_owned();
     let closed = Cooldowns {
@@ -128,6 +133,35 @@ fn a_queued_job_says_what_it_waits_for() {
             JobContext { off: Some(&off), ..known },
             format!("Launches are switched off at {} by ada: moving. The job waits.", at(5)),
         ),
+        (
+            "paused",
+            job(1),
+            JobContext { pool: Some(&paused), ..known },
+            "The pool is paused in the pool file. The job waits.".to_owned(),
+        ),
+        (
+            "disabled since",
+            job(1),
+            JobContext { pool: Some(&disabled), ..known },
+            "The pool does not serve it any more: it is disabled. It waits for one that does."
+                .to_owned(),
+        ),
+        (
+            "too young",
+            job(1),
+            JobContext { pool: Some(&patient), ..known },
+            format!(
+                "A machine is launched for it from {} on, unless a runner takes it before.",
+                at(901)
+            ),
+        ),
+        (
+            "a limit is reached",
+            job(1),
+            JobContext { limit: Some((&Scope::Stack, 40)), ..known },
+            "The limit of the stack is reached (40); the job is served when an instance ends."
+                .to_owned(),
+        ),
     ];
     for (name, job, context, expected) in rows {
         let lines = of_job(&job, &context);
@@ -138,6 +172,29 @@ fn a_queued_job_says_what_it_waits_for() {
         );
         assert_eq!(lines[2..], [expected], "{name}");
     }
+}
+
+#[test]
+fn a_job_tells_where_it_came_from_and_the_order_of_the_pools() {
+    let pool = pool();
+    let moved = job(1).moved_to(&pool.name, "the pool is at its maximum", at(300));
+    let choice = ["Pool default serves it, and no other.".to_owned()];
+    let lines = of_job(&moved, &JobContext { pool: Some(&pool), choice: &choice, ..UNKNOWN });
+    assert_eq!(
+        lines[2..],
+        [
+            format!(
+                "It was moved there from pool default at {}: the pool is at its maximum.",
+                at(300)
+            ),
+            "The next launch pass finds it a runner.".to_owned(),
+            choice[0].clone(),
+        ]
+    );
+    // Whoever serves an ended job is of no interest any more.
+    let ended = moved.with(|job| job.said.status = JobStatus::Completed);
+    let lines = of_job(&ended, &JobContext { choice: &choice, ..UNKNOWN });
+    assert!(!lines.contains(&choice[0]));
 }
 
 #[test]
