@@ -26,6 +26,8 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 const DEMAND_READ: u32 = 120;
 /// How many writes a commit takes.
 const MOST_WRITES: usize = 100;
+/// Rounds in which a launch that is not full gives way to jobs that are just coming in.
+const GATHERING: usize = 3;
 /// Most rounds of one pass. What is left after that wakes the next pass.
 const ROUNDS: usize = 12;
 
@@ -216,10 +218,11 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 // or held, by the next round.
                 return Ok(Round::Again);
             }
-            // The last of several is seldom full. When more jobs have come meanwhile, they go with it: a conflict, and
-            // the next round plans anew.
-            let is_rest = number > 0 && planned.launch.slots.len() < plan::MAX_SLOTS;
-            let wakes = is_rest.then_some(known.wakes);
+            // When more jobs have come since demand was read, they go with a launch that is not full: a conflict, and the
+            // next round plans anew. Not for ever: the first launch of a later round is made as it is.
+            let is_full = planned.launch.slots.len() >= plan::MAX_SLOTS;
+            let may_wait = !is_full && (number > 0 || round < GATHERING);
+            let wakes = may_wait.then_some(known.wakes);
             self.table.commit(&self.launch_writes(pool, planned, wakes, now)).await?;
             known.count_up(planned.fresh.len() + planned.idle.len(), now);
             let slots: Vec<Instance> = planned
