@@ -35,7 +35,7 @@ pub(crate) trait With: Sized {
 impl<T> With for T {}
 
 pub(crate) fn timings() -> Timings {
-    Timings::default()
+    Timings { absence_confirm_seconds: Seconds(120), ..Timings::default() }
 }
 
 pub(crate) fn policy(timings: &Timings) -> Policy<'_> {

@@ -135,6 +135,8 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
     for seed in 0..3 {
         let mut plan = Plan::of(seed).without(Fault::ALL);
         plan.orders.clear();
+        plan.flips.clear();
+        (plan.settings.limits, plan.settings.balance) = <_>::default();
         let of = |number: usize| pool(&format!("p{number}"), LABELS[number], 200, "spot", None);
         plan.settings.pools = (0..10).map(of).collect();
         let job = |number: usize| PlannedJob {
