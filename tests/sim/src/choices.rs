@@ -9,6 +9,7 @@
 
 use control::Settings;
 use control::ports::Write;
+use domain::cooldown::first_market;
 use domain::ids::{MachineId, PoolName};
 use domain::instance::{DeleteReason, Instance, RunnerState, State};
 use domain::job::Job;
@@ -245,7 +246,13 @@ impl World {
         let reached =
             limits.iter().flatten().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let young = self.now < pool.launches_at(job).as_millis() + 2 * MINUTE;
-        live >= pool.max || reached || pool.paused || young
+        live >= pool.max || reached || pool.paused || young || self.is_refused(pool)
+    }
+
+    /// Whether it is on record that EC2 refuses what the pool would ask for.
+    fn is_refused(&self, pool: &Pool) -> bool {
+        let refused = self.tables.cooldowns.as_ref();
+        refused.is_some_and(|all| all.offer(pool, first_market(pool.market), self.time()).is_err())
     }
 
     /// Whether a pool keeps fewer runners idle than it wants although nothing hinders it.
@@ -259,7 +266,7 @@ impl World {
         let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
         let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();
-        there < pool.idle_wanted() as usize && live < pool.max && !reached
+        there < pool.idle_wanted() as usize && live < pool.max && !reached && !self.is_refused(pool)
     }
 
     /// Whether a pool has more idle runners than it wants and jobs could take.

@@ -3,6 +3,7 @@
 use domain::audit::AuditKind;
 use domain::ids::instance_of_runner;
 use domain::instance::{DeleteReason, Instance, State, Waiting};
+use domain::time::Seconds;
 
 use crate::github::Outcome;
 use crate::world::World;
@@ -33,9 +34,15 @@ impl World {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
         let Some((row, drain)) = row.and_then(|row| Some((row, row.drain()?))) else { return };
-        // Force has no gate, a registration without an agent has no job, and an operator's own DELETE is forced.
+        // Force has no gate, and neither has age; a registration without an agent has no job, and an operator's own
+        // DELETE is forced. Two clocks, each up to four seconds off.
+        let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
+        let is_old = pool.is_some_and(|pool| {
+            self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
+        });
         let gated = runner.machine.is_some()
             && !row.is_forced()
+            && !is_old
             && !self.checker.forced.contains(&row.name)
             && !row.may_kill_job()
             && row.runner_name() == runner.name
