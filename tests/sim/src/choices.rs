@@ -51,7 +51,7 @@ impl Checker {
 
 /// How specific a pool is for a job, and its priority: the larger the better. Written apart from the rule that it checks.
 fn worth(pool: &Pool) -> (u32, u32) {
-    let specific = match pool.entity.as_ref().map(|entity| entity.as_str()) {
+    let specific = match pool.entity.as_ref().map(domain::ids::Entity::as_str) {
         None => 0,
         Some(name) if name.starts_with("enterprises/") => 1,
         Some(name) if name.contains('/') => 3,

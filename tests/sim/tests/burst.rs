@@ -119,7 +119,6 @@ fn many_batches(full: bool) -> [u32; 8] {
 fn a_hundred_jobs_in_many_batches_cost_three_launches_and_four_at_most() {
     for full in [true, false] {
         let counts = many_batches(full);
-        println!("calls of CreateFleet, 200 bursts: {counts:?}");
         assert_eq!(counts[5..], [0; 3], "calls of CreateFleet: {counts:?}");
         assert!(counts[3] >= 170, "calls of CreateFleet: {counts:?}");
     }
@@ -161,5 +160,4 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
         fleets += world.calls.fleets;
     }
     assert!(launches * 10 <= fleets * 13, "{launches} calls for {fleets} fleets");
-    println!("{launches} calls for {fleets} fleets");
 }
