@@ -92,7 +92,7 @@ fn why_after(better: &Pool, other: &Pool, balance: Balance) -> String {
         return format!("its priority is {}, the other's {}", other.priority, better.priority);
     }
     match balance {
-        Balance::Pack => "equal, and later in the pool file (pack)".to_owned(),
+        Balance::Pack => "equal, and later in the list (pack)".to_owned(),
         Balance::RoundRobin => {
             "equal, and the job's number gives this turn (round-robin)".to_owned()
         }

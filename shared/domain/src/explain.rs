@@ -114,7 +114,7 @@ fn what_stands_in_the_way(
         return format!("Launches are {off}. The job waits.");
     }
     if pool.paused {
-        return "The pool is paused in the pool file. The job waits.".to_owned();
+        return "The pool is paused in the configuration. The job waits.".to_owned();
     }
     if !pool.is_old_enough(job, now) {
         return format!(

@@ -43,7 +43,7 @@ pub struct View<'a> {
     pub room: Room,
     /// Set after machines of the min idle brought no runner.
     pub idle_hold: Option<Hold>,
-    /// Why no machine is launched now, whatever the demand: an operator's switch, or the pool file.
+    /// Why no machine is launched now, whatever the demand: an operator's switch, or the configuration.
     pub held: Option<String>,
     /// Jobs without a claim whose time has come, in any order.
     pub demand: Vec<Job>,

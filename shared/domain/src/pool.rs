@@ -162,12 +162,6 @@ pub struct Pool {
     /// How long a job is queued before a machine is launched for it: a runner that comes free may take it.
     #[serde(default)]
     pub job_age_seconds: Seconds,
-    /// How long a machine may take until its runner listens. None: the stack's.
-    #[serde(default)]
-    pub boot_deadline_seconds: Option<Seconds>,
-    /// How long a runner may wait for a job. None: the stack's.
-    #[serde(default)]
-    pub idle_limit_seconds: Option<Seconds>,
     /// The longest life of a machine, running job or not.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
@@ -177,9 +171,6 @@ pub struct Pool {
     /// Whether jobs of public repositories are served. Anyone can open a pull request there.
     #[serde(default)]
     pub public_repositories: bool,
-    /// Shell text that the machine runs, as the runner's user, before the runner starts.
-    #[serde(default)]
-    pub boot_hook: Option<String>,
     /// Handed to the runner's environment by runner-api.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -189,12 +180,9 @@ pub struct Pool {
     /// Whether launches are held back: jobs are matched and wait.
     #[serde(default)]
     pub paused: bool,
-    /// Bumped whenever the pool file changes anything of it.
+    /// Bumped by whoever changes anything of it: EC2 is given time to see what is new.
     #[serde(default)]
     pub generation: u64,
-    /// The generation that last changed what its machines are: idle ones of earlier generations are replaced.
-    #[serde(default)]
-    pub machines_since: u64,
 }
 
 const fn default_runner_group() -> u64 {
@@ -273,17 +261,13 @@ impl Pool {
             max: 0,
             min_idle: 0,
             job_age_seconds: Seconds(0),
-            boot_deadline_seconds: None,
-            idle_limit_seconds: None,
             max_lifetime_seconds: default_max_lifetime(),
             repositories: Vec::new(),
             public_repositories: false,
-            boot_hook: None,
             environment: BTreeMap::new(),
             enabled: true,
             paused: false,
             generation: 0,
-            machines_since: 0,
         }
     }
 

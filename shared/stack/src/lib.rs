@@ -9,7 +9,6 @@ use aws::queue::SqsQueue;
 use aws::table::{DynamoTable, TableNames};
 use control::Settings;
 use domain::config::Reader;
-use domain::limits::{Balance, Limits};
 use github::{App, AppKey};
 use secrecy::SecretString;
 
@@ -37,8 +36,8 @@ impl Stack {
         let settings = Settings {
             stack: read.required("MUSTER_STACK"),
             pools: read.pools(),
-            limits: Limits::default(),
-            balance: Balance::default(),
+            limits: read.json("MUSTER_LIMITS"),
+            balance: read.json("MUSTER_BALANCE"),
             timings: read.timings(),
         };
         let names = TableNames {

@@ -112,7 +112,7 @@ fn every_pool_is_explained_with_what_puts_it_behind_the_one_before() {
         [
             "Pool org is choice 1.",
             "Pool a is choice 2, after org: it is of no entity, the other of an organization.",
-            "Pool b is choice 3, after a: equal, and later in the pool file (pack).",
+            "Pool b is choice 3, after a: equal, and later in the list (pack).",
             "Pool low is choice 4, after b: its priority is 1, the other's 5.",
             "Pool deaf does not serve it: it is disabled.",
         ]

@@ -137,7 +137,7 @@ fn a_queued_job_says_what_it_waits_for() {
             "paused",
             job(1),
             JobContext { pool: Some(&paused), ..known },
-            "The pool is paused in the pool file. The job waits.".to_owned(),
+            "The pool is paused in the configuration. The job waits.".to_owned(),
         ),
         (
             "disabled since",
