@@ -7,7 +7,7 @@
 # out a just-in-time runner configuration, once. Whatever happens, the end is a power-off.
 #
 # Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_RUNNER_VERSION and
-# MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS,
+# MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS,
 # MUSTER_REGISTER_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 set -euo pipefail
 
@@ -19,11 +19,12 @@ register_limit=${MUSTER_REGISTER_LIMIT_SECONDS:-480}
 power_off() { until shutdown -h now; do sleep 5; done; }
 
 # The watchdog comes first and depends on nothing that follows. It outlives this script, and the
-# kernel takes everything else before it when memory runs out.
+# kernel takes everything else before it when memory runs out. The control plane ends a machine of this age
+# first, and tells of it; this is for when it does not.
 (
   trap '' HUP TERM
   echo -1000 >"/proc/$BASHPID/oom_score_adj" || true
-  sleep "${MUSTER_MAX_LIFETIME_SECONDS:-43200}"
+  sleep "$((${MUSTER_MAX_LIFETIME_SECONDS:-43200} + ${MUSTER_LIFETIME_GRACE_SECONDS:-300}))"
   power_off
 ) >/dev/null 2>&1 &
 

@@ -10,6 +10,7 @@ use control::ports::{Compute, Queue, Table};
 use control::scale_up::{Report, ScaleUp};
 use domain::ids::PoolName;
 use domain::job::JobEvent;
+use domain::launch::ErrorClass;
 use domain::message::JobsMessage;
 use domain::metrics::Metric;
 use domain::time::Time;
@@ -148,9 +149,12 @@ async fn finish<T, Q: Queue, C>(
     if report.failed > 0 {
         outcome.metrics.push((Metric::LaunchFailed, report.failed as f64));
     }
-    for (class, count) in &report.refusals {
-        let metric = Metric::of_refusal(*class);
-        outcome.metrics.extend(metric.map(|metric| (metric, *count as f64)));
+    if !report.refusals.is_empty() {
+        // The others as none, so that each class has a line once there is any.
+        let of = |class| report.refusals.get(&class).map_or(0.0, |count| *count as f64);
+        let classes = ErrorClass::ALL.into_iter();
+        let counted = classes.filter_map(|class| Some((Metric::of_refusal(class)?, of(class))));
+        outcome.metrics.extend(counted);
     }
     let again = report.unfinished.then_some(pool);
     let wakes: Vec<JobsMessage> = again

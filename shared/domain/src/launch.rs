@@ -282,6 +282,19 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Throttle,
+        Self::Capacity,
+        Self::Quota,
+        Self::Configuration,
+        Self::Authorization,
+        Self::Consistency,
+        Self::Idempotency,
+        Self::Blocked,
+        Self::Ambiguous,
+    ];
+
     /// Whether the call certainly did not launch anything.
     #[must_use]
     pub const fn is_definite(self) -> bool {

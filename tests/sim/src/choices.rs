@@ -15,6 +15,7 @@ use domain::instance::{DeleteReason, Instance, RunnerState, State};
 use domain::job::Job;
 use domain::limits::Scope;
 use domain::pool::Pool;
+use domain::time::Seconds;
 
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::invariants::Checker;
@@ -246,7 +247,18 @@ impl World {
         let reached =
             limits.iter().flatten().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let young = self.now < pool.launches_at(job).as_millis() + 2 * MINUTE;
-        live >= pool.max || reached || pool.paused || young || self.is_refused(pool)
+        let own = job.pool.as_ref() == Some(&pool.name);
+        let refused = self.is_refused(pool) && (!own || self.is_refusal_told(pool));
+        live >= pool.max || reached || pool.paused || young || refused
+    }
+
+    /// Whether the jobs for which the pool has room have EC2's refusal on record: those behind them wait for these.
+    fn is_refusal_told(&self, pool: &Pool) -> bool {
+        let lately = self.time() - Seconds(120);
+        self.tables.jobs.values().any(|job| {
+            let told = job.hold.as_ref().is_some_and(|hold| hold.until > lately);
+            job.pool.as_ref() == Some(&pool.name) && job.is_waiting() && told
+        })
     }
 
     /// Whether it is on record that EC2 refuses what the pool would ask for.

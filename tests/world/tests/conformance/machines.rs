@@ -200,7 +200,8 @@ async fn machine_that_cannot_boot_reports_its_last_lines_without_secrets() {
 
 #[tokio::test]
 async fn machine_powers_off_at_the_end_of_its_longest_life_whatever_runs() {
-    let (cloud, api) = open("export MUSTER_MAX_LIFETIME_SECONDS=2").await;
+    let (cloud, api) =
+        open("export MUSTER_MAX_LIFETIME_SECONDS=2 MUSTER_LIFETIME_GRACE_SECONDS=0").await;
     let job = cloud.queue_job(json!({})).await;
     let id = cloud.launch("t", 1).await.remove(0);
     until_terminated(&cloud, &id).await;
