@@ -61,10 +61,12 @@ impl Form {
         self.members(list).iter().filter_map(|member| self.take(member)).collect()
     }
 
-    /// All that begins with a prefix, by the rest of its name.
-    pub(super) fn take_below(&mut self, prefix: &str) -> BTreeMap<String, String> {
-        let below =
-            |key: &String| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+    /// What is below a prefix and begins with one of some names.
+    pub(super) fn take_below(&mut self, prefix: &str, names: &[&str]) -> BTreeMap<String, String> {
+        let below = |key: &String| {
+            let rest = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.'));
+            rest.is_some_and(|rest| names.iter().any(|name| rest.starts_with(name)))
+        };
         let keys: Vec<String> = self.pairs.keys().filter(|key| below(key)).cloned().collect();
         keys.into_iter().filter_map(|key| Some((key.clone(), self.take(&key)?))).collect()
     }

@@ -8,6 +8,9 @@ use crate::model::ec2::{
     Override, TemplateRef,
 };
 
+/// What an override may say besides type, subnet and priority.
+const DETAILS: [&str; 4] = ["BlockDeviceMapping", "ImageId", "InstanceRequirements", "MaxPrice"];
+
 pub(super) fn create_fleet(mut form: Form) -> Result<FleetRequest, Ec2Error> {
     let target = "TargetCapacitySpecification";
     let market = match form.take(&format!("{target}.DefaultTargetCapacityType")).as_deref() {
@@ -64,7 +67,7 @@ fn configs(form: &mut Form) -> Vec<FleetConfig> {
                 image_id: form.take(&format!("{choice}.ImageId")),
                 max_price: form.take(&format!("{choice}.MaxPrice")),
                 priority: form.take(&format!("{choice}.Priority")),
-                details: form.take_below(choice),
+                details: form.take_below(choice, &DETAILS),
             })
             .collect();
         configs.push(FleetConfig { template, overrides });
