@@ -162,7 +162,8 @@ pub struct Pool {
     /// How long a job is queued before a machine is launched for it: a runner that comes free may take it.
     #[serde(default)]
     pub job_age_seconds: Seconds,
-    /// The longest life of a machine, running job or not.
+    /// The longest life of a machine, running job or not. A runner without a job goes at half of it, so that any job
+    /// may count on the other half: by default the six hours that GitHub gives a job by default.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
     /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case. Empty: all.

@@ -111,7 +111,7 @@ impl Binaries {
 }
 
 fn read_options(arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {
-    let mut options = Options { rounds: 15, events: 1000, asleep: false, only: None, output: None };
+    let mut options = Options { rounds: 15, events: 5000, asleep: false, only: None, output: None };
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));

@@ -228,11 +228,16 @@ impl World {
             && row.runner.state == RunnerState::Idle
     }
 
-    /// The live rows that wait for a job in pools that keep runners idle. How long there may be more of them than
-    /// wanted, the clock of the surplus watches.
+    /// The live rows that are kept idle, where each pool has no more than it wants.
     pub(crate) fn kept(&self) -> usize {
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        rows.filter(|row| self.is_kept(row)).count()
+        let rows: Vec<&Instance> =
+            rows.map(AsRef::as_ref).filter(|row| self.is_kept(row)).collect();
+        let of = |pool: &Pool| {
+            let count = rows.iter().filter(|row| row.pool == pool.name).count();
+            count.min(pool.idle_wanted() as usize)
+        };
+        self.checker.pools.iter().map(of).sum()
     }
 
     /// What a pool's own launches wait for: its maximum, a limit, or the pool file.

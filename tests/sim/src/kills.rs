@@ -5,6 +5,7 @@ use domain::ids::instance_of_runner;
 use domain::instance::{DeleteReason, Instance, State, Waiting};
 use domain::time::Seconds;
 
+use crate::agenda::SECOND;
 use crate::github::Outcome;
 use crate::world::World;
 
@@ -134,8 +135,20 @@ impl World {
         }
         if machine.works_on.is_some() {
             self.tally.killed_by_order += 1;
+            self.count_if_cut_short(&owner, number);
             self.check_kill_audit(&owner, number);
         }
+    }
+
+    /// The age of a machine ends a job that has not had the half of it that any job may count on.
+    fn count_if_cut_short(&mut self, owner: &Instance, number: u32) {
+        let ordered = owner.order().is_some_and(|order| order.kill_running_job);
+        let pool = self.checker.pools.iter().find(|pool| pool.name == owner.pool);
+        let job = self.ec2.at(number).works_on.map(|job| self.github.job(job));
+        let (Some(pool), Some(job), false) = (pool, job, ordered) else { return };
+        // A mark shortly before the job takes the rest.
+        let promised = i64::from(pool.max_lifetime_seconds.0) * SECOND / 2 - 60 * SECOND;
+        self.tally.cut_short += u64::from(self.now - job.started_at < promised);
     }
 
     /// GitHub removes, on its own lie, a busy runner that nobody else told us of: from here on nothing that is learnt

@@ -136,7 +136,11 @@ impl World {
             && row.runner.exit.is_none()
             && row.drain().is_none()
             && row.claim().is_none();
-        let keeps = self.checker.pool(&row.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        // At half of its life it goes, so that no late job is cut short.
+        let keeps = self.checker.pool(&row.pool).is_some_and(|pool| {
+            let half = i64::from(pool.max_lifetime_seconds.0) * SECOND / 2;
+            pool.idle_wanted() > 0 && self.now < row.launched_at().as_millis() + half
+        });
         if idles && keeps && !row.passed_over {
             return Vec::new();
         }

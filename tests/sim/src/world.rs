@@ -66,6 +66,8 @@ tally! {
     lost_to_cloud,
     /// Jobs killed by an order or by the lifetime of the machine.
     killed_by_order,
+    /// … by the lifetime, before it ran for half of that. Zero where nothing kept the runner from retiring.
+    cut_short,
     /// Running jobs that we killed although GitHub told the truth about them. Always zero.
     busy_kills_truthful,
     /// … although GitHub lied, with the job's start on record by the hook. Always zero.

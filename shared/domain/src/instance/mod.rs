@@ -311,6 +311,7 @@ impl Instance {
             | DeleteReason::JobCompleted
             | DeleteReason::Idle
             | DeleteReason::MaxLifetime
+            | DeleteReason::Retired
             | DeleteReason::SpotNotice
             | DeleteReason::Outdated => None,
         }

@@ -30,6 +30,8 @@ pub enum DeleteReason {
     MachineStopped,
     /// The machine is older than its pool allows.
     MaxLifetime,
+    /// Still without a job at half of the pool's longest life: a job that came now could be cut short by it.
+    Retired,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
     /// Launched from an older launch template than its pool has now.
@@ -51,6 +53,7 @@ impl DeleteReason {
             Self::MachineGone => "machine_gone",
             Self::MachineStopped => "machine_stopped",
             Self::MaxLifetime => "max_lifetime",
+            Self::Retired => "retired",
             Self::SpotNotice => "spot_notice",
             Self::Outdated => "outdated",
         }

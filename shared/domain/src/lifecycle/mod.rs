@@ -97,6 +97,12 @@ impl Policy<'_> {
         instance.launched_at() + self.max_lifetime
     }
 
+    /// When a runner without a job goes, whatever its pool keeps idle. Its place is taken by a new one, so that any
+    /// job has at least half of the longest life before it.
+    fn retires_at(&self, instance: &Instance) -> Time {
+        instance.launched_at() + Seconds(self.max_lifetime.0 / 2)
+    }
+
     /// Whether its end waits for no job: so ordered, or it is older than its pool allows.
     fn ends_jobs(&self, instance: &Instance, now: Time) -> bool {
         instance.may_kill_job() || now >= self.end_of_life(instance)

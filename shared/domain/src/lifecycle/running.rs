@@ -137,28 +137,44 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     if instance.claim().is_some() {
         return idle_beside_job(instance, seen, policy, now);
     }
-    let limit = instance.runner.since + policy.timings.idle_limit_seconds;
-    if now < limit && !seen.outdated {
-        return rest_until(instance.clone(), limit);
-    }
-    if policy.min_idle > 0 && !seen.outdated {
-        let standing = match &seen.standing {
-            Look::Unknown => return Step::Look(Need::Standing),
-            // Nothing is ended on a guess.
-            Look::Failed(_) => {
-                return rest_until(instance.clone(), now + policy.timings.busy_poll_seconds);
-            }
-            Look::Seen(standing) => standing,
-        };
-        match surplus::verdict(standing, policy.min_idle, policy.timings, now) {
-            surplus::Verdict::StayUntil(at) => return rest_until(instance.clone(), at),
-            surplus::Verdict::End => {}
+    let reason = if seen.outdated {
+        DeleteReason::Outdated
+    } else if now >= policy.retires_at(instance) {
+        DeleteReason::Retired
+    } else {
+        match stays(instance, seen, policy, now) {
+            Some(step) => return step,
+            None => DeleteReason::Idle,
         }
-    }
+    };
     let mut next = instance.clone();
-    next.mark(if seen.outdated { DeleteReason::Outdated } else { DeleteReason::Idle }, now);
+    next.mark(reason, now);
     next.set_due(now);
     act(next)
+}
+
+/// What an idle runner does while it is no surplus.
+fn stays(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Option<Step> {
+    let retires = policy.retires_at(instance);
+    let limit = instance.runner.since + policy.timings.idle_limit_seconds;
+    if now < limit {
+        return Some(rest_until(instance.clone(), limit.min(retires)));
+    }
+    if policy.min_idle == 0 {
+        return None;
+    }
+    let again_at = match &seen.standing {
+        Look::Unknown => return Some(Step::Look(Need::Standing)),
+        // Nothing is ended on a guess.
+        Look::Failed(_) => now + policy.timings.busy_poll_seconds,
+        Look::Seen(standing) => {
+            match surplus::verdict(standing, policy.min_idle, policy.timings, now) {
+                surplus::Verdict::StayUntil(at) => at,
+                surplus::Verdict::End => return None,
+            }
+        }
+    };
+    Some(rest_until(instance.clone(), again_at.min(retires)))
 }
 
 /// Idle although its job is queued: GitHub does not give it that job, so the job gets another runner.

@@ -22,7 +22,11 @@ pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
 const fn is_our_choice(reason: &DeleteReason) -> bool {
     use DeleteReason as Reason;
     match reason {
-        Reason::Idle | Reason::JobCompleted | Reason::MaxLifetime | Reason::Outdated => true,
+        Reason::Idle
+        | Reason::JobCompleted
+        | Reason::MaxLifetime
+        | Reason::Retired
+        | Reason::Outdated => true,
         Reason::Ordered
         | Reason::RunnerEnded
         | Reason::BootTimeout

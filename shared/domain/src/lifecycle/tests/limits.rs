@@ -91,6 +91,25 @@ fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
 }
 
 #[test]
+fn a_runner_without_a_job_goes_at_half_of_its_life() {
+    let timings = timings();
+    let policy = Policy { max_lifetime: Seconds(1_000), min_idle: 2, ..policy(&timings) };
+    let kept = || Observation {
+        standing: Look::Seen(Standing { kept: true, idle: 1, ..Standing::default() }),
+        ..nothing()
+    };
+    for (name, runner, now, expected) in [
+        ("kept idle until then", idle().unclaimed(), 499, "rest until 500"),
+        ("however few there are", idle().unclaimed(), 500, "marked retired, due 500"),
+        ("not one with a claim", idle(), 99, "rest until 100"),
+        ("not one with a job", active().unclaimed(), 500, "rest until 1000"),
+    ] {
+        let step = decide(&runner, &kept(), &policy, at(now));
+        assert_eq!(told(&runner, &step), expected, "{name}");
+    }
+}
+
+#[test]
 fn an_outdated_machine_ends_once_it_is_free() {
     let outdated = || Observation { outdated: true, ..nothing() };
     check(vec![
