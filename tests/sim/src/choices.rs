@@ -177,15 +177,14 @@ impl World {
             let recent = |at: domain::time::Time| now - at.as_millis() < LATE;
             row.name != *name
                 && row.pool == pool.name
-                && row.state() != State::Deleted
                 && row.runner.state >= RunnerState::Idle
                 && (pool.keeps_idle(row)
                     || row.claimed_at.is_some_and(recent)
                     || recent(row.runner.since)
                     || row.drain().is_some_and(|drain| recent(drain.at)))
         };
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let count = rows.map(AsRef::as_ref).filter(stays).count();
+        // Also one that has ended since: the pass that decided had looked a moment before.
+        let count = self.tables.instances.values().map(AsRef::as_ref).filter(stays).count();
         if count < pool.idle_wanted() as usize {
             self.broken("min-idle", || format!("{name} ends, and {count} idle runners are left"));
         }

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use domain::ids::{InstanceName, JobKey, MachineId, PoolName};
-use domain::instance::{Instance, RunnerState, State, Waiting};
+use domain::instance::{DeleteReason, Instance, RunnerState, State, Waiting};
 use domain::pool::{LabelMatch, Pool};
 use domain::time::Seconds;
 
@@ -318,6 +318,15 @@ impl World {
         }
     }
 
+    /// What lives on for ever: the runners that are kept idle, and those among them whose place a new one takes.
+    fn may_be_left(&self, row: &Instance) -> bool {
+        let retires = row.drain().is_some_and(|drain| {
+            drain.reason == DeleteReason::Retired
+                && self.now - drain.at.as_millis() < Suspect::Leaving(row.name.clone()).limit()
+        });
+        retires || self.is_kept(row)
+    }
+
     /// Hours without a fault and without new jobs: nothing is left of anything.
     pub fn look_for_leftovers(&mut self) {
         if self.violation.is_some() {
@@ -333,7 +342,7 @@ impl World {
         let kept = self.kept();
         self.tally.registrations_left += self.github.runners.len().saturating_sub(kept) as u64;
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let row = rows.map(AsRef::as_ref).find(|row| !self.is_kept(row)).cloned();
+        let row = rows.map(AsRef::as_ref).find(|row| !self.may_be_left(row)).cloned();
         if let Some(row) = row {
             self.broken("I11", || {
                 format!("{} is still {}: {:?}", row.name, row.state(), row.events.last())
@@ -342,7 +351,7 @@ impl World {
         let lives = |machine: &&Machine| {
             machine.launch.is_some()
                 && !machine.power.is_gone()
-                && !self.owner(&machine.id).is_some_and(|row| self.is_kept(row))
+                && !self.owner(&machine.id).is_some_and(|row| self.may_be_left(row))
         };
         let leaked: Vec<String> = self
             .ec2
