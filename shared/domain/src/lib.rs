@@ -26,6 +26,8 @@ pub mod observation;
 pub mod orphan;
 pub mod plan;
 pub mod pool;
+pub mod pool_file;
+pub mod pools;
 pub mod signature;
 pub mod switches;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Entity, PoolName};
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
-use crate::time::Seconds;
+use crate::time::{Seconds, Time};
 
 /// What EC2 is asked for first, and what next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,6 +60,28 @@ pub enum Image {
     Id(String),
     /// A parameter of Systems Manager that holds the id; EC2 reads it at every launch.
     Ssm(String),
+}
+
+/// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there so that a pool file whose
+/// types do not fit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arch {
+    /// Intel and AMD.
+    X64,
+    /// Graviton.
+    Arm64,
+}
+
+impl Arch {
+    /// As GitHub's labels and the pool file spell it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::X64 => "x64",
+            Self::Arm64 => "arm64",
+        }
+    }
 }
 
 /// What a machine must have, instead of a list of types.
@@ -119,6 +141,9 @@ pub struct Pool {
     /// What the names of its launches, instances and runners begin with; its own name where there is none.
     #[serde(default)]
     pub name_prefix: Option<PoolName>,
+    /// See [`Arch`].
+    #[serde(default)]
+    pub arch: Option<Arch>,
     /// The EC2 launch template.
     pub launch_template_id: String,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
@@ -193,6 +218,9 @@ pub struct Pool {
     /// The generation that last changed what its machines are: idle ones of earlier generations are replaced.
     #[serde(default)]
     pub machines_since: u64,
+    /// Since when it is not in the pool file any more.
+    #[serde(default)]
+    pub removed_at: Option<Time>,
 }
 
 const fn default_runner_group() -> u64 {
@@ -200,7 +228,7 @@ const fn default_runner_group() -> u64 {
 }
 
 const fn default_max_lifetime() -> Seconds {
-    Seconds(43_200)
+    Pool::MAX_LIFETIME
 }
 
 const fn yes() -> bool {
@@ -220,6 +248,8 @@ pub enum Mismatch {
     Entity(Entity),
     /// The repository is public and the pool refuses those.
     Public,
+    /// The pool is not in the pool file any more.
+    Removed,
 }
 
 impl std::fmt::Display for Mismatch {
@@ -233,12 +263,16 @@ impl std::fmt::Display for Mismatch {
             }
             Self::NoLabels => write!(f, "the job asks for no label"),
             Self::Entity(entity) => write!(f, "its runners belong to {entity}"),
+            Self::Removed => write!(f, "it is being removed"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
         }
     }
 }
 
 impl Pool {
+    /// The longest life of a machine where a pool says nothing of it.
+    pub const MAX_LIFETIME: Seconds = Seconds(43_200);
+
     /// A pool with this name, everything else at its default, and nothing to launch.
     #[must_use]
     pub fn named(name: PoolName) -> Self {
@@ -250,6 +284,7 @@ impl Pool {
             priority: 0,
             runner_group_id: default_runner_group(),
             name_prefix: None,
+            arch: None,
             launch_template_id: String::new(),
             launch_template_version: String::new(),
             instance_types: Vec::new(),
@@ -276,6 +311,7 @@ impl Pool {
             paused: false,
             generation: 0,
             machines_since: 0,
+            removed_at: None,
         }
     }
 
@@ -284,6 +320,9 @@ impl Pool {
     /// # Errors
     /// The first reason why it does not.
     pub fn serves(&self, job: &Job) -> Result<(), Mismatch> {
+        if self.is_removed() {
+            return Err(Mismatch::Removed);
+        }
         if let Some(entity) = &self.entity
             && !entity.covers(&job.said.repository)
         {
