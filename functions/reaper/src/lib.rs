@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ports::{Compute, Github, Queue, Table};
@@ -40,7 +41,7 @@ pub struct Outcome {
 /// Handles either trigger: an SQS batch has `Records`, the schedule's event has not.
 ///
 /// # Errors
-/// When the event is neither.
+/// When the event is neither, or the set of pools cannot be read: then the messages stay in the queue.
 pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: Value,
@@ -50,23 +51,27 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         return batch(deps, serde_json::from_value(event)?, now).await;
     }
     match event.get("detail-type").and_then(Value::as_str) {
-        Some("Scheduled Event") => Ok(sweep(deps, now()).await),
+        Some("Scheduled Event") => sweep(deps, now()).await,
         other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
     }
 }
 
-async fn sweep<T: Table, Q: Queue, C: Compute, G>(deps: &Deps<T, Q, C, G>, now: Time) -> Outcome {
+async fn sweep<T: Table, Q: Queue, C: Compute, G>(
+    deps: &Deps<T, Q, C, G>,
+    now: Time,
+) -> anyhow::Result<Outcome> {
+    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let pass = Sweep {
         table: &deps.table,
         queue: &deps.queue,
         compute: &deps.compute,
-        settings: &deps.settings,
+        settings: &settings,
     };
     let report = pass.sweep(now).await;
     tracing::info!(?report, "sweep");
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "problems": report.problems });
-    Outcome { response, metrics: report.metrics() }
+    Ok(Outcome { response, metrics: report.metrics() })
 }
 
 async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
@@ -74,12 +79,13 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
     event: SqsEvent,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
+    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let mut response = SqsBatchResponse::default();
     let mut metrics = Vec::new();
     let outlived = Cell::new(0);
     for record in &event.records {
         let stays = match read(record) {
-            Ok(message) => !one(deps, record, &message, &outlived, now()).await,
+            Ok(message) => !one(deps, &settings, record, &message, &outlived, now()).await,
             Err(why) => {
                 let id = record.message_id.as_deref().unwrap_or_default();
                 tracing::error!(sqs.message_id = id, why, "message cannot be read");
@@ -100,6 +106,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
 /// One pass. Answers whether the message is done with.
 async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
+    settings: &Settings,
     record: &SqsMessage,
     message: &ReapMessage,
     outlived: &Cell<u32>,
@@ -110,7 +117,7 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
         queue: &deps.queue,
         compute: &deps.compute,
         github: &deps.github,
-        settings: &deps.settings,
+        settings,
         outlived,
     };
     let receives = record.attributes.get("ApproximateReceiveCount");

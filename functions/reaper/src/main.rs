@@ -23,7 +23,7 @@ async fn main() -> Result<(), Error> {
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let outcome = handle(deps, event.payload, aws::clock::now).await.map_err(|error| {
             // The runtime's own conversion would drop the chain of causes.
-            Diagnostic { error_type: "UnknownEvent".into(), error_message: format!("{error:#}") }
+            Diagnostic { error_type: "NotHandled".into(), error_message: format!("{error:#}") }
         })?;
         aws::emf::emit(&deps.settings.stack, &outcome.metrics);
         Ok::<Value, Diagnostic>(outcome.response)

@@ -72,12 +72,16 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         let why = "only machines of this stack may call, signed with their instance role";
         return answer(403, &problem("not_a_machine", why, Action::Shutdown));
     };
+    let settings = match deps.settings.current(&deps.table).await {
+        Ok(settings) => settings,
+        Err(error) => return refusal(&machine, "the set of pools", &error.into()),
+    };
     let register = Register {
         table: &deps.table,
         queue: &deps.queue,
         compute: &deps.compute,
         github: &deps.github,
-        settings: &deps.settings,
+        settings: &settings,
     };
     let route = request.route_key.as_deref().unwrap_or_default();
     let result = match route {
@@ -153,6 +157,7 @@ fn configuration(config: &Configuration) -> Value {
         "runner_name": config.runner_name,
         "encoded_jit_config": config.encoded,
         "environment": config.environment,
+        "boot_hook": config.boot_hook,
     })
 }
 

@@ -45,11 +45,21 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     now: impl Fn() -> Time,
 ) -> Outcome {
     let mut outcome = Outcome::default();
+    let settings = match deps.settings.current(&deps.table).await {
+        Ok(settings) => settings,
+        Err(error) => {
+            // Nothing is known of any pool: all messages stay.
+            tracing::error!(?error, "the set of pools cannot be read");
+            let ids = event.records.into_iter().map(|record| record.message_id.unwrap_or_default());
+            ids.for_each(|id| outcome.response.add_failure(id));
+            return outcome;
+        }
+    };
     // The messages that asked for each pool's pass.
     let mut pools: BTreeMap<PoolName, Vec<String>> = BTreeMap::new();
     for record in &event.records {
         let id = record.message_id.clone().unwrap_or_default();
-        match fold(deps, record, now()).await {
+        match fold(deps, &settings, record, now()).await {
             Ok(woken) => {
                 woken.into_iter().for_each(|pool| pools.entry(pool).or_default().push(id.clone()));
             }
@@ -64,7 +74,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
         let pass = ScaleUp {
             table: &deps.table,
             compute: &deps.compute,
-            settings: &deps.settings,
+            settings: &settings,
             holder: invocation,
             seed: seed(invocation),
         };
@@ -87,6 +97,7 @@ enum Unfolded {
 /// Folds one message; answers with the pools whose pass should run.
 async fn fold<T: Table, Q, C>(
     deps: &Deps<T, Q, C>,
+    settings: &Settings,
     record: &SqsMessage,
     now: Time,
 ) -> Result<BTreeSet<PoolName>, Unfolded> {
@@ -100,7 +111,7 @@ async fn fold<T: Table, Q, C>(
         JobsMessage::WakePool { pool } => return Ok(BTreeSet::from([pool])),
         JobsMessage::JobEvent { event, delivery } => (event, delivery),
     };
-    let ingest = Ingest { table: &deps.table, settings: &deps.settings };
+    let ingest = Ingest { table: &deps.table, settings };
     match ingest.fold(&event, now).await {
         Ok(Folded::Stored { wake }) => {
             tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");

@@ -5,6 +5,7 @@
 
 pub mod administer;
 pub mod ingest;
+pub mod pools;
 pub mod ports;
 pub mod reap;
 pub mod register;
@@ -14,6 +15,7 @@ mod writes;
 
 use domain::ids::PoolName;
 use domain::pool::Pool;
+use domain::pools::{Balance, Limits};
 use domain::time::Seconds;
 use domain::timings::Timings;
 
@@ -24,16 +26,23 @@ pub use self::writes::PassError;
 pub struct Settings {
     /// The stack's name: the value of the tag `muster:stack`.
     pub stack: String,
-    /// The pools, in order of the configuration.
+    /// The pools, in order of the pool file, and behind them those that are being removed.
     pub pools: Vec<Pool>,
+    /// Maxima beside those of the pools.
+    pub limits: Limits,
+    /// How pools of equal rank share jobs.
+    pub balance: Balance,
     /// All durations.
     pub timings: Timings,
 }
 
-/// The life of a machine whose pool is not configured any more.
-const MAX_LIFETIME_WITHOUT_POOL: Seconds = Seconds(43_200);
-
 impl Settings {
+    /// The settings of a stack as its parameters say.
+    #[must_use]
+    pub fn of_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
+        Self { stack, pools, limits: Limits::default(), balance: Balance::default(), timings }
+    }
+
     /// A pool by name.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
@@ -43,6 +52,20 @@ impl Settings {
     /// The longest life of a machine of this pool.
     #[must_use]
     pub fn max_lifetime(&self, pool: &PoolName) -> Seconds {
-        self.pool(pool).map_or(MAX_LIFETIME_WITHOUT_POOL, |pool| pool.max_lifetime_seconds)
+        self.pool(pool).map_or(Pool::MAX_LIFETIME, |pool| pool.max_lifetime_seconds)
+    }
+
+    /// All durations as they are for a pool: some it may set itself.
+    #[must_use]
+    pub fn timings_of(&self, pool: &PoolName) -> Timings {
+        let mut timings = self.timings.clone();
+        let pool = self.pool(pool);
+        if let Some(own) = pool.and_then(|pool| pool.boot_deadline_seconds) {
+            timings.boot_deadline_seconds = own;
+        }
+        if let Some(own) = pool.and_then(|pool| pool.idle_limit_seconds) {
+            timings.idle_limit_seconds = own;
+        }
+        timings
     }
 }

@@ -9,6 +9,7 @@ use domain::job::{Job, JobEvent, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use domain::message::{JobsMessage, SPOT_INTERRUPTION};
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
+use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -131,12 +132,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Err(error) => return Err(error.into()),
         };
         let pool = self.settings.pool(&instance.pool);
-        let outdated = pool.is_some_and(|pool| instance.is_outdated(&pool.launch_template_version));
-        let mut seen = Observation { outdated, ..heard.clone() };
-        let policy = Policy {
-            timings: &self.settings.timings,
-            max_lifetime: self.settings.max_lifetime(&instance.pool),
-        };
+        let outdated = pool.is_some_and(|pool| instance.is_outdated(pool));
+        let pool_removed = pool.is_some_and(Pool::is_removed);
+        let mut seen = Observation { outdated, pool_removed, ..heard.clone() };
+        let timings = self.settings.timings_of(&instance.pool);
+        let policy =
+            Policy { timings: &timings, max_lifetime: self.settings.max_lifetime(&instance.pool) };
         let mut knows_switches = false;
         for _ in 0..ROUNDS {
             let mut step = lifecycle::decide(&instance, &seen, &policy, now);

@@ -22,6 +22,8 @@ pub struct Configuration {
     pub encoded: String,
     /// The pool's environment for the runner.
     pub environment: std::collections::BTreeMap<String, String>,
+    /// The pool's shell text to be run before the runner starts.
+    pub boot_hook: Option<String>,
 }
 
 /// Why a machine does not get what it asks for.
@@ -139,6 +141,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             runner_name: name,
             encoded: config.encoded,
             environment: pool.environment.clone(),
+            boot_hook: pool.boot_hook.clone(),
         })
     }
 
@@ -153,7 +156,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<(), Denied> {
         let instance = self.instance_of(machine, now).await?;
-        let timings = &self.settings.timings;
+        let timings = &self.settings.timings_of(&instance.pool);
         let stored = self
             .change(&instance.name, |next| match report {
                 Report::RunnerStarted { runner, hooks } => {
@@ -301,7 +304,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             return Ok(None);
         };
         let mut next = slot.clone();
-        next.bind(machine.clone(), now, &self.settings.timings);
+        next.bind(machine.clone(), now, &self.settings.timings_of(&slot.pool));
         let mut writes =
             vec![Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() }];
         writes.extend(writes::instance(&slot, &next));

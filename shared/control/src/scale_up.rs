@@ -149,6 +149,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let full_read = demand.len() >= DEMAND_READ as usize;
         let view = self.view(pool, demand, round, now).await?;
         let mut plan = plan::plan(view);
+        if pool.is_removed() {
+            // Its slots that wait for another attempt give their jobs back.
+            plan.launches.clear();
+        }
         if !plan.launches.is_empty() && self.is_switched_off(pool).await? {
             report.switched_off = true;
             plan.launches.clear();
@@ -181,7 +185,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         now: Time,
     ) -> Result<View<'b>, PassError> {
         let timings = &self.settings.timings;
-        let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
+        // What the pool does not serve any more since it was changed, the sweep matches anew.
+        let is_served = |job: &Job| job.is_due(now) && pool.serves(job).is_ok();
+        let demand: Vec<Job> = demand.into_iter().filter(is_served).collect();
         let supply = if demand.is_empty() {
             Vec::new()
         } else {
@@ -305,7 +311,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let (mut launch, mut slots) = (launch.clone(), slots);
         let mut owned: Vec<MachineId> = Vec::new();
         for _ in 0..CONFLICT_ROUNDS {
-            let timings = &self.settings.timings;
+            let timings = &self.settings.timings_of(&launch.pool);
             let is_owned = |machine: &MachineId| owned.contains(machine);
             let outcome = plan::apply(&launch, slots.clone(), &answered, is_owned, now, timings);
             match self.table.commit(&outcome_writes(&launch, &slots, &outcome)).await {

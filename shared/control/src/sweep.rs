@@ -16,6 +16,7 @@ use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table, Write};
 use crate::writes::{self, PassError};
 
@@ -163,6 +164,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
             }
+        }
+        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
+        changed.match_anew(pool, &waiting, now).await?;
+        if pool.is_removed() {
+            changed.see_out(pool, now).await?;
         }
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
@@ -444,7 +450,7 @@ fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
     instance.wake().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
 }
 
-fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
+pub(crate) fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
     ReapMessage::Reap { name: instance.name.clone(), nonce: nonce(instance.generation(), now) }
 }
 

@@ -169,7 +169,7 @@ fn planned_launch(
         .into_iter()
         .map(|mut instance| {
             instance.relaunch(id.clone(), view.now, view.timings);
-            instance.template_version = Some(pool.launch_template_version.clone());
+            instance.launched_from(pool);
             instance
         })
         .collect();
@@ -186,7 +186,7 @@ fn planned_launch(
                 claim: Some(job.key()),
             };
             let mut instance = Instance::planned(slot, view.now, view.timings);
-            instance.template_version = Some(pool.launch_template_version.clone());
+            instance.launched_from(pool);
             claim::set_job_claim(&mut job, Some(instance.name.clone()));
             Some((instance, job))
         })

@@ -33,11 +33,8 @@ impl Stack {
         aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
         let get = |name: &str| std::env::var(name).ok();
         let mut read = Reader::new(&get);
-        let settings = Settings {
-            stack: read.required("MUSTER_STACK"),
-            pools: read.pools(),
-            timings: read.timings(),
-        };
+        let settings =
+            Settings::of_parameters(read.required("MUSTER_STACK"), read.pools(), read.timings());
         let names = TableNames {
             stack: settings.stack.clone(),
             instances: read.required("MUSTER_INSTANCES_TABLE"),

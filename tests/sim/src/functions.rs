@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use control::Settings;
 use control::administer::Administer;
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Github, Queue};
@@ -153,7 +154,7 @@ async fn webhook(door: &Door, number: u32) {
 }
 
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let ingest = Ingest { table: door, settings };
     let mut pools: BTreeSet<PoolName> = BTreeSet::new();
     let mut done = Vec::new();
@@ -204,7 +205,7 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let outlived = &Cell::new(0);
     let pass = Reap { table: door, queue: door, compute, github: door, settings, outlived };
     let mut done = Vec::new();
@@ -247,7 +248,7 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 }
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
     if report != control::sweep::Report::default() {
@@ -261,14 +262,22 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         let call = &world.api_calls[number as usize];
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
-    let settings = &door.sim.settings;
-    let pass = Register { table: door, queue: door, compute: door, github, settings };
     let now = door.now();
-    let answer = match &*ask {
-        Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
-            Reply::Configuration(config.runner_name, config.encoded.parse().unwrap_or_default())
-        }),
-        Ask::Report(report) => pass.report(&machine, report, now).await.map(|()| Reply::Noted),
+    let answer = match door.sim.settings.current(door).await {
+        Err(error) => Err(error.into()),
+        Ok(settings) => {
+            let settings = &settings;
+            let pass = Register { table: door, queue: door, compute: door, github, settings };
+            match &*ask {
+                Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
+                    let number = config.encoded.parse().unwrap_or_default();
+                    Reply::Configuration(config.runner_name, number)
+                }),
+                Ask::Report(report) => {
+                    pass.report(&machine, report, now).await.map(|()| Reply::Noted)
+                }
+            }
+        }
     };
     let reply = answer.unwrap_or_else(|denied| match denied {
         Denied::UnknownMachine => Reply::Refused("unknown machine".to_owned()),
@@ -283,7 +292,9 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let pass = Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
+    let Some(settings) = &settings(door).await else { return };
+    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let pass = Administer { table: door, queue: door, github: door, settings, yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));
@@ -295,6 +306,15 @@ async fn operator(door: &Door, number: u32) {
         let told = answer.pointer("/error/message").or_else(|| answer.get("state"));
         format!("the operator is answered: {}", told.and_then(Value::as_str).unwrap_or_default())
     });
+}
+
+/// The pools as they are now. Without an answer the invocation ends, and its messages stay.
+async fn settings(door: &Door) -> Option<Settings> {
+    let settings = door.sim.settings.current(door).await;
+    if let Err(error) = &settings {
+        note(door, || format!("  the set of pools cannot be read: {error}"));
+    }
+    settings.ok()
 }
 
 fn note(door: &Door, line: impl FnOnce() -> String) {

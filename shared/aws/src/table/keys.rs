@@ -36,6 +36,9 @@ pub(crate) const HELD: &str = "held#";
 /// The key of the one record of switches.
 pub(crate) const SWITCHES: &str = "switches";
 
+/// The key of the set of pools.
+pub(crate) const POOLS: &str = "pools";
+
 pub(crate) const ORPHANS: &str = "orphan";
 pub(crate) const UNHEALTHY: &str = "unhealthy";
 
@@ -70,6 +73,11 @@ pub(crate) fn launch(id: &LaunchId) -> String {
 
 pub(crate) fn pool(name: &PoolName) -> String {
     format!("pool#{name}")
+}
+
+/// The key of a version of the set of pools.
+pub(crate) fn pools_version(version: u64) -> String {
+    format!("{POOLS}#{version}")
 }
 
 pub(crate) fn orphan(machine: &MachineId) -> String {

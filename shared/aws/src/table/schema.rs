@@ -21,6 +21,7 @@ pub(crate) enum Form {
     Audit,
     Entity,
     Switches,
+    Pools,
 }
 
 /// Brings a record's fields to the present form.
@@ -49,7 +50,7 @@ fn from_previous(form: Form, body: &mut Item) {
         Form::Job => default("expired", AttributeValue::Bool(false)),
         Form::Launch => default("calls", AttributeValue::N("1".to_owned())),
         Form::Capacity => default("wakes", AttributeValue::N("0".to_owned())),
-        Form::Orphan | Form::Audit | Form::Entity | Form::Switches => {}
+        Form::Orphan | Form::Audit | Form::Entity | Form::Switches | Form::Pools => {}
     }
 }
 

@@ -18,6 +18,7 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -69,6 +70,9 @@ pub struct Instance {
     pub launch: LaunchId,
     /// The version of that launch's template, where it is known.
     pub template_version: Option<String>,
+    /// The pool's generation at that launch. Zero in rows of releases that knew none, which is what their pools had.
+    #[serde(default)]
+    pub pool_generation: u64,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -113,6 +117,7 @@ impl Instance {
             installation: slot.installation,
             launch: slot.launch,
             template_version: None,
+            pool_generation: 0,
             machine: None,
             bound_at: None,
             claim: slot.claim,
@@ -255,10 +260,21 @@ impl Instance {
             && !self.runner.has_taken_job()
     }
 
-    /// Launched from another version of the launch template than `version`.
+    /// What it is launched from, and for: the pool as it stands now.
+    pub fn launched_from(&mut self, pool: &Pool) {
+        self.template_version = Some(pool.launch_template_version.clone());
+        self.pool_generation = pool.generation;
+    }
+
+    /// Launched from another version of the launch template than its pool has now, or before the pool's machines were
+    /// said to be something else; or its pool serves no job any more.
     #[must_use]
-    pub fn is_outdated(&self, version: &str) -> bool {
-        self.template_version.as_deref().is_some_and(|own| own != version)
+    pub fn is_outdated(&self, pool: &Pool) -> bool {
+        let version = &pool.launch_template_version;
+        self.template_version.as_ref().is_some_and(|own| own != version)
+            || self.pool_generation < pool.machines_since
+            || !pool.enabled
+            || pool.is_removed()
     }
 
     /// Claims a job.

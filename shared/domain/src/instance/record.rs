@@ -32,7 +32,7 @@ pub enum DeleteReason {
     MaxLifetime,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
-    /// Launched from an older launch template than its pool has now.
+    /// Not what its pool says now: see [`super::Instance::is_outdated`].
     Outdated,
 }
 

@@ -96,12 +96,8 @@ impl Scenario {
             world.story = Some(Vec::new());
             // The schedule's minute begins a little later, so that no command meets it by accident.
             world.agenda.at(START + 58 * SECOND, Event::Tick);
-            let settings = Settings {
-                stack: "sim".to_owned(),
-                pools: pools.clone(),
-                timings: naive.map_or_else(Timings::default, Naive::timings),
-            };
-            Executor::new(world, settings)
+            let timings = naive.map_or_else(Timings::default, Naive::timings);
+            Executor::new(world, Settings::of_parameters("sim".to_owned(), pools.clone(), timings))
         })
     }
 

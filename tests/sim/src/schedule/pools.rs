@@ -40,5 +40,5 @@ pub(super) fn settings(rng: &mut Rng) -> Settings {
         let entity = Some("acme/web");
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
-    Settings { stack: "sim".to_owned(), pools, timings: domain::timings::Timings::default() }
+    Settings::of_parameters("sim".to_owned(), pools, domain::timings::Timings::default())
 }

@@ -16,6 +16,7 @@ use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::Time;
 
@@ -52,6 +53,10 @@ pub struct Tables {
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
     pub switches: Option<Switches>,
+    /// The set of pools that was applied last.
+    pub pools: Option<PoolSet>,
+    /// Its versions.
+    pub pool_versions: BTreeMap<u64, PoolSet>,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
@@ -81,6 +86,8 @@ enum Item<'a> {
     Pool(&'a PoolName),
     Orphan(&'a MachineId),
     Switches,
+    Pools,
+    PoolsVersion(u64),
     Audit(usize),
 }
 
@@ -95,6 +102,9 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Orphan { next, .. } => Item::Orphan(&next.machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches { .. } => Item::Switches,
+        Write::Pools { .. } => Item::Pools,
+        Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
+        Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
     }
 }
@@ -114,6 +124,8 @@ impl Tables {
             entities: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
+            pools: None,
+            pool_versions: BTreeMap::new(),
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -159,7 +171,11 @@ impl Tables {
             Write::Switches { replaces, .. } => {
                 self.switches.as_ref().map(|stored| stored.generation) == *replaces
             }
-            Write::OrphanGone(_) | Write::Audit(_) => true,
+            Write::Pools { replaces, .. } => {
+                self.pools.as_ref().map(|stored| stored.generation) == *replaces
+            }
+            Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
+            Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
         })
     }
 
@@ -201,6 +217,11 @@ impl Tables {
                         .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
                 Write::Switches { next, .. } => self.switches = Some(next.clone()),
+                Write::Pools { next, .. } => self.pools = Some(PoolSet::clone(next)),
+                Write::PoolsVersion(set) => {
+                    self.pool_versions.insert(set.version, PoolSet::clone(set));
+                }
+                Write::PoolsVersionGone(version) => drop(self.pool_versions.remove(version)),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));

@@ -48,14 +48,14 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
         Some((LaunchState::Open, at(90_000))),
     ];
     (
-        (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
+        (prop::bool::weighted(0.3), rarely(), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
         (looked(vec![true, false]), looked(deregistrations)),
         prop::sample::select(terminations()),
     )
         .prop_map(
             |(
-                (machine_hint, deletes_off, spot_notice, outdated),
+                (machine_hint, deletes_off, spot_notice, outdated, pool_removed),
                 (machine, runner, launch),
                 (job, answer),
                 end,
@@ -64,7 +64,8 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     machine_hint,
                     deletes_off,
                     spot_notice,
-                    outdated,
+                    outdated: outdated || pool_removed,
+                    pool_removed,
                     machine,
                     runner,
                     launch,
