@@ -57,6 +57,16 @@ impl Checker {
         self.pools = pools.to_vec();
         self.maximum = pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
     }
+
+    /// What they are after a pool file was applied. A maximum that was lowered ends nothing, so the larger one holds.
+    pub fn know_also(&mut self, pools: &[Pool]) {
+        for pool in pools {
+            self.pools.retain(|known| known.name != pool.name);
+            self.pools.push(pool.clone());
+            let maximum = self.maximum.entry(pool.name.clone()).or_default();
+            *maximum = pool.max.max(*maximum);
+        }
+    }
 }
 
 /// Intents: what stands on record before something is done outside.

@@ -1,7 +1,7 @@
 //! What a scenario can do.
 
 use domain::labels::Labels;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BEAT, Scenario};
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
@@ -71,6 +71,11 @@ impl Scenario {
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
+            ["apply", pools @ ..] => self.apply(pools)?,
+            ["restore", version] => {
+                let version: u64 = number(version)?;
+                self.order(json!({ "version": 1, "action": "pools", "restore": version }));
+            }
             _ => return Err("no such command".to_owned()),
         }
         Ok(true)
@@ -310,6 +315,47 @@ impl Scenario {
         Ok(())
     }
 
+    /// Applies a pool file: pools as `name`, or `name:max=3:labels=linux,gpu:image=ami-…`.
+    fn apply(&mut self, pools: &[&str]) -> Result<(), String> {
+        let mut listed = Vec::new();
+        for pool in pools {
+            let mut parts = pool.split(':');
+            let mut file = json!({
+                "name": parts.next(),
+                "labels": ["linux", "x64"],
+                "instances": { "types": ["m7i.large", "m7a.large"] },
+                "subnets": ["subnet-0000000a", "subnet-0000000b"],
+                "limits": { "max": 10, "max_lifetime": "4h" },
+            });
+            for option in parts {
+                match option.split_once('=') {
+                    Some(("labels", value)) => {
+                        file["labels"] = value.split(',').collect::<Vec<_>>().into();
+                    }
+                    Some(("max", value)) => file["limits"]["max"] = number::<u32>(value)?.into(),
+                    Some(("image", value)) => file["image"] = json!({ "id": value }),
+                    Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
+                    Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
+                    Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
+                    _ => return Err(format!("{option}: not an option of a pool in a file")),
+                }
+            }
+            listed.push(file);
+        }
+        let file = json!({ "pools": listed }).to_string();
+        self.order(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
+        Ok(())
+    }
+
+    /// An operator's order.
+    fn order(&mut self, request: Value) {
+        self.change(|world| {
+            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
+            world.requests.push(Some(request));
+            world.start(Task::Function(Call::Operator(number)), 0);
+        });
+    }
+
     fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
         let name = self.instance(number(instance)?)?;
         let has = |flag| flags.contains(&flag);
@@ -326,14 +372,10 @@ impl Scenario {
             "bypass_github_unauthorized": has("bypass"),
             "kill_running_job": has("kill"),
         });
-        self.change(|world| {
-            if has("force") {
-                world.checker.forced.insert(name.clone());
-            }
-            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
-            world.requests.push(Some(request));
-            world.start(Task::Function(Call::Operator(number)), 0);
-        });
+        if has("force") {
+            self.change(|world| world.checker.forced.insert(name.clone()));
+        }
+        self.order(request);
         Ok(())
     }
 }

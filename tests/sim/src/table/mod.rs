@@ -135,7 +135,11 @@ impl Tables {
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self, _now: Time) -> bool {
-        self.live.is_empty() && self.orphans.is_empty() && self.index.is_empty()
+        let drains = |set: &PoolSet| set.pools.iter().any(Pool::is_removed);
+        self.live.is_empty()
+            && self.orphans.is_empty()
+            && self.index.is_empty()
+            && !self.pools.as_ref().is_some_and(drains)
     }
 
     /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes any.
@@ -217,7 +221,10 @@ impl Tables {
                         .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
                 }
                 Write::Switches { next, .. } => self.switches = Some(next.clone()),
-                Write::Pools { next, .. } => self.pools = Some(PoolSet::clone(next)),
+                Write::Pools { next, .. } => {
+                    self.index.know(&next.pools);
+                    self.pools = Some(PoolSet::clone(next));
+                }
                 Write::PoolsVersion(set) => {
                     self.pool_versions.insert(set.version, PoolSet::clone(set));
                 }
@@ -277,6 +284,11 @@ impl World {
         let visible = self.visible_from();
         self.tables.apply(writes, visible);
         self.plan_expiry(writes);
+        for write in writes {
+            if let Write::Pools { next, .. } = write {
+                self.checker.know_also(&next.pools);
+            }
+        }
         self.after_commit(writes);
         if self.strikes(Fault::CommitAnswerLost) {
             return Err(CommitError::Unavailable("the answer was lost".to_owned()));
