@@ -6,7 +6,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// What is wrong, with its line.
-pub fn read(text: &str) -> Result<Value, String> {
+pub(crate) fn read(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }

@@ -34,13 +34,23 @@ pub struct Settings {
     pub balance: Balance,
     /// All durations.
     pub timings: Timings,
+    /// The longest life of any machine: the stack's launch template has it power off then, whatever its pool says.
+    pub longest_life: Seconds,
 }
 
 impl Settings {
     /// The settings of a stack as its parameters say.
     #[must_use]
     pub fn of_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
-        Self { stack, pools, limits: Limits::default(), balance: Balance::default(), timings }
+        let longest = pools.iter().map(|pool| pool.max_lifetime_seconds).max();
+        Self {
+            stack,
+            pools,
+            limits: Limits::default(),
+            balance: Balance::default(),
+            timings,
+            longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
+        }
     }
 
     /// A pool by name.
@@ -52,7 +62,8 @@ impl Settings {
     /// The longest life of a machine of this pool.
     #[must_use]
     pub fn max_lifetime(&self, pool: &PoolName) -> Seconds {
-        self.pool(pool).map_or(Pool::MAX_LIFETIME, |pool| pool.max_lifetime_seconds)
+        let own = self.pool(pool).map_or(Pool::MAX_LIFETIME, |pool| pool.max_lifetime_seconds);
+        own.min(self.longest_life)
     }
 
     /// All durations as they are for a pool: some it may set itself.

@@ -37,8 +37,10 @@ pub struct Checker {
     live: BTreeMap<PoolName, u32>,
     /// The pools' maxima.
     pub maximum: BTreeMap<PoolName, u32>,
-    /// The pools.
+    /// The pools as they are now.
     pub pools: Vec<Pool>,
+    /// The pools of the stack's parameters.
+    pub own: Vec<Pool>,
     /// Registrations that we removed, by name.
     pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
@@ -55,6 +57,7 @@ impl Checker {
     /// What the stack's pools are.
     pub fn know(&mut self, pools: &[Pool]) {
         self.pools = pools.to_vec();
+        self.own = pools.to_vec();
         self.maximum = pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
     }
 

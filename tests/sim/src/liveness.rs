@@ -189,7 +189,8 @@ impl World {
         let unexplained = waiting.filter(|job| {
             let full = job.pool.as_ref().is_some_and(|pool| {
                 let live = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
-                live >= self.checker.maximum.get(pool).copied().unwrap_or(0)
+                let known = self.checker.pools.iter().find(|known| known.name == *pool);
+                live >= known.map_or(0, |known| known.max)
             });
             let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
             let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));

@@ -5,7 +5,7 @@ use domain::message::JobsMessage;
 use domain::pool::Pool;
 use domain::pool_file::{self, PoolFile, Wrong};
 use domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{PoolsRequest, check_reason};
@@ -50,7 +50,26 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let value = (self.yaml)(text).map_err(|what| {
             refused(vec![Wrong { path: String::new(), what: format!("it is no YAML: {what}") }])
         })?;
-        pool_file::read(value).map_err(refused)
+        let file = pool_file::read(value).map_err(refused)?;
+        let wrongs = self.too_long(&file);
+        if wrongs.is_empty() { Ok(file) } else { Err(refused(wrongs)) }
+    }
+
+    /// What the file says of lives and the stack's launch template does not allow. The default gives way silently.
+    fn too_long(&self, file: &PoolFile) -> Vec<Wrong> {
+        let most = self.settings.longest_life;
+        let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
+        let pools = file.pools.iter().enumerate();
+        let longer = pools.filter(|(_, pool)| is_longer(pool.max_lifetime_seconds));
+        longer
+            .map(|(index, _)| Wrong {
+                path: format!("pools[{index}].limits.max_lifetime"),
+                what: format!(
+                    "the stack's machines power off after {most}, the parameter \
+                     PoolMaxLifetimeSeconds; write no longer time, or raise that first"
+                ),
+            })
+            .collect()
     }
 
     /// The set, and the generation that a write replaces.

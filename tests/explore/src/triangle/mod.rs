@@ -19,7 +19,7 @@ use std::sync::Arc;
 use domain::capacity::Capacity;
 use domain::instance::Instance;
 use domain::labels::{LabelRows, Labels};
-use domain::pool::{MarketPolicy, Pool};
+use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 
