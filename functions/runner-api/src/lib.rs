@@ -72,9 +72,32 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         let why = "only machines of this stack may call, signed with their instance role";
         return answer(403, &problem("not_a_machine", why, Action::Shutdown));
     };
-    let settings = match deps.settings.current(&deps.table).await {
-        Ok(settings) => settings,
-        Err(error) => return refusal(&machine, "the set of pools", &error.into()),
+    let route = request.route_key.as_deref().unwrap_or_default();
+    let report = match route {
+        "POST /runner/register" => None,
+        "POST /runner/events" => match read(request) {
+            Ok(report) => Some(report),
+            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
+        },
+        _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)),
+    };
+    let result = act(deps, &machine, report.as_ref(), now).await;
+    match result {
+        Ok(body) => answer(200, &body),
+        Err(denied) => refusal(&machine, route, &denied),
+    }
+}
+
+/// Hands out a configuration, or takes a report.
+async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    machine: &MachineId,
+    report: Option<&Report>,
+    now: Time,
+) -> Result<Value, Denied> {
+    let settings = match report {
+        Some(report) if !report.asks_pools() => deps.settings.clone(),
+        _ => deps.settings.current(&deps.table).await?,
     };
     let register = Register {
         table: &deps.table,
@@ -83,25 +106,12 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         github: &deps.github,
         settings: &settings,
     };
-    let route = request.route_key.as_deref().unwrap_or_default();
-    let result = match route {
-        "POST /runner/register" => {
-            register.configure(&machine, now).await.map(|config| configuration(&config))
+    match report {
+        None => register.configure(machine, now).await.map(|config| configuration(&config)),
+        Some(report) => {
+            register.report(machine, report, now).await?;
+            Ok(json!({ "version": VERSION }))
         }
-        "POST /runner/events" => match read(request) {
-            Ok(report) => register
-                .report(&machine, &report, now)
-                .await
-                .map(|()| json!({ "version": VERSION })),
-            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
-        },
-        _ => {
-            return answer(404, &problem("not_found", "no such route", Action::Shutdown));
-        }
-    };
-    match result {
-        Ok(body) => answer(200, &body),
-        Err(denied) => refusal(&machine, route, &denied),
     }
 }
 

@@ -82,6 +82,15 @@ pub enum Report {
     },
 }
 
+impl Report {
+    /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits, with a limit of its
+    /// own, and refuses the job for a late answer.
+    #[must_use]
+    pub const fn asks_pools(&self) -> bool {
+        !matches!(self, Self::JobStarted { .. })
+    }
+}
+
 /// The passes behind runner-api.
 pub struct Register<'a, T, Q, C, G> {
     /// The tables.

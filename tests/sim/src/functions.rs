@@ -263,7 +263,12 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let now = door.now();
-    let answer = match door.sim.settings.current(door).await {
+    let own = &door.sim.settings;
+    let settings = match &*ask {
+        Ask::Report(report) if !report.asks_pools() => Ok(own.clone()),
+        _ => own.current(door).await,
+    };
+    let answer = match settings {
         Err(error) => Err(error.into()),
         Ok(settings) => {
             let settings = &settings;
