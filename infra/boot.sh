@@ -227,21 +227,28 @@ register
 mapfile -d '' -t answer < <(python3 -c '
 import json, re, sys
 answer = json.load(sys.stdin)
-print(answer["runner_name"], answer["encoded_jit_config"], sep="\0", end="\0")
+print(answer["runner_name"], answer["encoded_jit_config"], answer.get("boot_hook") or "", sep="\0", end="\0")
 for name, value in (answer.get("environment") or {}).items():
     if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
         print(f"{name}={value}", end="\0")
 ' <<<"$muster_answer")
 runner_name=${answer[0]}
 
-# A clean environment: a job sees what it needs, and nothing of how its machine came up. The
-# configuration is an argument, as the runner wants it: it is good for one registration, and the
-# runner keeps what is in it among its own files anyway.
+# A clean environment: a job sees what it needs, and nothing of how its machine came up. What the
+# pool says may replace PATH and LANG, and not the hooks.
+as_runner=("${as_user[@]}" env -i "HOME=$(getent passwd "$runner_user" | cut -d: -f6)"
+  "USER=$runner_user" "PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "${answer[@]:3}"
+  "ACTIONS_RUNNER_HOOK_JOB_STARTED=$home/job-started.sh"
+  "ACTIONS_RUNNER_HOOK_JOB_COMPLETED=$home/job-completed.sh")
 cd "$runner_dir"
-"${as_user[@]}" env -i "HOME=$(getent passwd "$runner_user" | cut -d: -f6)" "USER=$runner_user" \
-  "PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$home/job-started.sh" \
-  "ACTIONS_RUNNER_HOOK_JOB_COMPLETED=$home/job-completed.sh" "${answer[@]:2}" \
-  "$runner_dir/run.sh" --jitconfig "${answer[1]}" </dev/null &
+# The pool's boot hook. If it fails, so does the boot: a job must not meet half a machine.
+if [ -n "${answer[2]}" ]; then
+  say "running the boot hook of the pool"
+  "${as_runner[@]}" "$BASH" -euo pipefail -c "${answer[2]}" </dev/null
+fi
+# The configuration is an argument, as the runner wants it: it is good for one registration, and the
+# runner keeps what is in it among its own files anyway.
+"${as_runner[@]}" "$runner_dir/run.sh" --jitconfig "${answer[1]}" </dev/null &
 runner=$!
 stage=running
 unset answer muster_answer

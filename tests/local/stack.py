@@ -29,7 +29,7 @@ AMI_PARAMETER = "/muster/local/ami"
 APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
 APP_ID = "31415"
 # The world spreads them over zones.
-SUBNETS = {"subnet-0a": "us-east-1a", "subnet-0b": "us-east-1b"}
+SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 
 # What a stack of the local world needs. Times are short: people and tests wait for them.
 PARAMETERS = {

@@ -3,7 +3,9 @@
 // The passes are deep async functions, and the compiler computes their layout in one go.
 #![recursion_limit = "256"]
 
-use control::administer::Administer;
+mod yaml;
+
+use control::administer::{Administer, unavailable};
 use domain::metrics::Metric;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -15,11 +17,16 @@ async fn main() -> Result<(), Error> {
     let github = stack.github(&app)?;
     let (stack, github) = (&stack, &github);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
+        let settings = match stack.settings.current(&stack.table).await {
+            Ok(settings) => settings,
+            Err(error) => return Ok(unavailable(error)),
+        };
         let pass = Administer {
             table: &stack.table,
             queue: &stack.queue,
             github,
-            settings: &stack.settings,
+            settings: &settings,
+            yaml: yaml::read,
         };
         let answer = pass.answer(event.payload, aws::clock::now()).await;
         let order = &answer["order"];

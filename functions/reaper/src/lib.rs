@@ -1,5 +1,6 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
+use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::batch::{Batch, Received};
@@ -40,7 +41,7 @@ pub struct Outcome {
 /// stops the invocation.
 ///
 /// # Errors
-/// When the event is neither.
+/// When the event is neither, or the set of pools cannot be read: then the messages stay in the queue.
 pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: Value,
@@ -51,23 +52,27 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         return batch(deps, serde_json::from_value(event)?, deadline, now).await;
     }
     match event.get("detail-type").and_then(Value::as_str) {
-        Some("Scheduled Event") => Ok(sweep(deps, now()).await),
+        Some("Scheduled Event") => sweep(deps, now()).await,
         other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
     }
 }
 
-async fn sweep<T: Table, Q: Queue, C: Compute, G>(deps: &Deps<T, Q, C, G>, now: Time) -> Outcome {
+async fn sweep<T: Table, Q: Queue, C: Compute, G>(
+    deps: &Deps<T, Q, C, G>,
+    now: Time,
+) -> anyhow::Result<Outcome> {
+    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let pass = Sweep {
         table: &deps.table,
         queue: &deps.queue,
         compute: &deps.compute,
-        settings: &deps.settings,
+        settings: &settings,
     };
     let report = pass.sweep(now).await;
     tracing::info!(?report, "sweep");
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "problems": report.problems });
-    Outcome { response, metrics: report.metrics() }
+    Ok(Outcome { response, metrics: report.metrics() })
 }
 
 async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
@@ -76,6 +81,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
+    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let mut response = SqsBatchResponse::default();
     let mut metrics = Vec::new();
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
@@ -93,8 +99,8 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
             }
         }
     }
-    let Deps { table, queue, compute, github, settings } = deps;
-    let pass = Batch { table, queue, compute, github, settings };
+    let Deps { table, queue, compute, github, .. } = deps;
+    let pass = Batch { table, queue, compute, github, settings: &settings };
     let report = pass.run(&messages, deadline, &now).await;
     for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
         response.add_failure(id);

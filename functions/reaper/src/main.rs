@@ -27,7 +27,7 @@ async fn main() -> Result<(), Error> {
         let outcome = handle(deps, event.payload, deadline, aws::clock::now).await;
         let outcome = outcome.map_err(|error| {
             // The runtime's own conversion would drop the chain of causes.
-            Diagnostic { error_type: "UnknownEvent".into(), error_message: format!("{error:#}") }
+            Diagnostic { error_type: "NotHandled".into(), error_message: format!("{error:#}") }
         })?;
         aws::emf::emit(&deps.settings.stack, &outcome.metrics);
         Ok::<Value, Diagnostic>(outcome.response)

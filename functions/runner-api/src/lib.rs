@@ -1,5 +1,7 @@
 //! The runner-api Lambda: what a machine asks, signed with its instance role.
 
+use std::borrow::Cow;
+
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use control::Settings;
 use control::ports::{Compute, Github, Queue, Table};
@@ -72,32 +74,46 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         Ok(machine) => machine,
         Err(refusal) => return *refusal,
     };
+    let route = request.route_key.as_deref().unwrap_or_default();
+    let report = match route {
+        "POST /runner/register" => None,
+        "POST /runner/events" => match read(request) {
+            Ok(report) => Some(report),
+            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
+        },
+        _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)),
+    };
+    let result = act(deps, &machine, report.as_ref(), now).await;
+    match result {
+        Ok(body) => answer(200, &body),
+        Err(denied) => refusal(&machine, route, &denied),
+    }
+}
+
+/// Hands out a configuration, or takes a report.
+async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
+    deps: &Deps<T, Q, C, G>,
+    machine: &MachineId,
+    report: Option<&Report>,
+    now: Time,
+) -> Result<Value, Denied> {
+    let settings = match report {
+        Some(report) if !report.asks_pools() => Cow::Borrowed(&deps.settings),
+        _ => deps.settings.current(&deps.table).await?,
+    };
     let register = Register {
         table: &deps.table,
         queue: &deps.queue,
         compute: &deps.compute,
         github: &deps.github,
-        settings: &deps.settings,
+        settings: &settings,
     };
-    let route = request.route_key.as_deref().unwrap_or_default();
-    let result = match route {
-        "POST /runner/register" => {
-            register.configure(&machine, now).await.map(|config| configuration(&config))
+    match report {
+        None => register.configure(machine, now).await.map(|config| configuration(&config)),
+        Some(report) => {
+            register.report(machine, report, now).await?;
+            Ok(json!({ "version": VERSION }))
         }
-        "POST /runner/events" => match read(request) {
-            Ok(report) => register
-                .report(&machine, &report, now)
-                .await
-                .map(|()| json!({ "version": VERSION })),
-            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
-        },
-        _ => {
-            return answer(404, &problem("not_found", "no such route", Action::Shutdown));
-        }
-    };
-    match result {
-        Ok(body) => answer(200, &body),
-        Err(denied) => refusal(&machine, route, &denied),
     }
 }
 
@@ -163,6 +179,7 @@ fn configuration(config: &Configuration) -> Value {
         "runner_name": config.runner_name,
         "encoded_jit_config": config.encoded,
         "environment": config.environment,
+        "boot_hook": config.boot_hook,
     })
 }
 

@@ -47,6 +47,16 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     now: impl Fn() -> Time,
 ) -> Outcome {
     let mut outcome = Outcome::default();
+    let settings = match deps.settings.current(&deps.table).await {
+        Ok(settings) => settings,
+        Err(error) => {
+            // Nothing is known of any pool: all messages stay.
+            tracing::error!(?error, "the set of pools cannot be read");
+            let ids = event.records.into_iter().map(|record| record.message_id.unwrap_or_default());
+            ids.for_each(|id| outcome.response.add_failure(id));
+            return outcome;
+        }
+    };
     let mut pools: BTreeMap<PoolName, Asked> = BTreeMap::new();
     let mut events = Vec::new();
     for record in &event.records {
@@ -64,12 +74,12 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             }
         }
     }
-    fold(deps, events, now(), &mut pools, &mut outcome).await;
+    fold(deps, &settings, events, now(), &mut pools, &mut outcome).await;
     for (pool, asked) in pools {
         let pass = ScaleUp {
             table: &deps.table,
             compute: &deps.compute,
-            settings: &deps.settings,
+            settings: &settings,
             holder: invocation,
             seed: seed(invocation),
             thorough: asked.woken,
@@ -107,12 +117,13 @@ fn read(record: &SqsMessage) -> Option<JobsMessage> {
 /// Folds the events of a batch, by message id, and notes the pools whose pass should run.
 async fn fold<T: Table, Q, C>(
     deps: &Deps<T, Q, C>,
+    settings: &Settings,
     events: Vec<(String, JobEvent, String)>,
     now: Time,
     pools: &mut BTreeMap<PoolName, Asked>,
     outcome: &mut Outcome,
 ) {
-    let ingest = Ingest { table: &deps.table, settings: &deps.settings };
+    let ingest = Ingest { table: &deps.table, settings };
     let (mut told, mut all) = (Vec::new(), Vec::new());
     for (id, event, delivery) in events {
         told.push((id, delivery));

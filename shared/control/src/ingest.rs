@@ -62,8 +62,8 @@ impl<T: Table> Ingest<'_, T> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are read and written together,
-    /// in one call each for up to a hundred; what cannot be done together is done one by one, so that no event fails
+    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written together, and those
+    /// that are not new read together, in one call each for up to a hundred; what cannot be done together is done one by one, so that no event fails
     /// for another's sake.
     pub async fn fold_all(&self, events: &[JobEvent], now: Time) -> Vec<Result<Folded, PassError>> {
         let mut folded: Vec<Option<Result<Folded, PassError>>> = vec![None; events.len()];
@@ -95,18 +95,41 @@ impl<T: Table> Ingest<'_, T> {
         folded: &mut [Option<Result<Folded, PassError>>],
         now: Time,
     ) {
-        let keys: Vec<JobKey> = part.iter().map(|index| events[*index].key).collect();
-        let stored = match self.table.jobs(&keys).await {
-            Ok(stored) => stored,
-            // One by one the others can be read.
-            Err(ReadError::Unreadable { .. }) => return,
-            Err(error) => {
-                part.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
-                return;
-            }
+        // A job that has just been queued is most likely new, and needs no look. If it is not, the commit says so.
+        let is_new = |index: &usize| {
+            let event = &events[*index];
+            event.status == JobStatus::Queued && self.folded(None, event, now).pool.is_some()
         };
-        let stored: BTreeMap<JobKey, Job> =
-            stored.into_iter().map(|job| (job.key(), job)).collect();
+        let (new, mut rest): (Vec<usize>, Vec<usize>) = part.iter().partition(|one| is_new(one));
+        if !self.fold_onto(&BTreeMap::new(), events, &new, folded, now).await {
+            rest = part.to_vec();
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let keys: Vec<JobKey> = rest.iter().map(|index| events[*index].key).collect();
+        match self.table.jobs(&keys).await {
+            Ok(stored) => {
+                let stored = stored.into_iter().map(|job| (job.key(), job)).collect();
+                self.fold_onto(&stored, events, &rest, folded, now).await;
+            }
+            // One by one the others can be read.
+            Err(ReadError::Unreadable { .. }) => {}
+            Err(error) => {
+                rest.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
+            }
+        }
+    }
+
+    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when they have changed.
+    async fn fold_onto(
+        &self,
+        stored: &BTreeMap<JobKey, Job>,
+        events: &[JobEvent],
+        part: &[usize],
+        folded: &mut [Option<Result<Folded, PassError>>],
+        now: Time,
+    ) -> bool {
         let (mut writes, mut answers) = (Vec::new(), Vec::new());
         for index in part {
             let before = stored.get(&events[*index].key);
@@ -126,18 +149,13 @@ impl<T: Table> Ingest<'_, T> {
             true => Ok(()),
             false => self.table.commit(&writes).await,
         };
-        match committed {
-            Ok(()) => {
-                answers.into_iter().for_each(|(index, answer)| folded[index] = Some(Ok(answer)));
-            }
-            Err(CommitError::Conflict) => {}
-            Err(error) => {
-                let failed = |(index, _): (usize, Folded)| {
-                    folded[index] = Some(Err(error.clone().into()));
-                };
-                answers.into_iter().for_each(failed);
-            }
+        if committed == Err(CommitError::Conflict) {
+            return false;
         }
+        for (index, answer) in answers {
+            folded[index] = Some(committed.clone().map(|()| answer).map_err(PassError::from));
+        }
+        true
     }
 
     /// The row as an event alone makes it.

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod ingest;
 mod ledger;
 mod once;
+pub mod pools;
 pub mod ports;
 pub mod reap;
 pub mod register;
@@ -34,7 +35,7 @@ pub use self::writes::PassError;
 pub struct Settings {
     /// The stack's name: the value of the tag `muster:stack`.
     pub stack: String,
-    /// The pools, in order of the configuration.
+    /// The pools, in order of the pool file, and behind them those that are being removed.
     pub pools: Vec<Pool>,
     /// The maxima of stack and entities.
     pub limits: Limits,
@@ -42,12 +43,25 @@ pub struct Settings {
     pub balance: Balance,
     /// All durations.
     pub timings: Timings,
+    /// The longest life of any machine: the stack's launch template has it power off then, whatever its pool says.
+    pub longest_life: Seconds,
 }
 
-/// The life of a machine whose pool is not configured any more.
-const MAX_LIFETIME_WITHOUT_POOL: Seconds = Seconds(43_200);
-
 impl Settings {
+    /// The settings of a stack as its parameters say.
+    #[must_use]
+    pub fn of_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
+        let longest = pools.iter().map(|pool| pool.max_lifetime_seconds).max();
+        Self {
+            stack,
+            pools,
+            limits: Limits::default(),
+            balance: Balance::default(),
+            timings,
+            longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
+        }
+    }
+
     /// A pool by name.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
@@ -57,6 +71,21 @@ impl Settings {
     /// The longest life of a machine of this pool.
     #[must_use]
     pub fn max_lifetime(&self, pool: &PoolName) -> Seconds {
-        self.pool(pool).map_or(MAX_LIFETIME_WITHOUT_POOL, |pool| pool.max_lifetime_seconds)
+        let own = self.pool(pool).map_or(Pool::MAX_LIFETIME, |pool| pool.max_lifetime_seconds);
+        own.min(self.longest_life)
+    }
+
+    /// All durations as they are for a pool: some it may set itself.
+    #[must_use]
+    pub fn timings_of(&self, pool: &PoolName) -> Timings {
+        let mut timings = self.timings.clone();
+        let pool = self.pool(pool);
+        if let Some(own) = pool.and_then(|pool| pool.boot_deadline_seconds) {
+            timings.boot_deadline_seconds = own;
+        }
+        if let Some(own) = pool.and_then(|pool| pool.idle_limit_seconds) {
+            timings.idle_limit_seconds = own;
+        }
+        timings
     }
 }

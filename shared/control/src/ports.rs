@@ -19,6 +19,7 @@ use domain::limits::Scope;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::{Seconds, Time};
 
@@ -114,6 +115,17 @@ pub enum Write {
         /// The generation it replaces.
         replaces: Option<u64>,
     },
+    /// The set of pools.
+    Pools {
+        /// The new record.
+        next: Box<PoolSet>,
+        /// The generation it replaces.
+        replaces: Option<u64>,
+    },
+    /// Keeps a version of the set beside the present one. It must not exist.
+    PoolsVersion(Box<PoolSet>),
+    /// Forgets a version, if there is one.
+    PoolsVersionGone(u64),
     /// Adds to the audit trail.
     Audit(Audit),
 }
@@ -245,6 +257,10 @@ pub trait Table {
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError>;
     /// What operators have switched off; none while nobody ever did.
     async fn switches(&self) -> Result<Option<Switches>, ReadError>;
+    /// The set of pools that was applied last; none while none ever was.
+    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError>;
+    /// Versions of the set that are kept, in no order; missing ones are left out.
+    async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError>;
     /// The audit trail about a subject, newest first.
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
     /// An entity's health; none while all is well.

@@ -162,10 +162,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Err(error) => return Err(error.into()),
         };
         let pool = self.settings.pool(&instance.pool);
-        let outdated = pool.is_some_and(|pool| instance.is_outdated(&pool.launch_template_version));
-        let mut seen = Observation { outdated, ..heard.clone() };
+        let outdated = pool.is_some_and(|pool| instance.is_outdated(pool));
+        let pool_removed = pool.is_some_and(Pool::is_removed);
+        let mut seen = Observation { outdated, pool_removed, ..heard.clone() };
+        let timings = self.settings.timings_of(&instance.pool);
         let policy = Policy {
-            timings: &self.settings.timings,
+            timings: &timings,
             max_lifetime: self.settings.max_lifetime(&instance.pool),
             min_idle: pool.map_or(0, Pool::idle_wanted),
         };

@@ -22,6 +22,8 @@ pub struct Configuration {
     pub encoded: String,
     /// The pool's environment for the runner.
     pub environment: std::collections::BTreeMap<String, String>,
+    /// The pool's shell text to be run before the runner starts.
+    pub boot_hook: Option<String>,
 }
 
 /// Why a machine does not get what it asks for.
@@ -78,6 +80,15 @@ pub enum Report {
         /// The last log lines.
         log: String,
     },
+}
+
+impl Report {
+    /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits, with a limit of its
+    /// own, and refuses the job for a late answer.
+    #[must_use]
+    pub const fn asks_pools(&self) -> bool {
+        !matches!(self, Self::JobStarted { .. })
+    }
 }
 
 /// The passes behind runner-api.
@@ -139,6 +150,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             runner_name: name,
             encoded: config.encoded,
             environment: pool.environment.clone(),
+            boot_hook: pool.boot_hook.clone(),
         })
     }
 
@@ -153,7 +165,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<(), Denied> {
         let instance = self.instance_of(machine, now).await?;
-        let timings = &self.settings.timings;
+        let timings = &self.settings.timings_of(&instance.pool);
         let stored = self
             .change(&instance.name, |next| match report {
                 Report::RunnerStarted { runner, hooks } => {
@@ -301,7 +313,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             return Ok(None);
         };
         let mut next = slot.clone();
-        next.bind(machine.clone(), now, &self.settings.timings);
+        next.bind(machine.clone(), now, &self.settings.timings_of(&slot.pool));
         let mut writes =
             vec![Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() }];
         writes.extend(writes::instance(&slot, &next));

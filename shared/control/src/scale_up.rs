@@ -460,7 +460,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let (mut launch, mut slots) = (launch.clone(), slots);
         let mut owned: Vec<MachineId> = Vec::new();
         for _ in 0..CONFLICT_ROUNDS {
-            let timings = &self.settings.timings;
+            let timings = &self.settings.timings_of(&launch.pool);
             let is_owned = |machine: &MachineId| owned.contains(machine);
             let outcome = plan::apply(&launch, slots.clone(), &answered, is_owned, now, timings);
             match self.table.commit(&outcome_writes(&launch, &slots, &outcome)).await {
@@ -501,6 +501,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 /// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that are
 /// under way are brought to their end.
 fn held_back(pool: &Pool, known: &Known) -> Option<String> {
+    if pool.is_removed() {
+        return Some("the pool is being removed".to_owned());
+    }
     if pool.paused {
         return Some("the pool is paused".to_owned());
     }

@@ -13,6 +13,7 @@ use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
 use crate::writes::{self, PassError};
 
@@ -184,6 +185,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         report.expired += expired;
         demand |= self.is_short_of_idle(pool).await?;
+        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
+        changed.match_anew(pool, &waiting, now).await?;
+        if pool.is_removed() {
+            changed.see_out(pool, now).await?;
+        }
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
             let wake = JobsMessage::WakePool { pool: pool.name.clone() };
@@ -364,7 +370,7 @@ fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
     instance.wake().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
 }
 
-fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
+pub(crate) fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
     ReapMessage::Reap { name: instance.name.clone(), nonce: nonce(instance.generation(), now) }
 }
 

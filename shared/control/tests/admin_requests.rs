@@ -24,7 +24,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 10);
+    assert_eq!(read_so_far, 14);
 }
 
 #[test]
@@ -45,6 +45,8 @@ fn unknown_versions_actions_and_fields_are_refused_with_a_sentence() {
             "bad_request",
             "maybe",
         ),
+        (json!({"version": 1, "action": "pools", "dry": true}), "bad_request", "dry"),
+        (json!({"version": 1, "action": "pools", "file": {"pools": []}}), "bad_request", "string"),
         (
             json!({"version": 1, "action": "delete", "name": "a", "reason": "old image", "forced": true}),
             "bad_request",

@@ -21,6 +21,8 @@ pub enum AuditKind {
     OrphanTerminated,
     /// Something was switched off or on.
     Switched,
+    /// A pool file was applied.
+    Applied,
 }
 
 /// One line of the trail.
@@ -30,7 +32,7 @@ pub struct Audit {
     pub at: Time,
     /// What.
     pub kind: AuditKind,
-    /// The instance, the machine where there is no instance, or the switch.
+    /// The instance, the machine where there is no instance, the switches, or the pools.
     pub subject: String,
     /// Who: the operator, or `muster` itself.
     pub by: String,

@@ -29,6 +29,8 @@ pub mod observation;
 pub mod orphan;
 pub mod plan;
 pub mod pool;
+pub mod pool_file;
+pub mod pools;
 pub mod signature;
 pub mod surplus;
 pub mod switches;

@@ -19,7 +19,7 @@ pub enum Balance {
 
 /// Maxima beside those of the pools. An instance is counted from the moment a limit is set: those that were there
 /// before are not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The most live instances of the stack.

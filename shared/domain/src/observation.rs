@@ -98,8 +98,10 @@ pub struct Observation {
     pub machine_hint: bool,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,
-    /// The pool's launch template has moved on since the machine was launched.
+    /// The machine is not what its pool wants any more, or its pool wants none: see [`crate::instance::Instance::is_outdated`].
     pub outdated: bool,
+    /// The pool is not in the pool file any more: it launches nothing.
+    pub pool_removed: bool,
     /// An operator has switched deletes off. The pass finds out when [`crate::lifecycle::asks_switch`] says so.
     pub deletes_off: bool,
     /// DescribeInstances.

@@ -330,7 +330,7 @@ fn planned_launch(
         .into_iter()
         .map(|mut instance| {
             instance.relaunch(id.clone(), view.now, view.timings);
-            instance.template_version = Some(pool.launch_template_version.clone());
+            instance.launched_from(pool);
             instance
         })
         .collect();
@@ -367,7 +367,7 @@ fn planned_launch(
 /// A new instance, counted wherever a limit asks for it.
 fn planned(view: &View<'_>, slot: Slot) -> Instance {
     let mut instance = Instance::planned(slot, view.now, view.timings);
-    instance.template_version = Some(view.pool.launch_template_version.clone());
+    instance.launched_from(view.pool);
     instance.counted_in = view.room.scopes_of(&instance.entity);
     instance
 }

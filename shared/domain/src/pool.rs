@@ -64,6 +64,28 @@ pub enum Image {
     Ssm(String),
 }
 
+/// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there so that a pool file whose
+/// types do not fit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arch {
+    /// Intel and AMD.
+    X64,
+    /// Graviton.
+    Arm64,
+}
+
+impl Arch {
+    /// As GitHub's labels and the pool file spell it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::X64 => "x64",
+            Self::Arm64 => "arm64",
+        }
+    }
+}
+
 /// What a machine must have, instead of a list of types.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -121,6 +143,9 @@ pub struct Pool {
     /// What the names of its launches, instances and runners begin with; its own name where there is none.
     #[serde(default)]
     pub name_prefix: Option<PoolName>,
+    /// See [`Arch`].
+    #[serde(default)]
+    pub arch: Option<Arch>,
     /// The EC2 launch template.
     pub launch_template_id: String,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
@@ -162,6 +187,12 @@ pub struct Pool {
     /// How long a job is queued before a machine is launched for it: a runner that comes free may take it.
     #[serde(default)]
     pub job_age_seconds: Seconds,
+    /// How long a machine may take until its runner listens. None: the stack's.
+    #[serde(default)]
+    pub boot_deadline_seconds: Option<Seconds>,
+    /// How long a runner may wait for a job. None: the stack's.
+    #[serde(default)]
+    pub idle_limit_seconds: Option<Seconds>,
     /// The longest life of a machine, running job or not. A runner without a job goes at half of it, so that any job
     /// may count on the other half: by default the six hours that GitHub gives a job by default.
     #[serde(default = "default_max_lifetime")]
@@ -172,6 +203,9 @@ pub struct Pool {
     /// Whether jobs of public repositories are served. Anyone can open a pull request there.
     #[serde(default)]
     pub public_repositories: bool,
+    /// Shell text that the machine runs, as the runner's user, before the runner starts.
+    #[serde(default)]
+    pub boot_hook: Option<String>,
     /// Handed to the runner's environment by runner-api.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -184,6 +218,12 @@ pub struct Pool {
     /// Bumped by whoever changes anything of it: EC2 is given time to see what is new.
     #[serde(default)]
     pub generation: u64,
+    /// The generation that last changed what its machines are: idle ones of earlier generations are replaced.
+    #[serde(default)]
+    pub machines_since: u64,
+    /// Since when it is not in the pool file any more.
+    #[serde(default)]
+    pub removed_at: Option<Time>,
 }
 
 const fn default_runner_group() -> u64 {
@@ -191,7 +231,7 @@ const fn default_runner_group() -> u64 {
 }
 
 const fn default_max_lifetime() -> Seconds {
-    Seconds(43_200)
+    Pool::MAX_LIFETIME
 }
 
 const fn yes() -> bool {
@@ -215,6 +255,8 @@ pub enum Mismatch {
     Repository,
     /// The pool is disabled.
     Disabled,
+    /// The pool is not in the pool file any more.
+    Removed,
 }
 
 impl std::fmt::Display for Mismatch {
@@ -228,6 +270,7 @@ impl std::fmt::Display for Mismatch {
             }
             Self::NoLabels => write!(f, "the job asks for no label"),
             Self::Entity(entity) => write!(f, "its runners belong to {entity}"),
+            Self::Removed => write!(f, "it is being removed"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
             Self::Repository => write!(f, "the repository is not among those that it serves"),
             Self::Disabled => write!(f, "it is disabled"),
@@ -236,6 +279,9 @@ impl std::fmt::Display for Mismatch {
 }
 
 impl Pool {
+    /// The longest life of a machine where a pool says nothing of it.
+    pub const MAX_LIFETIME: Seconds = Seconds(43_200);
+
     /// A pool with this name, everything else at its default, and nothing to launch.
     #[must_use]
     pub fn named(name: PoolName) -> Self {
@@ -247,6 +293,7 @@ impl Pool {
             priority: 0,
             runner_group_id: default_runner_group(),
             name_prefix: None,
+            arch: None,
             launch_template_id: String::new(),
             launch_template_version: String::new(),
             instance_types: Vec::new(),
@@ -262,13 +309,18 @@ impl Pool {
             max: 0,
             min_idle: 0,
             job_age_seconds: Seconds(0),
+            boot_deadline_seconds: None,
+            idle_limit_seconds: None,
             max_lifetime_seconds: default_max_lifetime(),
             repositories: Vec::new(),
             public_repositories: false,
+            boot_hook: None,
             environment: BTreeMap::new(),
             enabled: true,
             paused: false,
             generation: 0,
+            machines_since: 0,
+            removed_at: None,
         }
     }
 
@@ -277,6 +329,9 @@ impl Pool {
     /// # Errors
     /// The first reason why it does not.
     pub fn serves(&self, job: &Job) -> Result<(), Mismatch> {
+        if self.is_removed() {
+            return Err(Mismatch::Removed);
+        }
         if !self.enabled {
             return Err(Mismatch::Disabled);
         }
@@ -313,7 +368,8 @@ impl Pool {
     /// would be registered.
     #[must_use]
     pub fn idle_wanted(&self) -> u32 {
-        if self.enabled && self.entity.is_some() { self.min_idle.min(self.max) } else { 0 }
+        let serves = self.enabled && !self.is_removed() && self.entity.is_some();
+        if serves { self.min_idle.min(self.max) } else { 0 }
     }
 
     /// Whether a free runner is one of those that the pool wants idle: registered where its runners belong now, and
@@ -322,7 +378,7 @@ impl Pool {
     pub fn keeps_idle(&self, runner: &Instance) -> bool {
         runner.is_free_supply()
             && self.entity.as_ref() == Some(&runner.entity)
-            && !runner.is_outdated(&self.launch_template_version)
+            && !runner.is_outdated(self)
     }
 
     /// Whether a job has waited long enough that a machine is launched for it.

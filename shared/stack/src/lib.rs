@@ -34,11 +34,9 @@ impl Stack {
         let get = |name: &str| std::env::var(name).ok();
         let mut read = Reader::new(&get);
         let settings = Settings {
-            stack: read.required("MUSTER_STACK"),
-            pools: read.pools(),
             limits: read.json("MUSTER_LIMITS"),
             balance: read.json("MUSTER_BALANCE"),
-            timings: read.timings(),
+            ..Settings::of_parameters(read.required("MUSTER_STACK"), read.pools(), read.timings())
         };
         let names = TableNames {
             stack: settings.stack.clone(),

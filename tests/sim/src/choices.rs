@@ -30,8 +30,31 @@ impl Checker {
     /// What the stack is.
     pub fn know(&mut self, settings: &Settings) {
         self.pools.clone_from(&settings.pools);
+        self.own.clone_from(&settings.pools);
         self.limits = settings.limits.clone();
+        self.balance = settings.balance;
         self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
+    }
+
+    /// What the pools are after a file was applied. A maximum that was lowered ends nothing, so the larger one holds.
+    pub(crate) fn know_also(&mut self, pools: &[Pool], now: Millis) {
+        for pool in pools {
+            self.pools.retain(|known| known.name != pool.name);
+            let mut pool = pool.clone();
+            if let Some(own) = self.own.first() {
+                pool.launch_template_id.clone_from(&own.launch_template_id);
+                pool.launch_template_version.clone_from(&own.launch_template_version);
+            }
+            let maximum = self.maximum.entry(pool.name.clone()).or_default();
+            *maximum = pool.max.max(*maximum);
+            self.pools.push(pool);
+        }
+        self.changed_at = Some(now);
+    }
+
+    /// Whether no pass that is still under way may have begun with other pools.
+    fn is_settled(&self, now: Millis) -> bool {
+        self.changed_at.is_none_or(|at| now - at > JUST_NOW)
     }
 
     pub(crate) fn pool(&self, name: &PoolName) -> Option<&Pool> {
@@ -63,6 +86,9 @@ fn worth(pool: &Pool) -> (u32, u32) {
 
 impl World {
     pub(crate) fn choices_before(&mut self, writes: &[Write]) {
+        if !self.checker.is_settled(self.now) {
+            return;
+        }
         for write in writes {
             match write {
                 Write::Instance { next, replaces: None } => self.check_new_row(next),

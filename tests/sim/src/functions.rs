@@ -1,9 +1,11 @@
 //! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the message.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use control::Settings;
 use control::administer::Administer;
 use control::batch::{self, Batch};
 use control::ingest::{Folded, Ingest};
@@ -157,7 +159,7 @@ async fn webhook(door: &Door, number: u32) {
 }
 
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let ingest = Ingest { table: door, settings };
     // Whether one of those who ask is a wake-up.
     let mut pools: BTreeMap<PoolName, bool> = BTreeMap::new();
@@ -216,7 +218,7 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let (mut messages, mut received) = (Vec::new(), Vec::new());
     for one in batch {
         let Body::Reap(message) = &*one.body else { continue };
@@ -249,7 +251,7 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 }
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
-    let settings = &door.sim.settings;
+    let Some(settings) = &settings(door).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
     if report != control::sweep::Report::default() {
@@ -263,14 +265,27 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         let call = &world.api_calls[number as usize];
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
-    let settings = &door.sim.settings;
-    let pass = Register { table: door, queue: door, compute: door, github, settings };
     let now = door.now();
-    let answer = match &*ask {
-        Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
-            Reply::Configuration(config.runner_name, config.encoded.parse().unwrap_or_default())
-        }),
-        Ask::Report(report) => pass.report(&machine, report, now).await.map(|()| Reply::Noted),
+    let own = &door.sim.settings;
+    let settings = match &*ask {
+        Ask::Report(report) if !report.asks_pools() => Ok(Cow::Borrowed(own)),
+        _ => own.current(door).await,
+    };
+    let answer = match settings {
+        Err(error) => Err(error.into()),
+        Ok(settings) => {
+            let settings = &settings;
+            let pass = Register { table: door, queue: door, compute: door, github, settings };
+            match &*ask {
+                Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
+                    let number = config.encoded.parse().unwrap_or_default();
+                    Reply::Configuration(config.runner_name, number)
+                }),
+                Ask::Report(report) => {
+                    pass.report(&machine, report, now).await.map(|()| Reply::Noted)
+                }
+            }
+        }
     };
     let reply = answer.unwrap_or_else(|denied| match denied {
         Denied::UnknownMachine => Reply::Refused("unknown machine".to_owned()),
@@ -285,7 +300,9 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let pass = Administer { table: door, queue: door, github: door, settings: &door.sim.settings };
+    let Some(settings) = &settings(door).await else { return };
+    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let pass = Administer { table: door, queue: door, github: door, settings, yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));
@@ -297,6 +314,15 @@ async fn operator(door: &Door, number: u32) {
         let told = answer.pointer("/error/message").or_else(|| answer.get("state"));
         format!("the operator is answered: {}", told.and_then(Value::as_str).unwrap_or_default())
     });
+}
+
+/// The pools as they are now. Without an answer the invocation ends, and its messages stay.
+async fn settings(door: &Door) -> Option<Cow<'_, Settings>> {
+    let settings = door.sim.settings.current(door).await;
+    if let Err(error) = &settings {
+        note(door, || format!("  the set of pools cannot be read: {error}"));
+    }
+    settings.ok()
 }
 
 fn note(door: &Door, line: impl FnOnce() -> String) {

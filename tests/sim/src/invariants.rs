@@ -13,7 +13,7 @@ use domain::cooldown::{Closed, Cooldowns};
 use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
 use domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
-use domain::limits::{Limits, Scope};
+use domain::limits::{Balance, Limits, Scope};
 use domain::orphan::Orphan;
 use domain::pool::Pool;
 use domain::time::Seconds;
@@ -40,12 +40,18 @@ pub struct Checker {
     live: BTreeMap<PoolName, u32>,
     /// The pools' maxima.
     pub maximum: BTreeMap<PoolName, u32>,
-    /// The pools.
+    /// The pools as they are now.
     pub pools: Vec<Pool>,
     /// The limits of stack and entities.
     pub limits: Limits,
+    /// How equal pools share jobs.
+    pub balance: Balance,
     /// Live rows that each limit counts, counted here.
     pub(crate) counted: BTreeMap<Scope, u32>,
+    /// The pools of the stack's parameters.
+    pub own: Vec<Pool>,
+    /// When a pool file was applied last.
+    pub(crate) changed_at: Option<Millis>,
     /// Registrations that we removed, by name.
     pub(crate) removed: BTreeSet<String>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
@@ -166,8 +172,11 @@ impl World {
         let at = |place: &Override| Closed::Place { market, place: place.clone() };
         let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(next.pool.clone())];
         let mut closed = whole.into_iter().chain(next.request.overrides.iter().map(at));
+        // An answer that the pass has just heard, for a launch that was open, ends its throttling.
+        let is_heard = |closed: &Closed| *closed == Closed::Calls && self.ec2.accepted_at >= began;
         let found = closed.find(|closed| {
-            known.of(closed, next.created_at).is_some()
+            !is_heard(closed)
+                && known.of(closed, next.created_at).is_some()
                 && stored.of(closed, next.created_at.max(now)).is_some()
         });
         if let Some(closed) = found {

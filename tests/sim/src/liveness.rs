@@ -318,13 +318,16 @@ impl World {
         }
     }
 
-    /// What lives on for ever: the runners that are kept idle, and those among them whose place a new one takes.
+    /// What lives on for ever: the runners that are kept idle, those among them whose place a new one takes, and that
+    /// new one.
     fn may_be_left(&self, row: &Instance) -> bool {
+        let keeps = self.checker.pool(&row.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        let comes = keeps && self.now - row.launched_at().as_millis() < 30 * MINUTE;
         let retires = row.drain().is_some_and(|drain| {
             drain.reason == DeleteReason::Retired
                 && self.now - drain.at.as_millis() < Suspect::Leaving(row.name.clone()).limit()
         });
-        retires || self.is_kept(row)
+        retires || comes || self.is_kept(row)
     }
 
     /// Hours without a fault and without new jobs: nothing is left of anything.

@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use control::Settings;
 use domain::labels::Labels;
-use domain::limits::{Balance, Limits};
 use domain::message::JobsMessage;
 use sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use sim::calls::Calls;
@@ -28,13 +27,7 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
         world.queue_job(number);
     }
     let timings = domain::timings::Timings::default();
-    let settings = Settings {
-        stack: "sim".to_owned(),
-        pools,
-        limits: Limits::default(),
-        balance: Balance::default(),
-        timings,
-    };
+    let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     (world, settings)
 }

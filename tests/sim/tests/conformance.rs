@@ -16,7 +16,6 @@ use control::Settings;
 use control::ports::Registrar;
 use domain::ids::{InstallationId, InstanceName, MachineId};
 use domain::labels::Labels;
-use domain::limits::{Balance, Limits};
 use domain::time::Time;
 use domain::timings::Timings;
 use sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
@@ -42,13 +41,7 @@ impl Bench {
             [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
         let manner = Manner { replay_shows_machines: true, slowest_call: 1, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
-        let settings = Settings {
-            stack: "sim".into(),
-            pools: pools.into(),
-            limits: Limits::default(),
-            balance: Balance::default(),
-            timings: Timings::default(),
-        };
+        let settings = Settings::of_parameters("sim".into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into() } }
     }

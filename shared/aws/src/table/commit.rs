@@ -12,6 +12,7 @@ use domain::SCHEMA;
 use domain::ids::{InstanceName, MachineId, PoolName};
 use domain::instance::Instance;
 use domain::limits::Scope;
+use domain::pools::PoolSet;
 use domain::time::Time;
 use domain::timings::Timings;
 
@@ -113,6 +114,14 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Orphan { next, replaces } => actions.push(put(next, *replaces, timings)?),
             Write::Switches { next, replaces } => actions.push(put(next, *replaces, timings)?),
             Write::Cooldowns { next, replaces } => actions.push(put(next, *replaces, timings)?),
+            Write::Pools { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
+            Write::PoolsVersion(set) => {
+                actions.push(put(&row::Kept(PoolSet::clone(set)), None, timings)?);
+            }
+            Write::PoolsVersionGone(version) => {
+                let key = keys::pools_version(*version);
+                actions.push(Action::Delete { place: Place::Control, key });
+            }
             Write::OrphanGone(machine) => {
                 actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
             }

@@ -41,6 +41,9 @@ pub(crate) const SWITCHES: &str = "switches";
 /// The key of the one record of what EC2 refused.
 pub(crate) const COOLDOWNS: &str = "cooldowns";
 
+/// The key of the set of pools.
+pub(crate) const POOLS: &str = "pools";
+
 pub(crate) const ORPHANS: &str = "orphan";
 pub(crate) const UNHEALTHY: &str = "unhealthy";
 
@@ -83,6 +86,11 @@ pub(crate) fn limit(scope: &Scope) -> String {
         Scope::Stack => "limit#stack".to_owned(),
         Scope::Entity(entity) => format!("limit#entity#{entity}"),
     }
+}
+
+/// The key of a version of the set of pools.
+pub(crate) fn pools_version(version: u64) -> String {
+    format!("{POOLS}#{version}")
 }
 
 pub(crate) fn orphan(machine: &MachineId) -> String {

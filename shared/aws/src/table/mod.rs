@@ -28,6 +28,7 @@ use domain::launch::Launch;
 use domain::limits::Scope;
 use domain::metrics::Metric;
 use domain::orphan::Orphan;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::Time;
 use domain::timings::Timings;
@@ -248,6 +249,16 @@ impl Table for DynamoTable {
 
     async fn switches(&self) -> Result<Option<Switches>, ReadError> {
         self.reader().record(keys::SWITCHES.to_owned()).await
+    }
+
+    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError> {
+        self.reader().record(keys::POOLS.to_owned()).await
+    }
+
+    async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
+        let keys = versions.iter().map(|version| keys::pools_version(*version)).collect();
+        let kept: Vec<row::Kept> = self.reader().records(keys).await?;
+        Ok(kept.into_iter().map(|kept| kept.0).collect())
     }
 
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {

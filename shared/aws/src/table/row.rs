@@ -13,10 +13,11 @@ use domain::instance::{Group, Instance};
 use domain::job::{Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::timings::Timings;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
 
 use super::keys::{self, Place, n, s};
@@ -306,6 +307,45 @@ impl Record for Cooldowns {
 
     fn generation(&self) -> Option<u64> {
         Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for PoolSet {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Pools;
+
+    fn key(&self) -> String {
+        keys::POOLS.to_owned()
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+/// A version of the set of pools, beside the present one.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Kept(pub(crate) PoolSet);
+
+impl Record for Kept {
+    const PLACE: Place = Place::Control;
+    const FORM: Form = Form::Pools;
+
+    fn key(&self) -> String {
+        keys::pools_version(self.0.version)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.0.generation)
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -22,6 +22,7 @@ pub(crate) enum Form {
     Entity,
     Switches,
     Cooldowns,
+    Pools,
 }
 
 /// Brings a record's fields to the present form.
@@ -50,7 +51,12 @@ fn from_previous(form: Form, body: &mut Item) {
         Form::Job => default("expired", AttributeValue::Bool(false)),
         Form::Launch => default("calls", AttributeValue::N("1".to_owned())),
         Form::Capacity => default("wakes", AttributeValue::N("0".to_owned())),
-        Form::Orphan | Form::Audit | Form::Entity | Form::Switches | Form::Cooldowns => {}
+        Form::Orphan
+        | Form::Audit
+        | Form::Entity
+        | Form::Switches
+        | Form::Cooldowns
+        | Form::Pools => {}
     }
 }
 

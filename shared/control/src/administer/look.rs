@@ -214,6 +214,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                 "waiting_jobs": waiting.len(),
                 "oldest_waiting_job_seconds": oldest.map(|at| now.since(at)),
                 "launches_off": switches.launches_off(&pool.name),
+                "removed_at": pool.removed_at,
             }));
         }
         let unhealthy = self.table.unhealthy_entities().await?;

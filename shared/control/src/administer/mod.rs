@@ -2,6 +2,7 @@
 
 mod delete;
 mod look;
+mod pools;
 mod request;
 mod switch;
 
@@ -11,9 +12,11 @@ use domain::instance::Instance;
 use domain::time::Time;
 use serde_json::{Value, json};
 
-pub use self::request::{DeleteRequest, Problem, Request, SwitchRequest, To, VERSION, read};
+pub use self::request::{
+    DeleteRequest, PoolsRequest, Problem, Request, SwitchRequest, To, VERSION, read,
+};
 use crate::Settings;
-use crate::ports::{Github, Queue, Table, Write};
+use crate::ports::{Github, Queue, ReadError, Table, Write};
 use crate::writes::PassError;
 
 /// The operator's passes.
@@ -26,6 +29,14 @@ pub struct Administer<'a, T, Q, G> {
     pub github: &'a G,
     /// The stack.
     pub settings: &'a Settings,
+    /// Reads YAML, or says what is wrong with it. The admin function alone has such a reader.
+    pub yaml: fn(&str) -> Result<Value, String>,
+}
+
+/// The answer when the set of pools cannot be read.
+#[must_use]
+pub fn unavailable(error: ReadError) -> Value {
+    json!({ "version": VERSION, "ok": false, "error": Problem::from(error) })
 }
 
 impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
@@ -62,6 +73,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             Request::Explain { .. } => {
                 Err(Problem::new("bad_request", "explain takes either \"job\" or \"name\""))
             }
+            Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
             Request::Status {} => self.status(now).await,
         }

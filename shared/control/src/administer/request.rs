@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::ids::{JobKey, PoolName};
 use domain::instance::State;
+use domain::pool_file::Wrong;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -58,6 +59,8 @@ pub enum Request {
     },
     /// Switches something off or on.
     Switch(SwitchRequest),
+    /// Shows, applies or restores the set of pools.
+    Pools(PoolsRequest),
     /// The stack, its pools, entities, orphans and switches.
     Status {},
 }
@@ -104,6 +107,30 @@ pub struct SwitchRequest {
     pub by: Option<String>,
 }
 
+/// What is to be done with the set of pools. Nothing of `file`, `restore` and `history`: show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolsRequest {
+    /// The pool file, as text: it becomes the set.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// A version that is to be applied again.
+    #[serde(default)]
+    pub restore: Option<u64>,
+    /// Shows the versions that are kept.
+    #[serde(default)]
+    pub history: bool,
+    /// Says what would change, and changes nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why; goes into the audit trail.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Who; goes into the audit trail. `CloudTrail` has the caller's identity besides.
+    #[serde(default)]
+    pub by: Option<String>,
+}
+
 /// A delete order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,11 +163,14 @@ pub struct Problem {
     pub code: &'static str,
     /// A sentence for people, with what to do.
     pub message: String,
+    /// Of a pool file: every mistake, with its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Wrong>,
 }
 
 impl Problem {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), errors: Vec::new() }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use crate::launch::ErrorClass;
 use crate::limits::Scope;
+use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -77,6 +78,9 @@ pub struct Instance {
     /// The counters of limits that it is counted in, beside its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
+    /// The pool's generation at that launch. Zero in rows of releases that knew none, which is what their pools had.
+    #[serde(default)]
+    pub pool_generation: u64,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -126,6 +130,7 @@ impl Instance {
             launch: slot.launch,
             template_version: None,
             counted_in: Vec::new(),
+            pool_generation: 0,
             machine: None,
             bound_at: None,
             claim: slot.claim,
@@ -275,10 +280,21 @@ impl Instance {
             && !self.runner.has_taken_job()
     }
 
-    /// Launched from another version of the launch template than `version`.
+    /// What it is launched from, and for: the pool as it stands now.
+    pub fn launched_from(&mut self, pool: &Pool) {
+        self.template_version = Some(pool.launch_template_version.clone());
+        self.pool_generation = pool.generation;
+    }
+
+    /// Launched from another version of the launch template than its pool has now, or before the pool's machines were
+    /// said to be something else; or its pool serves no job any more.
     #[must_use]
-    pub fn is_outdated(&self, version: &str) -> bool {
-        self.template_version.as_deref().is_some_and(|own| own != version)
+    pub fn is_outdated(&self, pool: &Pool) -> bool {
+        let version = &pool.launch_template_version;
+        self.template_version.as_ref().is_some_and(|own| own != version)
+            || self.pool_generation < pool.machines_since
+            || !pool.enabled
+            || pool.is_removed()
     }
 
     /// Why `next`, the record after this one, is the end of a machine that no job needed yet and that brought no

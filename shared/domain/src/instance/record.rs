@@ -34,7 +34,7 @@ pub enum DeleteReason {
     Retired,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
-    /// Launched from an older launch template than its pool has now.
+    /// Not what its pool says now: see [`super::Instance::is_outdated`].
     Outdated,
 }
 

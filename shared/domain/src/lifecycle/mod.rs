@@ -124,7 +124,7 @@ fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: 
         return act(next);
     }
     match instance.state() {
-        State::PendingCreate => starting::pending_create(instance, policy, now),
+        State::PendingCreate => starting::pending_create(instance, seen, policy, now),
         State::Creating => starting::creating(instance, seen, policy, now),
         State::Running => running::running(instance, seen, policy, now),
         State::Error => starting::error(instance, now),

@@ -7,10 +7,17 @@ use crate::launch::{ErrorClass, LaunchError, LaunchState};
 use crate::observation::{Look, Observation};
 use crate::time::Time;
 
-/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends.
-pub(super) fn pending_create(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
-    if instance.claim().is_none() {
+/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends, and so does one whose
+/// pool launches nothing any more: its job may find another pool.
+pub(super) fn pending_create(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
+    if instance.claim().is_none() || seen.pool_removed {
         let mut next = instance.clone();
+        next.clear_claim(now, "the pool is being removed");
         next.to_pending_delete(DeleteReason::NotNeeded, now);
         return act(next);
     }

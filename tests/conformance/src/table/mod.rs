@@ -5,6 +5,7 @@ mod counters;
 mod instances;
 mod jobs;
 mod ledgers;
+mod pools;
 mod records;
 mod unreadable;
 
@@ -35,6 +36,7 @@ use self::counters::*;
 use self::instances::*;
 use self::jobs::*;
 use self::ledgers::*;
+use self::pools::*;
 use self::records::*;
 use self::unreadable::*;
 
@@ -132,6 +134,12 @@ checks! { TableWorld:
     an_entitys_health_is_kept_and_the_last_writer_wins,
     a_healed_entity_is_not_listed,
     healing_twice_is_healing,
+    a_set_of_pools_reads_as_it_was_written,
+    a_set_of_pools_is_made_once_and_replaced_by_generation,
+    a_version_of_the_pools_is_kept_once,
+    versions_are_read_without_the_missing_ones,
+    a_version_that_is_forgotten_is_gone,
+    a_set_and_its_version_are_one_commit,
     a_record_of_a_later_version_is_not_read,
     a_group_with_an_unreadable_record_is_not_read,
     a_listing_names_unreadable_records_and_goes_on,

@@ -17,6 +17,9 @@ pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     assert_eq!(table.orphan(&machine(1)).await, Ok(None));
     assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
     assert_eq!(table.cursor("reconciled").await, Ok(None));
+    assert_eq!(table.pool_set().await, Ok(None));
+    assert_eq!(table.pool_versions(&[1, 2]).await, Ok(vec![]));
+    assert_eq!(table.pool_versions(&[]).await, Ok(vec![]));
 }
 
 pub(super) async fn what_is_not_there_is_in_no_listing<W: TableWorld>(world: &W) {

@@ -11,6 +11,7 @@ mod deletes;
 mod health;
 mod jobs;
 mod orders;
+mod pools;
 mod records;
 mod roles;
 mod switches;
@@ -85,6 +86,11 @@ fn main() -> ExitCode {
             "switches",
             "launches and deletes that are switched off are held back and explained, and go on when switched on",
             switches::held_back,
+        ),
+        Scenario::new(
+            "pools",
+            "a pool file is refused with every mistake named, applied, its pool serves, and taken out again it drains",
+            pools::applied_and_removed,
         ),
         Scenario::new(
             "theft",

@@ -159,6 +159,8 @@ pub struct Ec2 {
     pub late: Vec<LateLaunch>,
     live: usize,
     buckets: Buckets,
+    /// When it last launched anything for us.
+    pub accepted_at: Millis,
     shortages: Shortages,
     /// How much longer than other calls `CreateFleet` takes.
     pub launch_takes: Millis,
@@ -238,6 +240,7 @@ impl World {
             };
         if launch.is_some() {
             self.ec2.live += 1;
+            self.ec2.accepted_at = self.now;
             self.tally.machines += 1;
         }
         self.say(|| format!("  EC2 launches {id} for {launch:?} {behaviour:?}"));

@@ -88,6 +88,11 @@ impl Scenario {
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
+            ["apply", pools @ ..] => self.apply(pools)?,
+            ["restore", version] => {
+                let version: u64 = number(version)?;
+                self.request(json!({ "version": 1, "action": "pools", "restore": version }));
+            }
             _ => return Err("no such command".to_owned()),
         }
         Ok(true)
@@ -364,6 +369,38 @@ impl Scenario {
             world.requests.push(Some(request));
             world.start(Task::Function(Call::Operator(number)), 0);
         });
+    }
+
+    /// Applies a pool file: pools as `name`, or `name:max=3:labels=linux,gpu:image=ami-…`.
+    fn apply(&mut self, pools: &[&str]) -> Result<(), String> {
+        let mut listed = Vec::new();
+        for pool in pools {
+            let mut parts = pool.split(':');
+            let mut file = json!({
+                "name": parts.next(),
+                "labels": ["linux", "x64"],
+                "instances": { "types": ["m7i.large", "m7a.large"] },
+                "subnets": ["subnet-0000000a", "subnet-0000000b"],
+                "limits": { "max": 10, "max_lifetime": "4h" },
+            });
+            for option in parts {
+                match option.split_once('=') {
+                    Some(("labels", value)) => {
+                        file["labels"] = value.split(',').collect::<Vec<_>>().into();
+                    }
+                    Some(("max", value)) => file["limits"]["max"] = number::<u32>(value)?.into(),
+                    Some(("image", value)) => file["image"] = json!({ "id": value }),
+                    Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
+                    Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
+                    Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
+                    _ => return Err(format!("{option}: not an option of a pool in a file")),
+                }
+            }
+            listed.push(file);
+        }
+        let file = json!({ "pools": listed }).to_string();
+        self.request(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
+        Ok(())
     }
 
     fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {

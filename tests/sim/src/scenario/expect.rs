@@ -1,6 +1,7 @@
 //! What a scenario can ask.
 
 use domain::instance::{RunnerState, State};
+use domain::pool::Pool;
 
 use super::Scenario;
 use super::command::{index, number};
@@ -29,6 +30,17 @@ impl Scenario {
             ["runners", count] => {
                 let runners = self.change(|world| world.github.runners.len());
                 (runners.to_string(), (*count).to_owned())
+            }
+            // Those that are being removed with a minus before their name.
+            ["pools", wanted @ ..] => {
+                let found = self.change(|world| {
+                    let set = world.tables.pools.clone();
+                    let pools = set.map(|set| set.pools).unwrap_or_default();
+                    let sign = |removed: bool| if removed { "-" } else { "" };
+                    let told = |pool: &Pool| format!("{}{}", sign(pool.is_removed()), pool.name);
+                    pools.iter().map(told).collect::<Vec<_>>().join(" ")
+                });
+                (found, wanted.join(" "))
             }
             ["job", job, status] => (self.status(index(job)?)?, (*status).to_owned()),
             ["job", job, "in", pool] => (self.pool_of(index(job)?), (*pool).to_owned()),

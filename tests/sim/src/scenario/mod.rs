@@ -97,12 +97,11 @@ impl Scenario {
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
             let mut world = World::new(1, pools, Odds::none(), manner);
+            let timings = naive.map_or_else(Timings::default, Naive::timings);
             let settings = Settings {
-                stack: "sim".to_owned(),
-                pools: pools.clone(),
                 limits: limits.clone(),
                 balance,
-                timings: naive.map_or_else(Timings::default, Naive::timings),
+                ..Settings::of_parameters("sim".to_owned(), pools.clone(), timings)
             };
             world.checker.know(&settings);
             world.naive = naive;

@@ -116,6 +116,9 @@ impl Plan {
             let at = START + rng.between(0, DAY);
             plan.jobs.push(job(&mut rng, at));
         }
+        if rng.chance(300_000) {
+            plan.apply_pools(&mut rng, &rushes);
+        }
         plan
     }
 
@@ -150,6 +153,23 @@ impl Plan {
             };
             self.orders.push((at, order));
         }
+    }
+
+    /// Pool files, most of them in the middle of a rush.
+    fn apply_pools(&mut self, rng: &mut Rng, rushes: &[Rush]) {
+        for rush in rushes {
+            for _ in 0..rng.between(1, 4) {
+                let at = self.moment(rng, rush);
+                self.orders.push((at, Order::of_pools(rng.next())));
+            }
+        }
+    }
+
+    /// In the end all pools are as they were: what nobody serves would wait for ever, and rightly.
+    fn last_pools(&self) -> Option<(Millis, Order)> {
+        let applied = self.orders.iter().filter(|(_, order)| order.aim == Aim::Pools);
+        let last = applied.map(|(at, _)| *at).max()?;
+        Some((last.max(self.faults_end) + MINUTE, Order::of_pools(0)))
     }
 
     /// An operator often acts just when something does not work.
@@ -210,11 +230,11 @@ impl Plan {
             world.agenda.at(job.at, Event::Queue(number));
             job.cancelled_at.into_iter().for_each(|at| world.agenda.at(at, Event::Cancel(number)));
         }
-        for (number, (at, order)) in (0..).zip(&self.orders) {
+        for (number, (at, order)) in (0..).zip(self.orders.iter().chain(&self.last_pools())) {
             world.orders.push(*order);
             world.agenda.at(*at, Event::Operator(number));
         }
-        let orders = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
+        let orders = u32::try_from(world.orders.len()).unwrap_or(u32::MAX);
         for (number, (at, request)) in (orders..).zip(self.flip_requests()) {
             world.flips.push(request);
             world.agenda.at(at, Event::Operator(number));

@@ -1,8 +1,10 @@
 //! What operators order, and about which row.
 
 use domain::ids::InstanceName;
+use domain::pool_file;
 use serde_json::{Value, json};
 
+use crate::rng::Rng;
 use crate::world::World;
 
 /// Which row an operator picks.
@@ -16,6 +18,8 @@ pub enum Aim {
     Unseen,
     /// The one of the order before.
     Same,
+    /// No row: the pool file, changed by chance.
+    Pools,
 }
 
 /// What an operator orders.
@@ -23,7 +27,7 @@ pub enum Aim {
 pub struct Order {
     /// Which row.
     pub aim: Aim,
-    /// Which of those, by chance.
+    /// Which of those, by chance; of a pool file what it changes, and 0 changes nothing.
     pub pick: u64,
     /// Provider errors do not hold it up.
     pub force: bool,
@@ -31,6 +35,13 @@ pub struct Order {
     pub bypass: bool,
     /// Neither does a job.
     pub kill: bool,
+}
+
+impl Order {
+    /// A pool file.
+    pub(super) const fn of_pools(pick: u64) -> Self {
+        Self { aim: Aim::Pools, pick, force: false, bypass: false, kill: false }
+    }
 }
 
 impl World {
@@ -43,6 +54,10 @@ impl World {
             return self.flips.get(number).cloned();
         }
         let order = *self.orders.get(number as usize)?;
+        if order.aim == Aim::Pools {
+            self.tally.orders += 1;
+            return Some(self.pool_file(order.pick));
+        }
         let name = self.aim(&order)?;
         self.ordered = Some(name.clone());
         self.tally.orders += 1;
@@ -61,9 +76,37 @@ impl World {
         }))
     }
 
+    /// The pools of the stack's parameters as a file, with some changed and some left out.
+    fn pool_file(&self, pick: u64) -> Value {
+        let mut rng = Rng::new(pick);
+        let mut changed = |parts: u32| pick != 0 && rng.chance(parts);
+        let mut pools = Vec::new();
+        for pool in &self.checker.own {
+            if changed(200_000) && pools.len() + 1 < self.checker.own.len() {
+                continue;
+            }
+            let mut file = pool_file::written(pool);
+            file["subnets"] = json!(["subnet-0000000a", "subnet-0000000b"]);
+            if changed(300_000) {
+                file["limits"]["max"] = json!(pool.max + 1);
+            }
+            if changed(300_000) {
+                file["image"] = json!({ "id": "ami-0a1b2c3d" });
+            }
+            if changed(100_000) {
+                file["enabled"] = json!(false);
+            }
+            pools.push(file);
+        }
+        let mut file = pool_file::written_stack(&self.checker.limits, self.checker.balance);
+        file["pools"] = pools.into();
+        let file = file.to_string();
+        json!({ "version": 1, "action": "pools", "file": file, "by": "the schedule" })
+    }
+
     fn aim(&self, order: &Order) -> Option<InstanceName> {
         let wanted = |name: &&InstanceName| match order.aim {
-            Aim::Any => true,
+            Aim::Any | Aim::Pools => true,
             Aim::AtWork => self.job_on(name),
             Aim::Unseen => {
                 let row = self.tables.instances.get(*name);

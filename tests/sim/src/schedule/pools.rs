@@ -1,7 +1,7 @@
 //! The stacks of the schedules.
 
 use control::Settings;
-use domain::limits::{Balance, Limits};
+use domain::limits::Balance;
 use domain::pool::{LabelMatch, Pool};
 use domain::time::Seconds;
 use domain::timings::Timings;
@@ -45,13 +45,7 @@ pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
     pools.iter_mut().for_each(|pool| vary(pool, rng));
-    let mut settings = Settings {
-        stack: "sim".to_owned(),
-        pools,
-        limits: Limits::default(),
-        balance: Balance::default(),
-        timings: Timings::default(),
-    };
+    let mut settings = Settings::of_parameters("sim".to_owned(), pools, Timings::default());
     // Chances of its own, so that the rest of a seed's day stays what it was.
     let mut rng = Rng::new(seed ^ 0x9e37_79b9_7f4a_7c15);
     if rng.chance(600_000) {

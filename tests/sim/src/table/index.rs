@@ -95,6 +95,15 @@ impl Index {
         self.pools.iter().find(|(own, _)| own == name).map(|(_, of)| of)
     }
 
+    /// Makes room for the pools of a set.
+    pub(super) fn know(&mut self, pools: &[Pool]) {
+        for pool in pools {
+            if self.pool(&pool.name).is_none() {
+                self.pools.push((pool.name.clone(), OfPool::default()));
+            }
+        }
+    }
+
     /// Enters a write that listings see from `visible` on, and never before an earlier one.
     pub fn enter(&mut self, visible: Millis, change: Change) {
         let visible = self.late.back().map_or(visible, |(last, _)| visible.max(*last));

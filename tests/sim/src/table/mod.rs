@@ -18,6 +18,7 @@ use domain::launch::{Launch, LaunchState};
 use domain::limits::Scope;
 use domain::orphan::Orphan;
 use domain::pool::Pool;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::Time;
 
@@ -58,6 +59,10 @@ pub struct Tables {
     pub switches: Option<Switches>,
     /// What EC2 refused lately.
     pub cooldowns: Option<Cooldowns>,
+    /// The set of pools that was applied last.
+    pub pools: Option<PoolSet>,
+    /// Its versions.
+    pub pool_versions: BTreeMap<u64, PoolSet>,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
@@ -89,6 +94,8 @@ enum Item<'a> {
     Orphan(&'a MachineId),
     Switches,
     Cooldowns,
+    Pools,
+    PoolsVersion(u64),
     Audit(usize),
 }
 
@@ -105,6 +112,9 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches { .. } => Item::Switches,
         Write::Cooldowns { .. } => Item::Cooldowns,
+        Write::Pools { .. } => Item::Pools,
+        Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
+        Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
     }
 }
@@ -126,6 +136,8 @@ impl Tables {
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
+            pools: None,
+            pool_versions: BTreeMap::new(),
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -135,7 +147,11 @@ impl Tables {
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self, _now: Time) -> bool {
-        self.live.is_empty() && self.orphans.is_empty() && self.index.is_empty()
+        let drains = |set: &PoolSet| set.pools.iter().any(Pool::is_removed);
+        self.live.is_empty()
+            && self.orphans.is_empty()
+            && self.index.is_empty()
+            && !self.pools.as_ref().is_some_and(drains)
     }
 
     /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes any.
@@ -183,7 +199,11 @@ impl Tables {
             Write::Cooldowns { replaces, .. } => {
                 self.cooldowns.as_ref().map(|stored| stored.generation) == *replaces
             }
-            Write::OrphanGone(_) | Write::Audit(_) => true,
+            Write::Pools { replaces, .. } => {
+                self.pools.as_ref().map(|stored| stored.generation) == *replaces
+            }
+            Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
+            Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
         })
     }
 
@@ -238,6 +258,14 @@ impl Tables {
                 }
                 Write::Switches { next, .. } => self.switches = Some(next.clone()),
                 Write::Cooldowns { next, .. } => self.cooldowns = Some(next.clone()),
+                Write::Pools { next, .. } => {
+                    self.index.know(&next.pools);
+                    self.pools = Some(PoolSet::clone(next));
+                }
+                Write::PoolsVersion(set) => {
+                    self.pool_versions.insert(set.version, PoolSet::clone(set));
+                }
+                Write::PoolsVersionGone(version) => drop(self.pool_versions.remove(version)),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
                     self.index.enter(visible, Change::Orphan(machine.clone(), None));
@@ -301,6 +329,11 @@ impl World {
         let visible = self.visible_from();
         self.tables.apply(writes, visible);
         self.plan_expiry(writes);
+        for write in writes {
+            if let Write::Pools { next, .. } = write {
+                self.checker.know_also(&next.pools, self.now);
+            }
+        }
         self.after_commit(writes);
         if self.strikes(Fault::CommitAnswerLost) {
             return Err(CommitError::Unavailable("the answer was lost".to_owned()));

@@ -13,6 +13,7 @@ use domain::job::Job;
 use domain::launch::Launch;
 use domain::limits::Scope;
 use domain::orphan::Orphan;
+use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::Time;
 
@@ -252,6 +253,22 @@ impl Table for Door {
 
     async fn switches(&self) -> Result<Option<Switches>, ReadError> {
         self.read(|tables| tables.switches.clone()).await
+    }
+
+    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError> {
+        self.read(|tables| tables.pools.clone()).await
+    }
+
+    async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
+        self.read(|tables| {
+            let wanted: BTreeSet<&u64> = versions.iter().collect();
+            wanted
+                .into_iter()
+                .filter_map(|version| tables.pool_versions.get(version))
+                .cloned()
+                .collect()
+        })
+        .await
     }
 
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {

@@ -11,7 +11,6 @@ use domain::capacity::Capacity;
 use domain::ids::{InstallationId, LaunchId, RunnerId};
 use domain::instance::{DeleteReason, Instance, Slot, State};
 use domain::job::Job;
-use domain::limits::{Balance, Limits};
 use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
@@ -49,13 +48,7 @@ impl Bench {
         let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
         let timings = Timings::default();
-        let settings = Settings {
-            stack: "sim".into(),
-            pools: pools.into(),
-            limits: Limits::default(),
-            balance: Balance::default(),
-            timings,
-        };
+        let settings = Settings::of_parameters("sim".into(), pools.into(), timings);
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into() } }
     }

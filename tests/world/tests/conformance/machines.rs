@@ -121,6 +121,35 @@ async fn machine_gives_its_runner_the_environment_of_its_pool_and_nothing_else()
 }
 
 #[tokio::test]
+async fn machine_runs_the_boot_hook_of_its_pool_before_its_runner() {
+    let (cloud, api) = open("export NOT_FOR_HOOKS=1").await;
+    api.boot_hook(
+        "echo \"$USER in $PWD: $GREETING ${NOT_FOR_HOOKS:-clean}\" >hooked\nfalse || true\n",
+    );
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
+    let runner = cloud.state_dir.join("machines").join(&id).join("actions-runner");
+    let hooked = std::fs::read_to_string(runner.join("hooked")).expect("the hook ran in its place");
+    let user = hooked.split(' ').next().expect("a user");
+    let expected = format!("{user} in {}: it's \"fine\" $HOME\n clean\n", runner.display());
+    assert_eq!(hooked, expected);
+    assert!(cloud.console(&id).await.contains("running the boot hook"));
+}
+
+#[tokio::test]
+async fn machine_whose_boot_hook_fails_starts_no_runner() {
+    let (cloud, api) = open("").await;
+    api.boot_hook(
+        "echo the image lacks docker\ndocker-that-is-not-there pull x\necho not reached\n",
+    );
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events(), ["register", "boot-failed"]);
+    let log = api.event("boot-failed")["log"].as_str().unwrap().to_owned();
+    assert!(log.contains("lacks docker") && !log.contains("not reached"), "{log}");
+}
+
+#[tokio::test]
 async fn machine_with_an_old_curl_signs_with_openssl() {
     let (cloud, api) = open("").await;
     cloud.control("behaviours", json!({ "behaviour": { "old_curl": true } })).await;

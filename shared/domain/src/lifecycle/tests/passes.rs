@@ -27,6 +27,7 @@ pub(super) fn pass(
         deletes_off: world.deletes_off,
         spot_notice: world.spot_notice,
         outdated: world.outdated,
+        pool_removed: world.pool_removed,
         ..Observation::default()
     };
     for _ in 0..ROUNDS {

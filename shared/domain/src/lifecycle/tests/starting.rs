@@ -17,6 +17,13 @@ fn a_slot_waits_for_its_next_attempt() {
             11,
             "to pending_delete, marked not_needed, due 11",
         ),
+        (
+            "its pool is being removed: the job must not wait for it",
+            retrying(),
+            Observation { pool_removed: true, ..nothing() },
+            11,
+            "to pending_delete, claim ended, marked not_needed, due 11",
+        ),
     ]);
 }
 

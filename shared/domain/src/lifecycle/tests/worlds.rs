@@ -51,14 +51,14 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
     let surplus = |idle, older| Standing { kept: true, idle, older, ..Standing::default() };
     let standings = vec![surplus(1, 0), surplus(4, 0), surplus(4, 3)];
     (
-        (prop::bool::weighted(0.3), rarely(), rarely(), rarely()),
+        (prop::bool::weighted(0.3), rarely(), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
         (looked(vec![true, false]), looked(standings), looked(deregistrations)),
         prop::sample::select(terminations()),
     )
         .prop_map(
             |(
-                (machine_hint, deletes_off, spot_notice, outdated),
+                (machine_hint, deletes_off, spot_notice, outdated, pool_removed),
                 (machine, runner, launch),
                 (job, standing, answer),
                 end,
@@ -67,7 +67,8 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     machine_hint,
                     deletes_off,
                     spot_notice,
-                    outdated,
+                    outdated: outdated || pool_removed,
+                    pool_removed,
                     machine,
                     runner,
                     launch,

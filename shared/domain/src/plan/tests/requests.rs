@@ -5,7 +5,7 @@ use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
 use crate::launch::{LaunchState, Market, Override};
 use crate::plan::{MAX_SLOTS, Plan};
-use crate::pool::MarketPolicy;
+use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, job, pool, retrying, slot, timings};
 
 fn jobs(count: u32) -> Vec<crate::job::Job> {
@@ -144,17 +144,22 @@ fn slots_carry_their_job_and_their_launch() {
 
 #[test]
 fn a_slot_knows_the_template_that_its_machine_comes_from() {
-    let (pool, timings) = (pool(), timings());
+    let (pool, timings) = (pool().with(|pool| pool.generation = 7), timings());
+    let later = |change: fn(&mut Pool)| pool.clone().with(change);
     let plan = plan(view(&pool, &timings, vec![job(1)]).with(|view| {
         view.retries = vec![retry(1, 1).with(|i| i.template_version = Some("2".to_owned()))];
     }));
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     for slot in [&launch.fresh[0].0, &launch.again[0]] {
-        assert!(!slot.is_outdated("3"));
-        assert!(slot.is_outdated("4"));
+        assert!(!slot.is_outdated(&pool));
+        assert!(slot.is_outdated(&later(|pool| pool.launch_template_version = "4".to_owned())));
+        assert!(!slot.is_outdated(&later(|pool| (pool.generation, pool.machines_since) = (9, 7))));
+        assert!(slot.is_outdated(&later(|pool| (pool.generation, pool.machines_since) = (9, 8))));
+        assert!(slot.is_outdated(&later(|pool| pool.enabled = false)));
+        assert!(slot.is_outdated(&later(|pool| pool.removed_at = Some(at(1)))));
     }
     // Nobody knows of a record that an earlier version of Muster wrote.
-    assert!(!retry(1, 1).is_outdated("3"));
+    assert!(!retry(1, 1).is_outdated(&pool));
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(crate) struct RunnerApi {
     cloud: Arc<Mutex<Option<Arc<wire::Cloud>>>>,
     answers: Answers,
     seen: Arc<Mutex<Vec<Value>>>,
+    boot_hook: Arc<Mutex<Option<String>>>,
 }
 
 impl RunnerApi {
@@ -61,6 +62,11 @@ impl RunnerApi {
         seen.iter().rfind(|body| body["event"] == name).cloned().unwrap_or_default()
     }
 
+    /// The boot hook of the machines' pool.
+    pub(crate) fn boot_hook(&self, hook: &str) {
+        *self.boot_hook.lock().unwrap() = Some(hook.to_owned());
+    }
+
     fn register(&self) -> (StatusCode, String) {
         let cloud = self.cloud.lock().unwrap().clone().expect("the world is open");
         let request = super::jit("r-1", &["self-hosted", "linux"]);
@@ -71,6 +77,7 @@ impl RunnerApi {
             "runner_name": "r-1",
             "encoded_jit_config": config.encoded,
             "environment": { "GREETING": "it's \"fine\" $HOME\n", "no-name": "x" },
+            "boot_hook": *self.boot_hook.lock().unwrap(),
         });
         (StatusCode::OK, answer.to_string())
     }

@@ -1,0 +1,43 @@
+//! YAML, as operators write pool files.
+
+use serde_json::Value;
+
+/// Reads a text. `yes` and `on` are texts and no truth values, and a field that is written twice is a mistake.
+///
+/// # Errors
+/// What is wrong, with its line.
+pub(crate) fn read(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_pool_file() {
+        let text = include_str!("../../../infra/pools.example.yaml");
+        let file = read(text).map(domain::pool_file::read);
+        assert!(matches!(&file, Ok(Ok(file)) if file.pools.len() == 3), "{file:?}");
+    }
+
+    #[test]
+    fn what_people_may_mean_otherwise_is_not_guessed() {
+        let value = read("a: yes\nb: true\nc: 012\nd: ~\ne: 15m\n").expect("YAML");
+        assert_eq!(
+            value,
+            serde_json::json!({ "a": "yes", "b": true, "c": 12, "d": null, "e": "15m" })
+        );
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        for (text, line) in
+            [("a: 1\na: 2\n", "line 2"), ("a: [1\nb: 2", "line 2"), ("\ta: 1", "line 1")]
+        {
+            let Err(told) = read(text) else { panic!("accepted: {text:?}") };
+            assert!(told.contains(line), "{told}");
+        }
+    }
+}

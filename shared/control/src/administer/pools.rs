@@ -1,0 +1,214 @@
+//! The set of pools: shown, applied from a file, restored.
+
+use domain::audit::{Audit, AuditKind};
+use domain::message::JobsMessage;
+use domain::pool::Pool;
+use domain::pool_file::{self, PoolFile, Wrong};
+use domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
+use domain::time::{Seconds, Time};
+use serde_json::{Value, json};
+
+use super::request::{PoolsRequest, check_reason};
+use super::{Administer, Problem};
+use crate::Settings;
+use crate::pools::end_outdated;
+use crate::ports::{CommitError, Github, Queue, Table, Write};
+use crate::writes::{CONFLICT_ROUNDS, PassError};
+
+/// The subject of applies in the audit trail.
+const SUBJECT: &str = "pools";
+
+impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+    pub(super) async fn pool_set(
+        &self,
+        request: &PoolsRequest,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        match (&request.file, request.restore, request.history) {
+            (None, None, false) => Ok(shown(&self.stored().await?.1)),
+            (None, None, true) => self.history().await,
+            (Some(text), None, false) => {
+                let file = self.read_file(text)?;
+                self.apply(&file, request, "applied", now).await
+            }
+            (None, Some(version), false) => {
+                let kept = self.table.pool_versions(&[version]).await?;
+                let Some(set) = kept.first() else {
+                    let message = format!("version {version} is not kept; see history");
+                    return Err(Problem::new("not_found", message));
+                };
+                let what = format!("version {version} restored");
+                self.apply(&set.file(), request, &what, now).await
+            }
+            _ => Err(Problem::new(
+                "bad_request",
+                "pools takes one of \"file\", \"restore\" and \"history\", or none of them",
+            )),
+        }
+    }
+
+    fn read_file(&self, text: &str) -> Result<PoolFile, Problem> {
+        let value = (self.yaml)(text).map_err(|what| {
+            refused(vec![Wrong { path: String::new(), what: format!("it is no YAML: {what}") }])
+        })?;
+        let file = pool_file::read(value).map_err(refused)?;
+        let wrongs = self.too_long(&file);
+        if wrongs.is_empty() { Ok(file) } else { Err(refused(wrongs)) }
+    }
+
+    /// What the file says of lives and the stack's launch template does not allow. The default gives way silently.
+    fn too_long(&self, file: &PoolFile) -> Vec<Wrong> {
+        let most = self.settings.longest_life;
+        let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
+        let pools = file.pools.iter().enumerate();
+        let longer = pools.filter(|(_, pool)| is_longer(pool.max_lifetime_seconds));
+        longer
+            .map(|(index, _)| Wrong {
+                path: format!("pools[{index}].limits.max_lifetime"),
+                what: format!(
+                    "the stack's machines power off after {most}, the parameter \
+                     PoolMaxLifetimeSeconds; write no longer time, or raise that first"
+                ),
+            })
+            .collect()
+    }
+
+    /// The set, and the generation that a write replaces.
+    async fn stored(&self) -> Result<(Option<u64>, PoolSet), Problem> {
+        Ok(match self.table.pool_set().await? {
+            Some(set) => (Some(set.generation), set),
+            None => {
+                let Settings { pools, limits, balance, .. } = self.settings.clone();
+                (None, PoolSet::of_parameters(pools, limits, balance))
+            }
+        })
+    }
+
+    async fn apply(
+        &self,
+        file: &PoolFile,
+        request: &PoolsRequest,
+        what: &str,
+        now: Time,
+    ) -> Result<Value, Problem> {
+        let reason = request.reason.as_deref().map(check_reason).transpose()?;
+        let by = request.by.as_deref().unwrap_or("operator");
+        for _ in 0..CONFLICT_ROUNDS {
+            let (replaces, before) = self.stored().await?;
+            let next = before.succeeded_by(file, by, now);
+            let diff = Diff::between(&before, &next);
+            let changes = replaces.is_none() || !diff.is_empty();
+            if request.dry_run || !changes {
+                return Ok(answer(&before, &diff, request.dry_run, false));
+            }
+            let audit = line(&next, &diff, what, reason);
+            match self.table.commit(&writes(&next, replaces, audit)).await {
+                Ok(()) => {
+                    tracing::warn!(version = next.version, by, what, "pool file applied");
+                    self.follow_up(&next, &diff, now).await;
+                    return Ok(answer(&next, &diff, false, true));
+                }
+                Err(CommitError::Conflict) => {}
+                Err(error) => return Err(PassError::from(error).into()),
+            }
+        }
+        Err(PassError::from(CommitError::Conflict).into())
+    }
+
+    /// Lets the passes find at once what they would find in time: jobs that have room now, and runners that are not
+    /// what their pool says.
+    async fn follow_up(&self, set: &PoolSet, diff: &Diff, now: Time) {
+        let changed = |pool: &&Pool| {
+            let own = diff.pools.iter().find(|own| own.pool == pool.name);
+            own.is_some_and(|own| own.fate != Fate::Unchanged)
+        };
+        // The launch template is not stored, and no reason for an end here.
+        let template = self.settings.pools.first();
+        let (id, version) = template
+            .map_or(("", ""), |pool| (&pool.launch_template_id, &pool.launch_template_version));
+        for pool in set.clone().with_template(id, version).pools.iter().filter(changed) {
+            let wake = [JobsMessage::WakePool { pool: pool.name.clone() }];
+            let woken = self.queue.send_jobs(&wake).await.map_err(PassError::from);
+            let ended = end_outdated(self.table, self.queue, pool, now).await;
+            if let Err(error) = woken.and(ended) {
+                tracing::warn!(pool.name = %pool.name, %error, "left to the sweep and the rows' own time");
+            }
+        }
+    }
+
+    async fn history(&self) -> Result<Value, Problem> {
+        let (_, set) = self.stored().await?;
+        let oldest = (set.version + 1).saturating_sub(VERSIONS_KEPT).max(1);
+        let versions: Vec<u64> = (oldest..=set.version).collect();
+        let mut kept = self.table.pool_versions(&versions).await?;
+        kept.sort_by_key(|set| std::cmp::Reverse(set.version));
+        let trail =
+            self.table.audit(SUBJECT, u32::try_from(VERSIONS_KEPT).unwrap_or(u32::MAX)).await?;
+        Ok(json!({
+            "versions": kept.iter().map(shown).collect::<Vec<_>>(),
+            "audit": trail,
+        }))
+    }
+}
+
+fn refused(errors: Vec<Wrong>) -> Problem {
+    let message = match errors.len() {
+        1 => "the pool file has a mistake; nothing was changed".to_owned(),
+        count => format!("the pool file has {count} mistakes; nothing was changed"),
+    };
+    Problem { errors, ..Problem::new("bad_pool_file", message) }
+}
+
+/// One transaction: the set, its version beside it, and the version that is too old now.
+fn writes(next: &PoolSet, replaces: Option<u64>, audit: Audit) -> Vec<Write> {
+    let mut writes = vec![
+        Write::Pools { next: Box::new(next.clone()), replaces },
+        Write::PoolsVersion(Box::new(next.clone())),
+        Write::Audit(audit),
+    ];
+    if let Some(oldest) = next.version.checked_sub(VERSIONS_KEPT).filter(|version| *version > 0) {
+        writes.push(Write::PoolsVersionGone(oldest));
+    }
+    writes
+}
+
+fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit {
+    let of = |fate: Fate, sign: &str| -> Vec<String> {
+        let pools = diff.pools.iter().filter(|pool| pool.fate == fate);
+        pools.map(|pool| format!("{sign}{}", pool.pool)).collect()
+    };
+    let pools = [of(Fate::Added, "+"), of(Fate::Changed, "~"), of(Fate::Removed, "-")].concat();
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Audit {
+        at: next.applied_at,
+        kind: AuditKind::Applied,
+        subject: SUBJECT.to_owned(),
+        by: next.by.clone(),
+        why: format!("version {}, {what} ({}){reason}", next.version, pools.join(" ")),
+    }
+}
+
+fn answer(set: &PoolSet, diff: &Diff, dry_run: bool, applied: bool) -> Value {
+    json!({
+        "applied": applied,
+        "dry_run": dry_run,
+        "pools_version": set.version,
+        "diff": diff,
+        "lines": if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() },
+    })
+}
+
+/// A set as it could be applied again: what is behind `file` is a pool file, as JSON.
+fn shown(set: &PoolSet) -> Value {
+    let plain = set.file();
+    let mut file = pool_file::written_stack(&plain.limits, plain.balance);
+    file["pools"] = plain.pools.iter().map(pool_file::written).collect();
+    let removed = set.pools.iter().filter(|pool| pool.is_removed());
+    json!({
+        "pools_version": set.version,
+        "applied_at": (set.version > 0).then_some(set.applied_at),
+        "by": (set.version > 0).then_some(&set.by),
+        "file": file,
+        "draining": removed.map(|pool| &pool.name).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,160 @@
+//! The set of pools as it is now, and what an apply leaves to be done: jobs of pools that do not serve them any more,
+//! and pools that are being removed.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use domain::choice;
+use domain::ids::PoolName;
+use domain::instance::Instance;
+use domain::job::{Hold, Job};
+use domain::message::{JobsMessage, ReapMessage};
+use domain::pool::Pool;
+use domain::pools::PoolSet;
+use domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ports::{CommitError, Queue, ReadError, Table, Write};
+use crate::sweep::reap_message;
+use crate::writes::PassError;
+
+/// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
+const MATCHED_AT_ONCE: u32 = 200;
+/// How long a job that no pool serves any more waits until it is looked at again.
+const MATCHED_AGAIN: Seconds = Seconds(300);
+
+impl Settings {
+    /// These settings, as the stack's parameters say, with the pools as they were applied last. Without any, the pools
+    /// of the parameters hold. Read at every invocation: no pass decides on what it remembers.
+    ///
+    /// # Errors
+    /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its messages where they
+    /// are.
+    pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
+        let Some(set) = table.pool_set().await? else { return Ok(Cow::Borrowed(self)) };
+        let (id, version) = self.template();
+        let set = set.with_template(id, version);
+        let PoolSet { pools, limits, balance, .. } = set;
+        Ok(Cow::Owned(Self {
+            stack: self.stack.clone(),
+            pools,
+            limits,
+            balance,
+            timings: self.timings.clone(),
+            longest_life: self.longest_life,
+        }))
+    }
+
+    /// The launch template and its version, which no pool file names: the pool of the parameters brings them along.
+    fn template(&self) -> (&str, &str) {
+        self.pools.first().map_or(("", ""), |pool| {
+            (pool.launch_template_id.as_str(), pool.launch_template_version.as_str())
+        })
+    }
+}
+
+/// The part of the sweep that looks after pools which were changed or removed.
+pub(crate) struct Changed<'a, T, Q> {
+    pub(crate) table: &'a T,
+    pub(crate) queue: &'a Q,
+    pub(crate) settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue> Changed<'_, T, Q> {
+    /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those that wait for it.
+    /// A job that no pool serves stays where it is, on hold: a later file may serve it.
+    pub(crate) async fn match_anew(
+        &self,
+        pool: &Pool,
+        waiting: &[Job],
+        now: Time,
+    ) -> Result<(), PassError> {
+        let is_left = |job: &Job| job.is_due(now) && pool.serves(job).is_err();
+        if !waiting.iter().any(is_left) {
+            return Ok(());
+        }
+        let demand = self.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
+        let mut wake = BTreeSet::new();
+        for job in demand.iter().filter(|job| is_left(job)) {
+            let next = matched(job, self.settings, now);
+            tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "job matched anew");
+            let to = next.pool.clone().filter(|name| *name != pool.name);
+            let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
+            match self.table.commit(&[write]).await {
+                Ok(()) => wake.extend(to),
+                // Another writer knows better; the next sweep looks again.
+                Err(CommitError::Conflict) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let wake = wake.into_iter().map(|pool| JobsMessage::WakePool { pool });
+        Ok(self.queue.send_jobs(&wake.collect::<Vec<_>>()).await?)
+    }
+
+    /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing is.
+    pub(crate) async fn see_out(&self, pool: &Pool, now: Time) -> Result<(), PassError> {
+        end_outdated(self.table, self.queue, pool, now).await?;
+        if !self.table.open_launches(&pool.name).await?.is_empty() {
+            let wake = JobsMessage::WakePool { pool: pool.name.clone() };
+            return Ok(self.queue.send_jobs(&[wake]).await?);
+        }
+        if !pool.may_go(now) || !self.is_empty(&pool.name).await? {
+            return Ok(());
+        }
+        let Some(set) = self.table.pool_set().await? else { return Ok(()) };
+        // It may have been listed again meanwhile.
+        if !set.pool(&pool.name).is_some_and(|pool| pool.may_go(now)) {
+            return Ok(());
+        }
+        let next = Box::new(set.without(&pool.name));
+        match self.table.commit(&[Write::Pools { next, replaces: Some(set.generation) }]).await {
+            Ok(()) => tracing::info!(pool.name = %pool.name, "pool removed"),
+            Err(CommitError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Whether no live instance and no waiting job is left. The counter is exact; listings come late, which the time
+    /// that a removal takes at least makes up for.
+    async fn is_empty(&self, pool: &PoolName) -> Result<bool, PassError> {
+        let counted = self.table.capacity(pool).await?.map_or(0, |capacity| capacity.live);
+        Ok(counted == 0
+            && self.table.live_instances(pool, None).await?.items.is_empty()
+            && self.table.waiting_jobs(pool, 1).await?.is_empty())
+    }
+}
+
+/// Wakes the rows of runners that wait for a job and are not what their pool says now. A lost message costs time only:
+/// every row has its own.
+pub(crate) async fn end_outdated<T: Table, Q: Queue>(
+    table: &T,
+    queue: &Q,
+    pool: &Pool,
+    now: Time,
+) -> Result<(), PassError> {
+    let free = table.free_instances(&pool.name).await?;
+    let outdated = |instance: &&Instance| instance.is_outdated(pool) && instance.drain().is_none();
+    let messages: Vec<ReapMessage> =
+        free.iter().filter(outdated).map(|instance| reap_message(instance, now)).collect();
+    Ok(queue.send_reap(&messages).await?)
+}
+
+/// The job with the pool that serves it now, or on hold.
+fn matched(job: &Job, settings: &Settings, now: Time) -> Job {
+    match choice::choose(&settings.pools, settings.balance, job) {
+        Ok(pool) => {
+            let mut next = job.moved_to(&pool.name, "the pool file was changed", now);
+            next.hold = None;
+            next
+        }
+        Err(why) => {
+            let mut next = job.clone();
+            next.generation += 1;
+            let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
+            let reason = format!("no pool serves it any more: {why}");
+            next.hold = Some(Hold { until: now + MATCHED_AGAIN, reason, failures });
+            next
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The pool file: what an operator writes, read as a whole. Every mistake is named by its place, and a file with one
+//! changes nothing.
+//!
+//! `infra/pools.example.yaml` shows the form, and `infra/pools.schema.json` tells it to editors. What is YAML about it
+//! is read by the admin function; here it is a tree of values.
+
+mod node;
+mod read;
+mod rules;
+pub mod shape;
+#[cfg(test)]
+mod tests;
+mod values;
+mod write;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::node::{Kind, Node, merged};
+use self::read::{Section, Wrongs};
+use self::shape::Written;
+use crate::ids::Entity;
+use crate::limits::{Balance, Limits};
+use crate::pool::Pool;
+use crate::pools::BALANCES;
+
+pub use self::write::{pool as written, stack as written_stack};
+
+/// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat longer.
+const LARGEST: usize = 250_000;
+
+/// A mistake in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    /// Where, for example `pools[2].instances.types[0]`; empty for the file itself.
+    pub path: String,
+    /// What is wrong, and what to write instead.
+    #[serde(rename = "error")]
+    pub what: String,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = if self.path.is_empty() { "the file" } else { &self.path };
+        write!(f, "{path}: {}", self.what)
+    }
+}
+
+/// A file that is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolFile {
+    /// Its pools, in its order. Without launch template and generations: those are not the file's.
+    pub pools: Vec<Pool>,
+    /// Maxima beside those of the pools.
+    pub limits: Limits,
+    /// How equal pools share jobs.
+    pub balance: Balance,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read(file: Value) -> Result<PoolFile, Vec<Wrong>> {
+    let mut wrongs = Wrongs::default();
+    let file = Section::open(Node::of(file, String::new()), shape::FILE, &mut wrongs);
+    let limits = stack_limits(&file, &mut wrongs);
+    let balance = file.read("balance", &mut wrongs, |node, w| read::one_of(node, BALANCES, w));
+    let pools = pools(&file, &mut wrongs);
+    unique(&pools, &mut wrongs);
+    leave_room(&pools, &limits, &mut wrongs);
+    let pools: Vec<Pool> = pools.into_iter().filter_map(|(_, pool)| pool).collect();
+    let size = serde_json::to_string(&pools).map_or(0, |text| text.len());
+    if size > LARGEST {
+        wrongs.add("pools", format!("{size} bytes in all; at most {LARGEST}"));
+    }
+    if wrongs.is_empty() {
+        return Ok(PoolFile { pools, limits, balance: balance.unwrap_or_default() });
+    }
+    Err(wrongs.into_list())
+}
+
+fn stack_limits(file: &Section, wrongs: &mut Wrongs) -> Limits {
+    let of = file.section("limits", shape::STACK_LIMITS, wrongs);
+    let most = |node: &Node, wrongs: &mut Wrongs| read::count(node, 1..=u32::MAX, wrongs);
+    let entities = of.read("entities", wrongs, |node, wrongs| {
+        let named = read::named(node, wrongs, |name, node, wrongs| {
+            let key = Node { path: node.path.clone(), value: Kind::Text(name.to_owned()) };
+            let entity = values::entity(&key, wrongs);
+            Some((entity?, most(node, wrongs)?))
+        })?;
+        Some(named.into_values().collect::<BTreeMap<Entity, u32>>())
+    });
+    Limits { stack: of.read("stack", wrongs, most), entities: entities.unwrap_or_default() }
+}
+
+/// The pools, each with its place; none for those with mistakes.
+fn pools(file: &Section, wrongs: &mut Wrongs) -> Vec<(String, Option<Pool>)> {
+    let defaults = file.get("defaults").map(|node| {
+        let known: Vec<&str> = shape::POOL.iter().copied().filter(|name| *name != "name").collect();
+        let section = Section::open(node.clone(), &known, wrongs);
+        // For what no pool takes over; the rest is read again where it holds.
+        Written::read(&section, wrongs);
+        node.clone()
+    });
+    let Some(list) = file.get("pools") else {
+        if !file.is_other {
+            wrongs.add("", "pools is missing");
+        }
+        return Vec::new();
+    };
+    let read = read::list(list, "pools", wrongs, |node, wrongs| {
+        let node = match &defaults {
+            Some(defaults) => merged(defaults, node.clone(), shape::WHOLE),
+            None => node.clone(),
+        };
+        let path = node.path.clone();
+        // Unknown fields of the defaults are told at their own place already.
+        let section = Section::open(node, shape::POOL, wrongs);
+        let written = Written::read(&section, wrongs);
+        Some((path, rules::pool(written, &section, wrongs)))
+    });
+    read.unwrap_or_default()
+}
+
+/// Idle runners alone must not use a limit up: no job that they cannot serve would ever be served.
+fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, wrongs: &mut Wrongs) {
+    let idle = |is_counted: &dyn Fn(&Entity) -> bool| -> u32 {
+        let pools = pools.iter().filter_map(|(_, pool)| pool.as_ref());
+        let counted = pools.filter(|pool| pool.entity.as_ref().is_some_and(is_counted));
+        counted.map(Pool::idle_wanted).fold(0, u32::saturating_add)
+    };
+    let mut check = |path: String, most: u32, idle: u32| {
+        if idle >= most {
+            let what =
+                format!("the pools keep {idle} idle (min_idle), which leaves no room for jobs");
+            wrongs.add(&path, what);
+        }
+    };
+    if let Some(most) = limits.stack {
+        check("limits.stack".to_owned(), most, idle(&|_| true));
+    }
+    for (entity, most) in &limits.entities {
+        check(format!("limits.entities.{entity}"), *most, idle(&|one| one.is(entity)));
+    }
+}
+
+/// Names, and what launches begin with, tell pools apart.
+fn unique(pools: &[(String, Option<Pool>)], wrongs: &mut Wrongs) {
+    let whole: Vec<(&String, &Pool)> =
+        pools.iter().filter_map(|(path, pool)| Some((path, pool.as_ref()?))).collect();
+    for (index, (path, pool)) in whole.iter().enumerate() {
+        let earlier = &whole[..index];
+        let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        if let Some((other, _)) =
+            earlier.iter().find(|(_, other)| same(other.name.as_str(), pool.name.as_str()))
+        {
+            wrongs
+                .add(&format!("{path}.name"), format!("{} is the name of {other} too", pool.name));
+            continue;
+        }
+        let prefix = rules::prefix(pool);
+        if let Some((other, _)) =
+            earlier.iter().find(|(_, other)| same(rules::prefix(other).as_str(), prefix.as_str()))
+        {
+            let what = format!("the names of {other}'s machines begin with {prefix} too");
+            wrongs.add(&format!("{path}.name_prefix"), what);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The values of a file, each with the place where it stands.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Number, Value};
+
+/// A value and its place, for example `pools[2].limits.max`.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) path: String,
+    pub(super) value: Kind,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    Map(BTreeMap<String, Node>),
+}
+
+impl Node {
+    pub(super) fn of(value: Value, path: String) -> Self {
+        let value = match value {
+            Value::Null => Kind::Null,
+            Value::Bool(value) => Kind::Bool(value),
+            Value::Number(number) => Kind::Number(number),
+            Value::String(text) => Kind::Text(text),
+            Value::Array(items) => {
+                let items = items.into_iter().enumerate();
+                Kind::List(items.map(|(n, item)| Self::of(item, format!("{path}[{n}]"))).collect())
+            }
+            Value::Object(fields) => {
+                let fields = fields.into_iter().map(|(name, value)| {
+                    let node = Self::of(value, below(&path, &name));
+                    (name, node)
+                });
+                Kind::Map(fields.collect())
+            }
+        };
+        Self { path, value }
+    }
+
+    /// What it is, for a person who wrote something else than was wanted.
+    pub(super) fn described(&self) -> String {
+        match &self.value {
+            Kind::Null => "nothing".to_owned(),
+            Kind::Bool(value) => format!("the truth value {value}"),
+            Kind::Number(number) => format!("the number {number}"),
+            Kind::Text(text) => format!("the text {text:?}"),
+            Kind::List(_) => "a list".to_owned(),
+            Kind::Map(_) => "a group of fields".to_owned(),
+        }
+    }
+}
+
+/// The place of a field.
+pub(super) fn below(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        _ => format!("{path}.{name}"),
+    }
+}
+
+/// A pool's fields over those of `defaults`. Groups are merged field by field, `whole` ones and everything
+/// else are replaced. Written as nothing (`disk:`), a default does not hold.
+pub(super) fn merged(defaults: &Node, own: Node, whole: &[&str]) -> Node {
+    let (Kind::Map(defaults), Kind::Map(fields)) = (&defaults.value, &own.value) else {
+        return own;
+    };
+    let mut all = defaults.clone();
+    for (name, node) in fields {
+        let merged = match all.remove(name) {
+            Some(default) if !whole.contains(&name.as_str()) => merged(&default, node.clone(), &[]),
+            _ => node.clone(),
+        };
+        all.insert(name.clone(), merged);
+    }
+    Node { path: own.path, value: Kind::Map(all) }
+}

@@ -1,0 +1,295 @@
+//! Reading single values, with every mistake kept.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use super::Wrong;
+use super::node::{Kind, Node, below};
+use crate::time::Seconds;
+
+/// What is wrong with the file so far.
+#[derive(Debug, Default)]
+pub(super) struct Wrongs(Vec<Wrong>);
+
+impl Wrongs {
+    pub(super) fn add(&mut self, path: &str, what: impl Into<String>) {
+        let wrong = Wrong { path: path.to_owned(), what: what.into() };
+        // A default is read once for every pool that it holds for.
+        if !self.0.contains(&wrong) {
+            self.0.push(wrong);
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Wrong> {
+        self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn unlike(&mut self, node: &Node, wanted: &str) {
+        self.add(&node.path, format!("this is {}; write {wanted}", node.described()));
+    }
+}
+
+/// A group of fields whose names are known.
+pub(super) struct Section {
+    pub(super) path: String,
+    fields: BTreeMap<String, Node>,
+    /// Something else stood where the group belongs. That is told, and its fields are not missed.
+    pub(super) is_other: bool,
+}
+
+impl Section {
+    /// Reads a group and refuses unknown fields. What is no group reads as an empty one.
+    pub(super) fn open(node: Node, known: &[&str], wrongs: &mut Wrongs) -> Self {
+        let Kind::Map(fields) = node.value else {
+            wrongs.unlike(&node, &format!("a group of fields: {}", known.join(", ")));
+            return Self { is_other: true, ..Self::empty(node.path) };
+        };
+        for (name, field) in &fields {
+            if !known.contains(&name.as_str()) {
+                let advice = match nearest(name, known) {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => format!("the fields here are {}", known.join(", ")),
+                };
+                wrongs.add(&field.path, format!("there is no such field; {advice}"));
+            }
+        }
+        Self { path: node.path, fields, is_other: false }
+    }
+
+    pub(super) const fn empty(path: String) -> Self {
+        Self { path, fields: BTreeMap::new(), is_other: false }
+    }
+
+    /// A field. Written as nothing it counts as not written.
+    pub(super) fn get(&self, name: &str) -> Option<&Node> {
+        self.fields.get(name).filter(|node| !matches!(node.value, Kind::Null))
+    }
+
+    /// A field's place, written or not.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        self.fields.get(name).map_or_else(|| below(&self.path, name), |node| node.path.clone())
+    }
+
+    /// A group among the fields.
+    pub(super) fn section(&self, name: &str, known: &[&str], wrongs: &mut Wrongs) -> Self {
+        match self.get(name) {
+            Some(node) => Self::open(node.clone(), known, wrongs),
+            None => Self::empty(below(&self.path, name)),
+        }
+    }
+
+    /// A field through a reader.
+    pub(super) fn read<T>(
+        &self,
+        name: &str,
+        wrongs: &mut Wrongs,
+        read: impl FnOnce(&Node, &mut Wrongs) -> Option<T>,
+    ) -> Option<T> {
+        self.get(name).and_then(|node| read(node, wrongs))
+    }
+}
+
+pub(super) fn text(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+    match &node.value {
+        Kind::Text(text) if !text.is_empty() => Some(text.clone()),
+        Kind::Text(_) => {
+            wrongs.add(&node.path, "this is empty");
+            None
+        }
+        Kind::Bool(_) | Kind::Number(_) => {
+            wrongs.unlike(node, "it in quotes");
+            None
+        }
+        _ => {
+            wrongs.unlike(node, "a text");
+            None
+        }
+    }
+}
+
+pub(super) fn boolean(node: &Node, wrongs: &mut Wrongs) -> Option<bool> {
+    if let Kind::Bool(value) = node.value {
+        return Some(value);
+    }
+    wrongs.unlike(node, "true or false");
+    None
+}
+
+/// A whole number within bounds.
+pub(super) fn number(node: &Node, range: RangeInclusive<u64>, wrongs: &mut Wrongs) -> Option<u64> {
+    let read = match &node.value {
+        Kind::Number(number) => number.as_u64().filter(|number| range.contains(number)),
+        _ => None,
+    };
+    if read.is_none() {
+        let (least, most) = (range.start(), range.end());
+        wrongs.unlike(node, &format!("a whole number from {least} to {most}"));
+    }
+    read
+}
+
+/// As [`number`], for what is counted in 32 bits.
+pub(super) fn count(node: &Node, range: RangeInclusive<u32>, wrongs: &mut Wrongs) -> Option<u32> {
+    let range = u64::from(*range.start())..=u64::from(*range.end());
+    number(node, range, wrongs).and_then(|number| u32::try_from(number).ok())
+}
+
+/// `90s`, `15m`, `12h`, `2d`, or seconds as a number.
+pub(super) fn duration(
+    node: &Node,
+    range: RangeInclusive<u32>,
+    wrongs: &mut Wrongs,
+) -> Option<Seconds> {
+    let seconds = match &node.value {
+        Kind::Number(number) => number.as_u64(),
+        Kind::Text(text) => seconds_of(text),
+        _ => None,
+    };
+    let Some(seconds) = seconds else {
+        wrongs.unlike(node, "a time like 90s, 15m, 12h or 2d, or a number of seconds");
+        return None;
+    };
+    match u32::try_from(seconds).ok().filter(|seconds| range.contains(seconds)) {
+        Some(seconds) => Some(Seconds(seconds)),
+        None => {
+            let (least, most) = (written(Seconds(*range.start())), written(Seconds(*range.end())));
+            wrongs.unlike(node, &format!("a time from {least} to {most}"));
+            None
+        }
+    }
+}
+
+/// The units of times, the largest first.
+const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
+
+fn seconds_of(text: &str) -> Option<u64> {
+    let unit = text.chars().last()?;
+    let (_, size) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    let digits = text.strip_suffix(unit)?;
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| digits.parse::<u64>().ok()).flatten()?.checked_mul(*size)
+}
+
+/// A time as people write it.
+pub(super) fn written(time: Seconds) -> String {
+    let seconds = u64::from(time.0);
+    let fits = |size: &u64| seconds != 0 && seconds.is_multiple_of(*size);
+    let (unit, size) = UNITS.iter().find(|(_, size)| fits(size)).unwrap_or(&('s', 1));
+    format!("{}{unit}", seconds / size)
+}
+
+/// One of some words.
+pub(super) fn one_of<T: Copy>(node: &Node, words: &[(&str, T)], wrongs: &mut Wrongs) -> Option<T> {
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    let text = match &node.value {
+        Kind::Text(text) => text.as_str(),
+        _ => "",
+    };
+    let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    if found.is_none() {
+        let meant = nearest(text, &names).map(|name| format!(" (did you mean {name:?}?)"));
+        let wanted = format!("one of {}{}", names.join(", "), meant.unwrap_or_default());
+        wrongs.unlike(node, &wanted);
+    }
+    found
+}
+
+/// A text that a type of ours takes.
+pub(super) fn parsed<T: FromStr<Err: Display>>(node: &Node, wrongs: &mut Wrongs) -> Option<T> {
+    let text = text(node, wrongs)?;
+    text.parse().map_err(|error: T::Err| wrongs.add(&node.path, error.to_string())).ok()
+}
+
+/// A list of at least one item, each read on its own. None if one of them is wrong.
+pub(super) fn list<T>(
+    node: &Node,
+    of_what: &str,
+    wrongs: &mut Wrongs,
+    mut read: impl FnMut(&Node, &mut Wrongs) -> Option<T>,
+) -> Option<Vec<T>> {
+    match &node.value {
+        Kind::List(items) if items.is_empty() => {
+            wrongs.add(&node.path, format!("this list is empty; write {of_what}"));
+            None
+        }
+        Kind::List(items) => {
+            let read: Vec<Option<T>> = items.iter().map(|item| read(item, wrongs)).collect();
+            read.into_iter().collect()
+        }
+        _ => {
+            wrongs.unlike(node, &format!("a list of {of_what}"));
+            None
+        }
+    }
+}
+
+/// A list of different texts that fit a rule.
+pub(super) fn texts(
+    node: &Node,
+    of_what: &str,
+    wrongs: &mut Wrongs,
+    fits: impl Fn(&str) -> bool,
+) -> Option<Vec<String>> {
+    let mut seen: Vec<String> = Vec::new();
+    list(node, of_what, wrongs, |item, wrongs| {
+        let text = text(item, wrongs)?;
+        if !fits(&text) {
+            wrongs.add(&item.path, format!("{text:?} is not among {of_what}"));
+            return None;
+        }
+        if seen.contains(&text) {
+            wrongs.add(&item.path, format!("{text:?} is listed twice"));
+            return None;
+        }
+        seen.push(text.clone());
+        Some(text)
+    })
+}
+
+/// Names with values, in any number.
+pub(super) fn named<T>(
+    node: &Node,
+    wrongs: &mut Wrongs,
+    mut read: impl FnMut(&str, &Node, &mut Wrongs) -> Option<T>,
+) -> Option<BTreeMap<String, T>> {
+    let Kind::Map(fields) = &node.value else {
+        wrongs.unlike(node, "names with values, each on its own line");
+        return None;
+    };
+    let read: Vec<Option<(String, T)>> = fields
+        .iter()
+        .filter(|(_, node)| !matches!(node.value, Kind::Null))
+        .map(|(name, node)| read(name, node, wrongs).map(|value| (name.clone(), value)))
+        .collect();
+    read.into_iter().collect()
+}
+
+/// The known name that was most likely meant.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let close = known.iter().map(|other| (distance(name, other), *other));
+    let (distance, other) = close.min()?;
+    // More than a third wrong is no slip of the pen.
+    (!name.is_empty() && distance <= (other.chars().count() / 3).max(1)).then_some(other)
+}
+
+/// How many letters must be changed, added or left out (Levenshtein's distance), in any case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,232 @@
+//! What the fields of one pool must be to each other.
+
+use super::read::{Section, Wrongs, written as told};
+use super::shape::Written;
+use crate::ids::{EntityKind, PoolName};
+use crate::pool::{Allocation, Arch, MarketPolicy, Pool, Requirements};
+use crate::time::Seconds;
+
+/// EC2 takes at most so many combinations of types and subnets in one fleet request.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
+const MOST_OVERRIDES: usize = 300;
+
+/// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the wrongs.
+pub(super) fn pool(written: Written, of: &Section, wrongs: &mut Wrongs) -> Option<Pool> {
+    if of.is_other {
+        return None;
+    }
+    missing(of, wrongs);
+    instances(&written, of, wrongs);
+    market(&written, of, wrongs);
+    limits(&written, of, wrongs);
+    entity(&written, of, wrongs);
+    arch(&written, of, wrongs);
+    build(written)
+}
+
+fn missing(of: &Section, wrongs: &mut Wrongs) {
+    for name in ["name", "labels", "instances", "subnets", "limits"] {
+        if of.get(name).is_none() {
+            wrongs.add(&of.path, format!("{name} is missing"));
+        }
+    }
+}
+
+fn instances(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+    let Some(node) = of.get("instances") else { return };
+    let group = Section::open(node.clone(), super::shape::INSTANCES, &mut Wrongs::default());
+    if group.is_other {
+        return;
+    }
+    let has = |name: &str| group.get(name).is_some();
+    match (has("types"), has("vcpus"), has("memory_mib")) {
+        (true, false, false) | (false, true, true) => {}
+        (false, true, false) => wrongs.add(&group.path, "memory_mib is missing beside vcpus"),
+        (false, false, true) => wrongs.add(&group.path, "vcpus is missing beside memory_mib"),
+        (true, _, _) => {
+            wrongs.add(&group.path, "write either types, or vcpus and memory_mib, not both");
+        }
+        (false, false, false) => {
+            wrongs.add(&group.path, "write either types, or vcpus and memory_mib");
+        }
+    }
+    let count = |list: &Option<Vec<String>>| list.as_ref().map_or(1, Vec::len);
+    let overrides = count(&written.types) * count(&written.subnets);
+    if overrides > MOST_OVERRIDES {
+        let what =
+            format!("types times subnets are {overrides}; EC2 takes at most {MOST_OVERRIDES}");
+        wrongs.add(&group.path_of("types"), what);
+    }
+}
+
+/// What EC2 refuses, or what would have no effect.
+fn market(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+    let wrong_market = of.get("market").is_some() && written.market.is_none();
+    if wrong_market {
+        return;
+    }
+    let market = written.market.unwrap_or_default();
+    let is_spot = market != MarketPolicy::OnDemand;
+    if let Some(allocation) = written.allocation {
+        let at = of.path_of("allocation");
+        match allocation {
+            Allocation::Prioritized if is_spot => wrongs.add(
+                &at,
+                "prioritized is for on-demand machines; for spot write capacity-optimized-prioritized",
+            ),
+            Allocation::Prioritized | Allocation::LowestPrice => {}
+            _ if !is_spot => wrongs.add(
+                &at,
+                "this is for spot machines; for on-demand write prioritized or lowest-price",
+            ),
+            _ => {}
+        }
+        let ordered = [Allocation::Prioritized, Allocation::CapacityOptimizedPrioritized];
+        if ordered.contains(&allocation) && written.requirements.is_some() {
+            let what = "this follows the order of the types, and none are listed; write another, \
+                        or list instances.types";
+            wrongs.add(&at, what);
+        }
+    }
+    if of.get("max_price").is_some() && !is_spot {
+        let what = "only spot machines have a highest price; remove it, or change market";
+        wrongs.add(&of.path_of("max_price"), what);
+    }
+    if of.get("on_demand_after").is_some() && market != MarketPolicy::SpotThenOnDemand {
+        let what = "this is for market: spot-then-on-demand alone";
+        wrongs.add(&of.path_of("on_demand_after"), what);
+    }
+}
+
+fn limits(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+    let Some(node) = of.get("limits") else { return };
+    let group = Section::open(node.clone(), super::shape::LIMITS, &mut Wrongs::default());
+    if group.is_other {
+        return;
+    }
+    let limits = &written.limits;
+    if group.get("max").is_none() {
+        wrongs.add(&group.path, "max is missing");
+    }
+    if let (Some(min_idle), Some(max)) = (limits.min_idle, limits.max)
+        && min_idle > max
+    {
+        let what = format!("{min_idle} is more than max, {max}");
+        wrongs.add(&group.path_of("min_idle"), what);
+    }
+    if limits.min_idle.is_some_and(|count| count > 0) && of.get("entity").is_none() {
+        let what = "a pool that keeps idle runners needs an entity: without a job nothing says where \
+                    they belong";
+        wrongs.add(&group.path_of("min_idle"), what);
+    }
+    // A runner without a job goes at half of its machine's life: what is longer would never come to pass.
+    let longest = Seconds(limits.max_lifetime.unwrap_or(Pool::MAX_LIFETIME).0 / 2);
+    for (name, time) in [("boot_deadline", limits.boot_deadline), ("idle_limit", limits.idle_limit)]
+    {
+        if let Some(time) = time.filter(|time| *time >= longest) {
+            let what =
+                format!("{} is not less than half of max_lifetime, {}", told(time), told(longest));
+            wrongs.add(&group.path_of(name), what);
+        }
+    }
+}
+
+fn entity(of_pool: &Written, of: &Section, wrongs: &mut Wrongs) {
+    let Some(entity) = &of_pool.entity else { return };
+    let kind = entity.kind();
+    if kind == EntityKind::Repository && of_pool.runner_group.is_some_and(|group| group != 1) {
+        let what =
+            "a repository has no runner groups; remove this, or register at the organization";
+        wrongs.add(&of.path_of("runner_group"), what);
+    }
+    if kind == EntityKind::Enterprise {
+        return;
+    }
+    let owner = entity.as_str().split('/').next().unwrap_or_default();
+    for pattern in of_pool.repositories.iter().flatten() {
+        let is_covered = match pattern.split_once('/') {
+            Some((own, "*")) => own.eq_ignore_ascii_case(owner),
+            _ => entity.covers(pattern),
+        };
+        if !is_covered {
+            let what = format!("{pattern} is none of {entity}'s, where the runners belong");
+            wrongs.add(&of.path_of("repositories"), what);
+        }
+    }
+}
+
+/// A machine of another architecture than its image fails to launch, each time.
+fn arch(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+    let Some(arch) = written.arch else { return };
+    for (index, name) in written.types.iter().flatten().enumerate() {
+        if arch_of(name) != arch {
+            let at = format!("{}.types[{index}]", of.path_of("instances"));
+            let what = format!("{name} is {}, and arch says {}", arch_of(name).word(), arch.word());
+            wrongs.add(&at, what);
+        }
+    }
+}
+
+/// The architecture of an instance type: the letters behind the generation's number have a `g` for Graviton.
+/// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+fn arch_of(instance_type: &str) -> Arch {
+    let family = instance_type.split(['.', '-']).next().unwrap_or_default();
+    let behind = family
+        .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+        .trim_start_matches(|c: char| c.is_ascii_digit());
+    if family == "a1" || behind.contains('g') { Arch::Arm64 } else { Arch::X64 }
+}
+
+fn build(written: Written) -> Option<Pool> {
+    let limits = written.limits;
+    let (types, requirements) = chosen(written.types, written.requirements)?;
+    let named = Pool::named(written.name?);
+    Some(Pool {
+        entity: written.entity,
+        labels: written.labels?,
+        label_match: written.label_match.unwrap_or_default(),
+        priority: written.priority.unwrap_or_default(),
+        runner_group_id: written.runner_group.unwrap_or(named.runner_group_id),
+        name_prefix: written.name_prefix,
+        arch: written.arch,
+        instance_types: types,
+        requirements,
+        subnets: written.subnets?,
+        market: written.market.unwrap_or_default(),
+        on_demand_after: written.on_demand_after.unwrap_or_default(),
+        allocation: written.allocation,
+        max_price: written.max_price,
+        image: written.image,
+        disk: written.disk,
+        tags: written.tags.unwrap_or_default(),
+        max: limits.max?,
+        min_idle: limits.min_idle.unwrap_or_default(),
+        job_age_seconds: limits.job_age.unwrap_or_default(),
+        boot_deadline_seconds: limits.boot_deadline,
+        idle_limit_seconds: limits.idle_limit,
+        max_lifetime_seconds: limits.max_lifetime.unwrap_or(named.max_lifetime_seconds),
+        repositories: written.repositories.unwrap_or_default(),
+        public_repositories: written.public_repositories.unwrap_or_default(),
+        boot_hook: written.boot_hook,
+        environment: written.environment.unwrap_or_default(),
+        enabled: written.enabled.unwrap_or(true),
+        paused: written.paused.unwrap_or_default(),
+        ..named
+    })
+}
+
+fn chosen(
+    types: Option<Vec<String>>,
+    requirements: Option<Requirements>,
+) -> Option<(Vec<String>, Option<Requirements>)> {
+    match (types, requirements) {
+        (Some(types), None) => Some((types, None)),
+        (None, Some(requirements)) => Some((Vec::new(), Some(requirements))),
+        _ => None,
+    }
+}
+
+/// What the names of a pool's launches begin with.
+pub(super) fn prefix(pool: &Pool) -> &PoolName {
+    pool.name_prefix.as_ref().unwrap_or(&pool.name)
+}

@@ -1,0 +1,192 @@
+//! The fields of the file: their names, and what each takes on its own.
+
+use std::collections::BTreeMap;
+
+use super::read::{self, Section, Wrongs};
+use super::values::{
+    boot_hook, disk, entity, environment, image, is_code, is_id, is_instance_type, is_repository,
+    labels, os, price, requirements, runner_group, tags,
+};
+use crate::ids::{Entity, PoolName};
+use crate::labels::LabelRows;
+use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Requirements};
+use crate::time::Seconds;
+
+/// The fields of the file itself.
+pub const FILE: &[&str] = &["limits", "balance", "defaults", "pools"];
+/// The fields of the stack's `limits`.
+pub const STACK_LIMITS: &[&str] = &["stack", "entities"];
+/// The fields of a pool. `defaults` has all but the name.
+pub const POOL: &[&str] = &[
+    "name",
+    "entity",
+    "labels",
+    "match",
+    "priority",
+    "runner_group",
+    "name_prefix",
+    "os",
+    "arch",
+    "instances",
+    "subnets",
+    "market",
+    "on_demand_after",
+    "allocation",
+    "max_price",
+    "image",
+    "disk",
+    "tags",
+    "limits",
+    "repositories",
+    "public_repositories",
+    "boot_hook",
+    "environment",
+    "enabled",
+    "paused",
+];
+/// The fields of a pool's `instances`.
+pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];
+/// The fields of a range.
+pub const RANGE: &[&str] = &["min", "max"];
+/// The fields of `image`.
+pub const IMAGE: &[&str] = &["id", "ssm"];
+/// The fields of `disk`.
+pub const DISK: &[&str] = &["device", "size_gib", "iops", "throughput_mib"];
+/// The fields of a pool's `limits`.
+pub const LIMITS: &[&str] =
+    &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime"];
+/// Groups of a pool that stand in place of the default's rather than being merged with it.
+pub(super) const WHOLE: &[&str] = &["instances", "image"];
+
+/// The words of `match`.
+pub const MATCHES: &[(&str, LabelMatch)] =
+    &[("superset", LabelMatch::Superset), ("exact", LabelMatch::Exact)];
+/// The words of `market`.
+pub const MARKETS: &[(&str, MarketPolicy)] = &[
+    ("spot", MarketPolicy::Spot),
+    ("on-demand", MarketPolicy::OnDemand),
+    ("spot-then-on-demand", MarketPolicy::SpotThenOnDemand),
+];
+/// The words of `arch`.
+pub const ARCHES: &[(&str, Arch)] = &[("x64", Arch::X64), ("arm64", Arch::Arm64)];
+/// The words of `allocation`.
+pub const ALLOCATIONS: &[(&str, Allocation)] = &[
+    ("price-capacity-optimized", Allocation::PriceCapacityOptimized),
+    ("capacity-optimized", Allocation::CapacityOptimized),
+    ("capacity-optimized-prioritized", Allocation::CapacityOptimizedPrioritized),
+    ("diversified", Allocation::Diversified),
+    ("lowest-price", Allocation::LowestPrice),
+    ("prioritized", Allocation::Prioritized),
+];
+
+/// The most machines of one pool.
+const MOST: u32 = 100_000;
+/// What is written of a pool, or of `defaults`. None: not written, or wrong.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) name: Option<PoolName>,
+    pub(super) entity: Option<Entity>,
+    pub(super) labels: Option<LabelRows>,
+    pub(super) label_match: Option<LabelMatch>,
+    pub(super) priority: Option<u32>,
+    pub(super) runner_group: Option<u64>,
+    pub(super) name_prefix: Option<PoolName>,
+    pub(super) arch: Option<Arch>,
+    pub(super) types: Option<Vec<String>>,
+    pub(super) requirements: Option<Requirements>,
+    pub(super) subnets: Option<Vec<String>>,
+    pub(super) market: Option<MarketPolicy>,
+    pub(super) on_demand_after: Option<Vec<String>>,
+    pub(super) allocation: Option<Allocation>,
+    pub(super) max_price: Option<String>,
+    pub(super) image: Option<Image>,
+    pub(super) disk: Option<Disk>,
+    pub(super) tags: Option<BTreeMap<String, String>>,
+    pub(super) limits: Limits,
+    pub(super) repositories: Option<Vec<String>>,
+    pub(super) public_repositories: Option<bool>,
+    pub(super) boot_hook: Option<String>,
+    pub(super) environment: Option<BTreeMap<String, String>>,
+    pub(super) enabled: Option<bool>,
+    pub(super) paused: Option<bool>,
+}
+
+/// What is written of a pool's limits.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    pub(super) max: Option<u32>,
+    pub(super) min_idle: Option<u32>,
+    pub(super) job_age: Option<Seconds>,
+    pub(super) boot_deadline: Option<Seconds>,
+    pub(super) idle_limit: Option<Seconds>,
+    pub(super) max_lifetime: Option<Seconds>,
+}
+
+impl Written {
+    /// Reads every field, each on its own.
+    pub(super) fn read(of: &Section, wrongs: &mut Wrongs) -> Self {
+        of.read("os", wrongs, os);
+        let instances = of.section("instances", INSTANCES, wrongs);
+        Self {
+            name: of.read("name", wrongs, read::parsed),
+            entity: of.read("entity", wrongs, entity),
+            labels: of.read("labels", wrongs, labels),
+            label_match: of.read("match", wrongs, |node, w| read::one_of(node, MATCHES, w)),
+            priority: of.read("priority", wrongs, |node, w| read::count(node, 0..=1000, w)),
+            runner_group: of.read("runner_group", wrongs, runner_group),
+            name_prefix: of.read("name_prefix", wrongs, read::parsed),
+            arch: of.read("arch", wrongs, |node, w| read::one_of(node, ARCHES, w)),
+            types: instances.read("types", wrongs, |node, w| {
+                read::texts(node, "EC2's instance types, like m7i.large", w, is_instance_type)
+            }),
+            requirements: requirements(&instances, wrongs),
+            subnets: of.read("subnets", wrongs, |node, w| {
+                read::texts(node, "subnet ids, like subnet-0a1b2c3d", w, |text| {
+                    is_id(text, "subnet-")
+                })
+            }),
+            market: of.read("market", wrongs, |node, w| read::one_of(node, MARKETS, w)),
+            on_demand_after: of.read("on_demand_after", wrongs, |node, w| {
+                let codes = "EC2's error codes, like InsufficientInstanceCapacity";
+                read::texts(node, codes, w, is_code)
+            }),
+            allocation: of.read("allocation", wrongs, |node, w| read::one_of(node, ALLOCATIONS, w)),
+            max_price: of.read("max_price", wrongs, price),
+            image: of.read("image", wrongs, image),
+            disk: of.read("disk", wrongs, disk),
+            tags: of.read("tags", wrongs, tags),
+            limits: Limits::read(&of.section("limits", LIMITS, wrongs), wrongs),
+            repositories: of.read("repositories", wrongs, |node, w| {
+                read::texts(node, "repositories as owner/repo, or owner/*", w, is_repository)
+            }),
+            public_repositories: of.read("public_repositories", wrongs, read::boolean),
+            boot_hook: of.read("boot_hook", wrongs, boot_hook),
+            environment: of.read("environment", wrongs, environment),
+            enabled: of.read("enabled", wrongs, read::boolean),
+            paused: of.read("paused", wrongs, read::boolean),
+        }
+    }
+}
+
+impl Limits {
+    fn read(of: &Section, wrongs: &mut Wrongs) -> Self {
+        const MINUTE: u32 = 60;
+        const HOUR: u32 = 3600;
+        let mut time = |name: &str, least: u32, most: u32| {
+            of.read(name, wrongs, |node, wrongs| read::duration(node, least..=most, wrongs))
+        };
+        let job_age = time("job_age", 0, HOUR);
+        let boot_deadline = time("boot_deadline", 10, 2 * HOUR);
+        let idle_limit = time("idle_limit", 10, 24 * HOUR);
+        // GitHub ends a job after five days, docs.github.com/en/actions/reference/limits.
+        let max_lifetime = time("max_lifetime", MINUTE, 7 * 24 * HOUR);
+        Self {
+            max: of.read("max", wrongs, |node, w| read::count(node, 1..=MOST, w)),
+            min_idle: of.read("min_idle", wrongs, |node, w| read::count(node, 0..=MOST, w)),
+            job_age,
+            boot_deadline,
+            idle_limit,
+            max_lifetime,
+        }
+    }
+}

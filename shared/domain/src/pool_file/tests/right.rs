@@ -1,0 +1,172 @@
+//! What a right file becomes.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{EXAMPLE, right, yaml};
+use crate::labels::Labels;
+use crate::limits::Balance;
+use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Pool};
+use crate::pool_file::{PoolFile, read, written, written_stack};
+use crate::testkit::searched;
+use crate::time::Seconds;
+
+const MINIMAL: &str = "
+pools:
+  - name: big
+    labels: [linux]
+    instances: { types: [m7i.large] }
+    subnets: [subnet-0a1b2c3d]
+    limits: { max: 3 }";
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let file = right(MINIMAL);
+    let expected = Pool {
+        labels: crate::labels::LabelRows::one(Labels::new(["linux"])),
+        instance_types: vec!["m7i.large".to_owned()],
+        subnets: vec!["subnet-0a1b2c3d".to_owned()],
+        max: 3,
+        ..Pool::named("big".parse().expect("valid"))
+    };
+    assert_eq!(file.pools, [expected]);
+    assert_eq!((file.limits.stack, file.balance), (None, Balance::Pack));
+}
+
+#[test]
+fn the_example_says_what_it_seems_to_say() {
+    let file = right(EXAMPLE);
+    assert_eq!(file.limits.stack, Some(200));
+    assert_eq!(file.limits.entities.len(), 1);
+    let [x64, arm, release] = &file.pools[..] else { panic!("three pools") };
+    assert_eq!((x64.max, x64.min_idle), (100, 2));
+    assert_eq!(x64.market, MarketPolicy::SpotThenOnDemand);
+    assert_eq!(x64.max_price.as_deref(), Some("0.08"));
+    assert_eq!(x64.max_lifetime_seconds, Seconds(21_600));
+    assert_eq!(arm.labels.iter().count(), 2);
+    assert_eq!(arm.requirements.as_ref().map(|all| all.vcpus_max), Some(Some(8)));
+    assert_eq!(arm.image, Some(Image::Ssm("/acme/runner-image/arm64".to_owned())));
+    assert_eq!((release.label_match, release.runner_group_id), (LabelMatch::Exact, 3));
+    assert_eq!(release.allocation, Some(Allocation::Prioritized));
+    assert_eq!(release.job_age_seconds, Seconds(30));
+    // Merged with the default's device.
+    let disk = release.disk.as_ref().expect("a disk");
+    assert_eq!((disk.device.as_str(), disk.size_gib), ("/dev/xvda", 200));
+    assert!(release.boot_hook.as_deref().is_some_and(|hook| hook.starts_with("docker pull")));
+}
+
+#[test]
+fn defaults_are_merged_replaced_or_taken_back() {
+    let file = right(
+        "
+defaults:
+  entity: acme
+  labels: [linux]
+  subnets: [subnet-00000001]
+  instances: { types: [m7i.large] }
+  image: { id: ami-0a1b2c3d }
+  tags: { team: build, env: ci }
+  limits: { max: 5, job_age: 10s }
+pools:
+  - { name: a }
+  - name: b
+    entity: ~
+    instances: { vcpus: { min: 2 }, memory_mib: { min: 4096 } }
+    image: { ssm: /b }
+    subnets: [subnet-00000002]
+    tags: { env: release, x: y }
+    limits: { max: 7 }",
+    );
+    let [a, b] = &file.pools[..] else { panic!("two pools") };
+    assert_eq!((a.max, a.job_age_seconds, a.tags.len()), (5, Seconds(10), 2));
+    assert_eq!(a.entity.as_ref().map(ToString::to_string).as_deref(), Some("acme"));
+    assert_eq!((b.max, b.job_age_seconds), (7, Seconds(10)));
+    assert_eq!(json!(b.tags), json!({ "team": "build", "env": "release", "x": "y" }));
+    assert_eq!((&b.entity, b.instance_types.len()), (&None, 0));
+    assert_eq!(b.image, Some(Image::Ssm("/b".to_owned())));
+    assert_eq!(b.subnets, ["subnet-00000002"]);
+}
+
+#[test]
+fn times_have_units_and_numbers_are_seconds() {
+    let rows = [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("600", 600)];
+    for (text, seconds) in rows {
+        let file = right(
+            &MINIMAL
+                .replace("max: 3", &format!("max: 3, max_lifetime: {text}, boot_deadline: 10s")),
+        );
+        assert_eq!(file.pools[0].max_lifetime_seconds, Seconds(seconds), "{text}");
+    }
+}
+
+/// The file of pools as they are told.
+fn told(file: &PoolFile) -> Value {
+    let mut all = written_stack(&file.limits, file.balance);
+    all["pools"] = file.pools.iter().map(written).collect();
+    all
+}
+
+#[test]
+fn a_file_told_and_read_again_is_the_same() {
+    for text in [MINIMAL, EXAMPLE] {
+        let file = right(text);
+        assert_eq!(read(told(&file)), Ok(file));
+    }
+}
+
+/// Parts of pools, to be mixed.
+fn parts() -> impl Strategy<Value = Value> {
+    let any = |values: Vec<Value>| prop::sample::select(values);
+    let market = any(vec![
+        json!({}),
+        json!({ "market": "spot", "max_price": "0.1" }),
+        json!({ "market": "spot", "allocation": "diversified" }),
+        json!({ "market": "spot-then-on-demand", "on_demand_after": ["MaxSpotInstanceCountExceeded"] }),
+        json!({ "allocation": "lowest-price" }),
+    ]);
+    let machines = any(vec![
+        json!({ "instances": { "types": ["m7g.large", "c7gn.large"] }, "arch": "arm64" }),
+        json!({ "instances": { "types": ["g4dn.xlarge", "m7i-flex.large"] }, "arch": "x64" }),
+        json!({ "instances": { "vcpus": { "min": 2 }, "memory_mib": { "min": 1, "max": 9 } } }),
+    ]);
+    let labels = any(vec![json!(["a"]), json!([["a", "b"], ["c"]]), json!(["GPU", "self-hosted"])]);
+    let rest = any(vec![
+        json!({ "image": { "id": "ami-0a1b2c3d" }, "disk": { "device": "/dev/sda1", "size_gib": 8 } }),
+        json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n" }),
+        json!({ "enabled": false, "paused": true, "public_repositories": true, "priority": 9 }),
+        json!({ "entity": "acme", "repositories": ["acme/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
+    ]);
+    (market, machines, labels, rest, 1..5_u32, 1..100_u32).prop_map(
+        |(market, machines, labels, rest, max, minutes)| {
+            let mut pool = json!({ "name": "p", "subnets": ["subnet-0a1b2c3d"], "labels": labels });
+            pool["limits"] = json!({ "max": max, "max_lifetime": format!("{}m", minutes + 200),
+                "idle_limit": minutes * 60, "boot_deadline": format!("{minutes}m") });
+            for part in [market, machines, rest] {
+                for (name, value) in part.as_object().expect("fields") {
+                    pool[name] = value.clone();
+                }
+            }
+            json!({ "pools": [pool] })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(searched(256))]
+
+    #[test]
+    fn whatever_is_right_survives_being_told(value in parts()) {
+        let file = read(value.clone()).map_err(|wrongs| TestCaseError::fail(format!("{wrongs:?}")))?;
+        prop_assert_eq!(read(told(&file)), Ok(file));
+    }
+
+    /// No text, however odd, is read as something else than it is, and none stops the reader.
+    #[test]
+    fn any_value_anywhere_is_read_or_refused(name in prop::sample::select(crate::pool_file::shape::POOL), text in ".{0,12}") {
+        let mut value = yaml(MINIMAL);
+        value["pools"][0][name] = json!(text);
+        if let Ok(file) = read(value) {
+            prop_assert_eq!(read(told(&file)), Ok(file));
+        }
+    }
+}

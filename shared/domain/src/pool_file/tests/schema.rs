@@ -1,0 +1,91 @@
+//! The schema for editors and the reader say the same.
+
+use serde_json::Value;
+
+use super::{EXAMPLE, yaml};
+use crate::pool_file::shape;
+use crate::pools::BALANCES;
+
+const SCHEMA: &str = include_str!("../../../../../infra/pools.schema.json");
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).expect("JSON")
+}
+
+fn names(of: &Value) -> Vec<String> {
+    let fields = of["properties"].as_object().unwrap_or_else(|| panic!("no properties: {of}"));
+    assert_eq!(of["additionalProperties"], false, "unknown fields are refused: {fields:?}");
+    let mut names: Vec<String> = fields.keys().cloned().collect();
+    names.sort();
+    names
+}
+
+fn sorted(names: &[&str]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn both_know_the_same_fields() {
+    let schema = schema();
+    let defs = &schema["$defs"];
+    let without_name: Vec<&str> =
+        shape::POOL.iter().copied().filter(|name| *name != "name").collect();
+    for (of, known) in [
+        (&schema, shape::FILE),
+        (&schema["properties"]["limits"], shape::STACK_LIMITS),
+        (&defs["pool"], shape::POOL),
+        (&defs["defaults"], &without_name[..]),
+        (&defs["instances"], shape::INSTANCES),
+        (&defs["range"], shape::RANGE),
+        (&defs["image"], shape::IMAGE),
+        (&defs["disk"], shape::DISK),
+        (&defs["limits"], shape::LIMITS),
+    ] {
+        assert_eq!(names(of), sorted(known));
+    }
+}
+
+#[test]
+fn both_know_the_same_words() {
+    fn words<T>(of: &[(&str, T)]) -> Value {
+        of.iter().map(|(name, _)| Value::from(*name)).collect()
+    }
+    let schema = schema();
+    let defs = &schema["$defs"];
+    for (of, known) in [
+        (&schema["properties"]["balance"], words(BALANCES)),
+        (&defs["match"], words(shape::MATCHES)),
+        (&defs["market"], words(shape::MARKETS)),
+        (&defs["arch"], words(shape::ARCHES)),
+        (&defs["allocation"], words(shape::ALLOCATIONS)),
+    ] {
+        assert_eq!(of["enum"], known);
+    }
+}
+
+/// A pool and the defaults differ in the name, and in what must be there.
+#[test]
+fn defaults_are_a_pools_fields() {
+    let schema = schema();
+    let (pool, defaults) = (&schema["$defs"]["pool"], &schema["$defs"]["defaults"]);
+    for (name, field) in defaults["properties"].as_object().expect("fields") {
+        assert_eq!(field, &pool["properties"][name], "{name}");
+    }
+    assert!(pool.get("required").is_some() && defaults.get("required").is_none());
+}
+
+/// Every field stands in the example, with its comment, and the editors find the schema.
+#[test]
+fn the_example_shows_every_field() {
+    let first = EXAMPLE.lines().next();
+    assert_eq!(first, Some("# yaml-language-server: $schema=pools.schema.json"));
+    let value = yaml(EXAMPLE);
+    let pools = value["pools"].as_array().expect("pools");
+    let has =
+        |name: &str| pools.iter().chain([&value["defaults"]]).any(|pool| !pool[name].is_null());
+    let hidden: Vec<&&str> = shape::POOL.iter().filter(|name| !has(name)).collect();
+    // Codes to fall back at have a sensible default, and Linux is all there is.
+    assert_eq!(hidden, [&"os", &"on_demand_after"]);
+}

@@ -1,0 +1,326 @@
+//! Malformed files: each is refused, with its place.
+
+use super::{file, right, yaml};
+use crate::pool_file::read;
+
+/// Two pools without a mistake; `{}` stands for what a row changes in the first.
+fn around(first: &str) -> String {
+    let second = "
+  - name: other
+    labels: [other]
+    instances: { types: [m7i.large] }
+    subnets: [subnet-0a1b2c3d]
+    limits: { max: 3 }";
+    format!("pools:\n  - {}{second}\n", first.replace('\n', "\n    "))
+}
+
+/// A pool of these lines over the ones that every pool needs.
+fn with(lines: &str) -> String {
+    let needed = [
+        ("name", "name: big"),
+        ("labels", "labels: [linux]"),
+        ("instances", "instances: { types: [m7i.large] }"),
+        ("subnets", "subnets: [subnet-0a1b2c3d]"),
+        ("limits", "limits: { max: 3 }"),
+    ];
+    let is_said = |name: &str| lines.lines().any(|line| line.starts_with(&format!("{name}:")));
+    let mut all: Vec<&str> =
+        needed.iter().filter(|(name, _)| !is_said(name)).map(|(_, line)| *line).collect();
+    all.push(lines);
+    around(&all.join("\n"))
+}
+
+/// Lines of a pool, the place that is told, and words that the sentence must have.
+const POOLS: &[(&str, &str, &str)] = &[
+    // Spelling.
+    ("lables: [x]", "pools[0].lables", "did you mean \"labels\""),
+    ("instance_types: [m7i.large]", "pools[0].instance_types", "no such field"),
+    ("limits: { max: 3, min_idel: 1 }", "pools[0].limits.min_idel", "did you mean \"min_idle\""),
+    ("instances: { type: [m7i.large] }", "pools[0].instances.type", "did you mean \"types\""),
+    ("image: { ami: ami-0a1b2c3d }", "pools[0].image.ami", "no such field"),
+    // Names.
+    ("name: big pool", "pools[0].name", "is not a pool name"),
+    ("name: 7", "pools[0].name", "in quotes"),
+    ("name: ''", "pools[0].name", "empty"),
+    ("name: OTHER", "pools[1].name", "is the name of pools[0] too"),
+    ("name_prefix: other", "pools[1].name_prefix", "begin with other too"),
+    ("name_prefix: a/b", "pools[0].name_prefix", "is not a pool name"),
+    // Where runners belong.
+    ("entity: acme/web/x", "pools[0].entity", "is not an entity"),
+    ("entity: enterprise/acme", "pools[0].entity", "write enterprises/acme"),
+    ("entity: orgs/acme", "pools[0].entity", "name alone: acme"),
+    ("entity: https://github.com/acme", "pools[0].entity", "is not an entity"),
+    ("entity: [acme]", "pools[0].entity", "a list; write a text"),
+    ("runner_group: 0", "pools[0].runner_group", "from 1"),
+    ("runner_group: build", "pools[0].runner_group", "whole number"),
+    ("entity: acme/web\nrunner_group: 3", "pools[0].runner_group", "no runner groups"),
+    // Labels.
+    ("labels: []", "pools[0].labels", "empty"),
+    ("labels: linux", "pools[0].labels", "a list of labels"),
+    ("labels: [linux, 'a,b']", "pools[0].labels[1]", "without commas"),
+    ("labels: [linux, ' x']", "pools[0].labels[1]", "blanks at its ends"),
+    ("labels: [linux, Linux]", "pools[0].labels", "twice"),
+    ("labels: [self-hosted]", "pools[0].labels", "every job"),
+    ("labels: [[linux], x64]", "pools[0].labels[1]", "a list of labels"),
+    ("labels: [[linux], []]", "pools[0].labels[1]", "empty"),
+    ("labels: [linux, true]", "pools[0].labels[1]", "in quotes"),
+    ("match: exakt", "pools[0].match", "did you mean \"exact\""),
+    ("priority: -1", "pools[0].priority", "from 0 to 1000"),
+    // Machines.
+    ("os: windows", "pools[0].os", "Linux machines only"),
+    ("os: macos", "pools[0].os", "Linux machines only"),
+    ("arch: amd64", "pools[0].arch", "one of x64, arm64"),
+    ("arch: arm64", "pools[0].instances.types[0]", "m7i.large is x64, and arch says arm64"),
+    ("instances: {}", "pools[0].instances", "either types, or vcpus"),
+    ("instances: { types: [] }", "pools[0].instances.types", "empty"),
+    ("instances: { types: [m7i] }", "pools[0].instances.types[0]", "instance types"),
+    ("instances: { types: [m7i.large, m7i.large] }", "pools[0].instances.types[1]", "twice"),
+    ("instances: { vcpus: { min: 2 } }", "pools[0].instances", "memory_mib is missing"),
+    ("instances: { memory_mib: { min: 2 } }", "pools[0].instances", "vcpus is missing"),
+    (
+        "instances: { types: [m7i.large], vcpus: { min: 2 }, memory_mib: { min: 2 } }",
+        "pools[0].instances",
+        "not both",
+    ),
+    (
+        "instances: { vcpus: { min: 8, max: 4 }, memory_mib: { min: 2 } }",
+        "pools[0].instances.vcpus.max",
+        "less than min",
+    ),
+    (
+        "instances: { vcpus: { max: 4 }, memory_mib: { min: 2 } }",
+        "pools[0].instances.vcpus",
+        "min is missing",
+    ),
+    (
+        "instances: { vcpus: 4, memory_mib: { min: 2 } }",
+        "pools[0].instances.vcpus",
+        "a group of fields",
+    ),
+    ("subnets: [vpc-0a1b2c3d]", "pools[0].subnets[0]", "subnet ids"),
+    ("subnets: [subnet-xyz]", "pools[0].subnets[0]", "subnet ids"),
+    ("subnets: []", "pools[0].subnets", "empty"),
+    ("image: { id: ami-1 }", "pools[0].image.id", "is not an image id"),
+    ("image: { ssm: 'resolve:ssm:/a' }", "pools[0].image.ssm", "without \"resolve:ssm:\""),
+    ("image: { id: ami-0a1b2c3d, ssm: /a }", "pools[0].image", "either id or ssm"),
+    ("image: ami-0a1b2c3d", "pools[0].image", "a group of fields: id, ssm"),
+    ("disk: { size_gib: 40 }", "pools[0].disk", "device is missing"),
+    ("disk: { device: xvda, size_gib: 40 }", "pools[0].disk.device", "is no device"),
+    ("disk: { device: /dev/xvda, size_gib: 0 }", "pools[0].disk.size_gib", "from 1 to 65536"),
+    ("disk: { device: /dev/xvda, size_gib: 8, iops: 5000 }", "pools[0].disk.iops", "per GiB"),
+    (
+        "disk: { device: /dev/xvda, size_gib: 40, throughput_mib: 1000 }",
+        "pools[0].disk.throughput_mib",
+        "raise iops",
+    ),
+    ("tags: { 'aws:x': y }", "pools[0].tags.aws:x", "Amazon's own"),
+    ("tags: { 'Muster:stack': y }", "pools[0].tags.Muster:stack", "Muster's own"),
+    ("tags: { Name: y }", "pools[0].tags.Name", "names the machines itself"),
+    ("tags: { a: 1 }", "pools[0].tags.a", "in quotes"),
+    ("tags: { a: 'x;y' }", "pools[0].tags.a", "letters, digits"),
+    // The market.
+    ("market: ondemand", "pools[0].market", "did you mean \"on-demand\""),
+    (
+        "market: spot\nallocation: prioritized",
+        "pools[0].allocation",
+        "capacity-optimized-prioritized",
+    ),
+    ("allocation: capacity-optimized", "pools[0].allocation", "for spot machines"),
+    (
+        "instances: { vcpus: { min: 2 }, memory_mib: { min: 2 } }\nallocation: prioritized",
+        "pools[0].allocation",
+        "none are listed",
+    ),
+    ("max_price: '0.05'", "pools[0].max_price", "only spot machines"),
+    ("market: spot\nmax_price: cheap", "pools[0].max_price", "decimal"),
+    ("market: spot\nmax_price: 0", "pools[0].max_price", "decimal"),
+    (
+        "market: spot\non_demand_after: [NoCapacity]",
+        "pools[0].on_demand_after",
+        "spot-then-on-demand alone",
+    ),
+    (
+        "market: spot-then-on-demand\non_demand_after: ['a b']",
+        "pools[0].on_demand_after[0]",
+        "error codes",
+    ),
+    // Limits.
+    ("limits: {}", "pools[0].limits", "max is missing"),
+    ("limits: { max: 0 }", "pools[0].limits.max", "from 1"),
+    ("limits: { max: 2.5 }", "pools[0].limits.max", "whole number"),
+    ("limits: { max: many }", "pools[0].limits.max", "the text \"many\""),
+    (
+        "entity: acme\nlimits: { max: 3, min_idle: 4 }",
+        "pools[0].limits.min_idle",
+        "more than max, 3",
+    ),
+    ("limits: { max: 3, min_idle: 1 }", "pools[0].limits.min_idle", "needs an entity"),
+    ("limits: { max: 3, job_age: 2h }", "pools[0].limits.job_age", "from 0s to 1h"),
+    ("limits: { max: 3, boot_deadline: 5 minutes }", "pools[0].limits.boot_deadline", "90s, 15m"),
+    ("limits: { max: 3, max_lifetime: 30d }", "pools[0].limits.max_lifetime", "from 1m to 7d"),
+    (
+        "limits: { max: 3, idle_limit: 2h, max_lifetime: 1h }",
+        "pools[0].limits.idle_limit",
+        "not less than half of max_lifetime",
+    ),
+    // Who is served, and what runners find.
+    ("repositories: [web]", "pools[0].repositories[0]", "owner/repo"),
+    ("repositories: ['acme/w*']", "pools[0].repositories[0]", "owner/repo"),
+    ("entity: acme\nrepositories: [other/web]", "pools[0].repositories", "none of acme's"),
+    ("public_repositories: 'no'", "pools[0].public_repositories", "true or false"),
+    ("environment: { 1A: x }", "pools[0].environment.1A", "begins with no digit"),
+    ("environment: { DEBUG: 1 }", "pools[0].environment.DEBUG", "in quotes"),
+    (
+        "environment: { ACTIONS_RUNNER_HOOK_JOB_STARTED: /x }",
+        "pools[0].environment.ACTIONS_RUNNER_HOOK_JOB_STARTED",
+        "sets this variable itself",
+    ),
+    ("boot_hook: [a]", "pools[0].boot_hook", "a list; write a text"),
+    ("enabled: 1", "pools[0].enabled", "true or false"),
+    ("paused: maybe", "pools[0].paused", "true or false"),
+];
+
+/// Whole files.
+const FILES: &[(&str, &str, &str)] = &[
+    ("[]", "", "a list; write a group of fields"),
+    ("~", "", "nothing; write a group of fields"),
+    ("pool: []", "pool", "did you mean \"pools\""),
+    ("limits: { stack: 3 }", "", "pools is missing"),
+    ("pools: []", "pools", "empty"),
+    ("pools: { big: {} }", "pools", "a list of pools"),
+    ("pools: [big]", "pools[0]", "a group of fields"),
+    ("pools: [{ name: a }]", "pools[0]", "labels is missing"),
+    ("balance: packs\npools: [{ name: a }]", "balance", "did you mean \"pack\""),
+    ("limits: { stack: 0 }\npools: [{ name: a }]", "limits.stack", "from 1"),
+    (
+        "limits: { entities: { acme: x } }\npools: [{ name: a }]",
+        "limits.entities.acme",
+        "whole number",
+    ),
+    (
+        "limits: { entities: { a/b/c: 1 } }\npools: [{ name: a }]",
+        "limits.entities.a/b/c",
+        "is not an entity",
+    ),
+    ("limits: { max: 3 }\npools: [{ name: a }]", "limits.max", "no such field"),
+    ("defaults: { name: a }\npools: [{ name: a }]", "defaults.name", "no such field"),
+    (
+        "defaults: { limits: { max: no } }\npools: [{ name: a, limits: { max: 1 } }]",
+        "defaults.limits.max",
+        "whole number",
+    ),
+    (
+        "defaults: { market: spott }\npools: [{ name: a }]",
+        "defaults.market",
+        "did you mean \"spot\"",
+    ),
+];
+
+#[test]
+fn every_mistake_is_named_by_its_place() {
+    assert!(POOLS.len() + FILES.len() >= 40);
+    right(&around(
+        "name: big\nlabels: [linux]\ninstances: { types: [m7i.large] }\nsubnets: [subnet-0a1b2c3d]\nlimits: { max: 3 }",
+    ));
+    right(&with(""));
+    let pools = POOLS.iter().map(|(lines, path, words)| (with(lines), *path, *words));
+    let files = FILES.iter().map(|(text, path, words)| ((*text).to_owned(), *path, *words));
+    for (text, path, words) in pools.chain(files) {
+        let Err(wrongs) = file(&text) else { panic!("accepted: {text}") };
+        let told = wrongs.iter().any(|wrong| wrong.path == path && wrong.what.contains(words));
+        assert!(told, "{path:?} {words:?} is not among {wrongs:#?}\n{text}");
+    }
+}
+
+#[test]
+fn idle_runners_leave_room_for_jobs() {
+    let kept = "
+pools:
+  - { name: a, entity: acme, labels: [x], instances: { types: [m7i.large] }, subnets: [subnet-0a1b2c3d],
+      limits: { max: 9, min_idle: 3 } }
+  - { name: b, entity: other, labels: [x], instances: { types: [m7i.large] }, subnets: [subnet-0a1b2c3d],
+      limits: { max: 9, min_idle: 2 } }";
+    for (limits, path) in [
+        ("limits: { stack: 6, entities: { ACME: 4 } }", None),
+        ("limits: { stack: 5 }", Some("limits.stack")),
+        ("limits: { entities: { ACME: 3 } }", Some("limits.entities.ACME")),
+    ] {
+        let read = file(&format!("{limits}{kept}"));
+        let path = path.map(str::to_owned);
+        assert_eq!(read.err().map(|wrongs| wrongs[0].path.clone()), path, "{limits}");
+    }
+}
+
+/// One mistake in a pool is one sentence: nothing that follows from it is told as well.
+#[test]
+fn a_mistake_is_told_once() {
+    for (lines, path, _) in POOLS {
+        let Err(wrongs) = file(&with(lines)) else { panic!("accepted: {lines}") };
+        let alone = wrongs.len() == 1
+            // A field that is spelt wrong is also missing.
+            || (wrongs.len() == 2 && wrongs.iter().any(|wrong| wrong.what.contains("no such field")));
+        assert!(alone, "{path}: {wrongs:#?}\n{lines}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = "
+limits: { stack: 0 }
+defaults: { subnets: [x], tagz: {} }
+pools:
+  - { name: a, labels: [], instances: { types: [m7i.large] }, limits: { max: 1 } }
+  - { name: b b, labels: [x], instances: { types: [m7i.large] }, limits: { max: 0 } }";
+    let Err(wrongs) = file(text) else { panic!("accepted") };
+    let paths: Vec<&str> = wrongs.iter().map(|wrong| wrong.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "limits.stack",
+            "defaults.tagz",
+            "defaults.subnets[0]",
+            "pools[0].labels",
+            "pools[1].name",
+            "pools[1].limits.max",
+        ]
+    );
+    let told: Vec<String> = wrongs.iter().map(ToString::to_string).collect();
+    assert!(told.iter().all(|line| line.contains(": ")), "{told:#?}");
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    let many = |count: u32, one: &dyn Fn(u32) -> String| {
+        (0..count).map(one).collect::<Vec<_>>().join(", ")
+    };
+    let big = "x".repeat(20_000);
+    let rows = [
+        (format!("tags: {{ {} }}", many(41, &|n| format!("t{n}: x"))), "pools[0].tags"),
+        (format!("labels: [{}]", many(101, &|n| format!("l{n}"))), "pools[0].labels"),
+        (format!("labels: [{}]", "x".repeat(257)), "pools[0].labels[0]"),
+        (format!("boot_hook: {big}"), "pools[0].boot_hook"),
+        (format!("environment: {{ A: {big} }}"), "pools[0].environment"),
+        (
+            format!(
+                "instances: {{ types: [{}] }}\nsubnets: [{}]",
+                many(61, &|n| format!("m7i.{n}xlarge")),
+                many(5, &|n| format!("subnet-0000000{n}"))
+            ),
+            "pools[0].instances.types",
+        ),
+    ];
+    for (lines, path) in rows {
+        let Err(wrongs) = file(&with(&lines)) else { panic!("accepted: {path}") };
+        assert_eq!(wrongs.iter().map(|wrong| wrong.path.as_str()).collect::<Vec<_>>(), [path]);
+    }
+    let pool = |n: u32| {
+        format!(
+            "{{ name: p{n}, labels: [x], instances: {{ types: [m7i.large] }}, subnets: [subnet-00000000], \
+             limits: {{ max: 1 }}, boot_hook: '{}' }}",
+            "x".repeat(16_000)
+        )
+    };
+    let text = format!("pools: [{}]", many(20, &pool));
+    let Err(wrongs) = read(yaml(&text)) else { panic!("accepted") };
+    assert_eq!(wrongs[0].path, "pools");
+}

@@ -1,0 +1,330 @@
+//! What single fields take.
+
+use std::collections::BTreeMap;
+
+use super::node::{Kind, Node};
+use super::read::{self, Section, Wrongs};
+use super::shape::{DISK, IMAGE, RANGE};
+use crate::ids::{Entity, EntityKind};
+use crate::labels::{LabelRows, Labels};
+use crate::pool::{Disk, Image, Requirements};
+
+/// EC2 allows 50 tags to a resource; the launch template and we use some.
+const MOST_TAGS: usize = 40;
+/// The longest boot hook and the largest environment, in bytes.
+const LONGEST_HOOK: usize = 16_384;
+const LARGEST_ENVIRONMENT: usize = 8_192;
+/// Of a label, in characters, and of labels, in number: GitHub's limits.
+/// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100 labels)
+const LONGEST_LABEL: usize = 256;
+const MOST_LABELS: usize = 100;
+/// What boot.sh sets itself: a pool must not unhook its runners.
+const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
+
+pub(super) fn os(node: &Node, wrongs: &mut Wrongs) -> Option<()> {
+    match &node.value {
+        Kind::Text(text) if text == "linux" => Some(()),
+        _ => {
+            let what = "Muster launches Linux machines only; write linux, or leave the field out";
+            wrongs.add(&node.path, format!("this is {}; {what}", node.described()));
+            None
+        }
+    }
+}
+
+pub(super) fn entity(node: &Node, wrongs: &mut Wrongs) -> Option<Entity> {
+    let entity: Entity = read::parsed(node, wrongs)?;
+    let (first, rest) = entity.as_str().split_once('/').unwrap_or((entity.as_str(), ""));
+    let meant = match first {
+        "enterprise" => format!("write enterprises/{rest}"),
+        "org" | "orgs" => format!("write the organization's name alone: {rest}"),
+        "repo" | "repos" => "write a repository as owner/repo".to_owned(),
+        _ => return Some(entity),
+    };
+    wrongs.add(&node.path, format!("{entity} would be a repository; {meant}"));
+    None
+}
+
+pub(super) fn labels(node: &Node, wrongs: &mut Wrongs) -> Option<LabelRows> {
+    let of_what = "labels, or of rows of labels";
+    let has_rows = match &node.value {
+        Kind::List(items) => items.iter().any(|item| matches!(item.value, Kind::List(_))),
+        _ => false,
+    };
+    let rows = if has_rows {
+        read::list(node, of_what, wrongs, |row, wrongs| label_row(row, "labels", wrongs))?
+    } else {
+        vec![label_row(node, of_what, wrongs)?]
+    };
+    let rows = LabelRows::new(rows);
+    if rows.carried().iter().count() > MOST_LABELS {
+        wrongs.add(&node.path, format!("GitHub takes at most {MOST_LABELS} labels of a runner"));
+        return None;
+    }
+    Some(rows)
+}
+
+fn label_row(node: &Node, of_what: &str, wrongs: &mut Wrongs) -> Option<Labels> {
+    let labels = read::list(node, of_what, wrongs, label)?;
+    let row = Labels::new(&labels);
+    if row.iter().count() < labels.len() {
+        wrongs.add(&node.path, "a label is listed twice; labels are compared in any case");
+        return None;
+    }
+    if row.iter().all(|label| label == "self-hosted") {
+        wrongs.add(&node.path, "self-hosted alone would serve every job; add a label of your own");
+        return None;
+    }
+    Some(row)
+}
+
+fn label(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+    let label = read::text(node, wrongs)?;
+    let fits = label.trim() == label
+        && label.chars().count() <= LONGEST_LABEL
+        && !label.chars().any(|one| one == ',' || one.is_control());
+    if !fits {
+        let rule = "without commas, line breaks or blanks at its ends";
+        let what = format!("{label:?} is no label: at most {LONGEST_LABEL} characters, {rule}");
+        wrongs.add(&node.path, what);
+    }
+    fits.then_some(label)
+}
+
+pub(super) fn runner_group(node: &Node, wrongs: &mut Wrongs) -> Option<u64> {
+    // More than any number of GitHub's, and exact in every reader of JSON.
+    read::number(node, 1..=9_007_199_254_740_991, wrongs)
+}
+
+/// For example `m7i.large`, `u-6tb1.metal`, `m7i-flex.large`.
+pub(super) fn is_instance_type(text: &str) -> bool {
+    let plain = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    text.split_once('.').is_some_and(|(family, size)| {
+        plain(family) && plain(size) && family.starts_with(|c: char| c.is_ascii_lowercase())
+    })
+}
+
+/// An id of EC2: a prefix, and 8 or 17 hexadecimal digits.
+pub(super) fn is_id(text: &str, prefix: &str) -> bool {
+    let digits = text.strip_prefix(prefix).unwrap_or_default();
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex)
+}
+
+pub(super) fn is_code(text: &str) -> bool {
+    text.len() <= 100 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.')
+}
+
+/// `owner/repo`, or `owner/*`.
+pub(super) fn is_repository(text: &str) -> bool {
+    let parsed = text.strip_suffix("/*").map_or_else(
+        || text.parse::<Entity>().is_ok_and(|entity| entity.kind() == EntityKind::Repository),
+        |owner| {
+            owner.parse::<Entity>().is_ok_and(|entity| entity.kind() == EntityKind::Organization)
+        },
+    );
+    parsed && !text.starts_with("enterprises/")
+}
+
+pub(super) fn requirements(instances: &Section, wrongs: &mut Wrongs) -> Option<Requirements> {
+    const MOST_VCPUS: u32 = 1024;
+    const MOST_MEMORY: u32 = 33_554_432;
+    let vcpus = instances.read("vcpus", wrongs, |node, w| range(node, MOST_VCPUS, w));
+    let memory = instances.read("memory_mib", wrongs, |node, w| range(node, MOST_MEMORY, w));
+    let ((vcpus_min, vcpus_max), (memory_mib_min, memory_mib_max)) = (vcpus?, memory?);
+    Some(Requirements { vcpus_min, vcpus_max, memory_mib_min, memory_mib_max })
+}
+
+fn range(node: &Node, most: u32, wrongs: &mut Wrongs) -> Option<(u32, Option<u32>)> {
+    let range = Section::open(node.clone(), RANGE, wrongs);
+    let max = range.read("max", wrongs, |node, w| read::count(node, 1..=most, w));
+    if range.is_other {
+        return None;
+    }
+    let Some(least) = range.get("min") else {
+        wrongs.add(&node.path, "min is missing");
+        return None;
+    };
+    let min = read::count(least, 1..=most, wrongs)?;
+    if max.is_some_and(|max| max < min) {
+        wrongs.add(&range.path_of("max"), format!("this is less than min, {min}"));
+        return None;
+    }
+    Some((min, max))
+}
+
+/// A decimal, as EC2 takes it.
+pub(super) fn price(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+    let text = match &node.value {
+        Kind::Number(number) => number.to_string(),
+        Kind::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
+    let is_decimal = digits(whole) && digits(part) && text.len() <= 12;
+    if !is_decimal || text.bytes().all(|b| matches!(b, b'0' | b'.')) {
+        let wanted = "US dollars an hour as a decimal in quotes, like \"0.05\"";
+        wrongs.add(&node.path, format!("this is {}; write {wanted}", node.described()));
+        return None;
+    }
+    Some(text)
+}
+
+pub(super) fn image(node: &Node, wrongs: &mut Wrongs) -> Option<Image> {
+    let of = Section::open(node.clone(), IMAGE, wrongs);
+    if of.is_other {
+        return None;
+    }
+    let read = |node: &Node, wrongs: &mut Wrongs, wanted: &str, fits: fn(&str) -> bool| {
+        let text = read::text(node, wrongs)?;
+        if !fits(&text) {
+            wrongs.add(&node.path, format!("{text:?} is not {wanted}"));
+            return None;
+        }
+        Some(text)
+    };
+    match (of.get("id"), of.get("ssm")) {
+        (Some(id), None) => {
+            read(id, wrongs, "an image id, like ami-0a1b2c3d", |text| is_id(text, "ami-"))
+                .map(Image::Id)
+        }
+        (None, Some(parameter)) => {
+            let wanted = "the name of a parameter, like /acme/runner-image or /acme/runner-image:3, \
+                          without \"resolve:ssm:\"";
+            read(parameter, wrongs, wanted, is_parameter).map(Image::Ssm)
+        }
+        _ => {
+            wrongs.add(&node.path, "write either id or ssm");
+            None
+        }
+    }
+}
+
+/// Source: docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html
+fn is_parameter(text: &str) -> bool {
+    let (name, version) = text.split_once(':').unwrap_or((text, "1"));
+    (1..=1011).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b))
+        && !version.is_empty()
+        && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+}
+
+/// gp3. Source: docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
+pub(super) fn disk(node: &Node, wrongs: &mut Wrongs) -> Option<Disk> {
+    let of = Section::open(node.clone(), DISK, wrongs);
+    if of.is_other {
+        return None;
+    }
+    let device = of.read("device", wrongs, device);
+    let size = of.read("size_gib", wrongs, |node, w| read::count(node, 1..=65_536, w));
+    let iops = of.read("iops", wrongs, |node, w| read::count(node, 3000..=80_000, w));
+    let throughput = of.read("throughput_mib", wrongs, |node, w| read::count(node, 125..=2000, w));
+    for name in ["device", "size_gib"] {
+        if of.get(name).is_none() {
+            wrongs.add(&node.path, format!("{name} is missing"));
+        }
+    }
+    if let (Some(size), Some(iops)) = (size, iops)
+        && iops > 3000.max(size.saturating_mul(500))
+    {
+        wrongs.add(&of.path_of("iops"), "a gp3 disk has at most 500 operations a second per GiB");
+    }
+    if let Some(throughput) = throughput
+        && throughput.saturating_mul(4) > iops.unwrap_or(3000)
+    {
+        let what = "a gp3 disk has at most a quarter of a MiB a second per operation; raise iops";
+        wrongs.add(&of.path_of("throughput_mib"), what);
+    }
+    Some(Disk { device: device?, size_gib: size?, iops, throughput_mib: throughput })
+}
+
+fn device(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+    let text = read::text(node, wrongs)?;
+    let name = text.strip_prefix("/dev/").unwrap_or_default();
+    let fits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !fits {
+        wrongs.add(
+            &node.path,
+            format!("{text:?} is no device; write the image's root, like /dev/xvda"),
+        );
+    }
+    fits.then_some(text)
+}
+
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
+pub(super) fn tags(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<String, String>> {
+    let fits = |text: &str, most: usize| {
+        text.chars().count() <= most
+            && text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c))
+    };
+    let tags = read::named(node, wrongs, |key, node, wrongs| {
+        let value = read::text(node, wrongs)?;
+        let lower = key.to_lowercase();
+        let wrong = if lower.starts_with("aws:") {
+            "tags that begin with aws: are Amazon's own; choose another name"
+        } else if lower.starts_with("muster:") {
+            "tags that begin with muster: are Muster's own; choose another name"
+        } else if lower == "name" {
+            "Muster names the machines itself; choose another tag"
+        } else if key.is_empty() || !fits(key, 128) || !fits(&value, 256) {
+            "a tag is letters, digits, blanks and _ . : / = + - @; its name at most 128, its value at most 256"
+        } else {
+            return Some(value);
+        };
+        wrongs.add(&node.path, wrong);
+        None
+    })?;
+    if tags.len() > MOST_TAGS {
+        wrongs.add(&node.path, format!("{} tags; at most {MOST_TAGS}", tags.len()));
+        return None;
+    }
+    Some(tags)
+}
+
+pub(super) fn boot_hook(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+    let text = read::text(node, wrongs)?;
+    if text.len() > LONGEST_HOOK || text.contains('\0') {
+        let rule = format!("a boot hook is shell text of at most {LONGEST_HOOK} bytes");
+        wrongs.add(&node.path, format!("{rule}; let it fetch what is longer"));
+        return None;
+    }
+    Some(text)
+}
+
+pub(super) fn environment(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<String, String>> {
+    let environment = read::named(node, wrongs, |name, node, wrongs| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        let reserved = |prefix: &&str| match prefix.strip_suffix('_') {
+            Some(_) => name.starts_with(*prefix),
+            None => name == *prefix,
+        };
+        if !name.bytes().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            let rule = "a variable's name is letters, digits and _, and begins with no digit";
+            wrongs.add(&node.path, rule);
+            return None;
+        }
+        if RESERVED_VARIABLES.iter().any(reserved) {
+            wrongs.add(&node.path, "Muster sets this variable itself; choose another name");
+            return None;
+        }
+        let value = match &node.value {
+            Kind::Text(text) => Some(text.clone()),
+            _ => read::text(node, wrongs),
+        }?;
+        if value.contains('\0') {
+            wrongs.add(&node.path, "a value holds no NUL");
+            return None;
+        }
+        Some(value)
+    })?;
+    let size: usize = environment.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if size > LARGEST_ENVIRONMENT {
+        wrongs.add(&node.path, format!("{size} bytes; at most {LARGEST_ENVIRONMENT} in all"));
+        return None;
+    }
+    Some(environment)
+}

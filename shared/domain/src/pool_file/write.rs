@@ -1,0 +1,141 @@
+//! Pools in the words of the file: to be shown, and to be compared. What stands at its default is left out.
+
+use serde_json::{Map, Value, json};
+
+use super::read::written as time;
+use super::shape::{ALLOCATIONS, ARCHES, MARKETS, MATCHES};
+use crate::labels::Labels;
+use crate::limits::{Balance, Limits};
+use crate::pool::{Image, Pool, Requirements};
+use crate::pools::BALANCES;
+use crate::time::Seconds;
+
+/// A pool as the file says it.
+#[must_use]
+pub fn pool(pool: &Pool) -> Value {
+    let plain = Pool::named(pool.name.clone());
+    let mut all = Group::default();
+    all.put("name", json!(pool.name));
+    all.some("entity", pool.entity.as_ref().map(|entity| json!(entity)));
+    all.put("labels", labels(pool));
+    all.unless(pool.label_match == plain.label_match, "match", word(MATCHES, pool.label_match));
+    all.unless(pool.priority == 0, "priority", json!(pool.priority));
+    let group = pool.runner_group_id;
+    all.unless(group == plain.runner_group_id, "runner_group", json!(group));
+    all.some("name_prefix", pool.name_prefix.as_ref().map(|prefix| json!(prefix)));
+    all.some("arch", pool.arch.map(|arch| word(ARCHES, arch)));
+    all.put("instances", instances(pool));
+    all.put("subnets", json!(pool.subnets));
+    all.unless(pool.market == plain.market, "market", word(MARKETS, pool.market));
+    let after = &pool.on_demand_after;
+    all.unless(after.is_empty(), "on_demand_after", json!(after));
+    all.some("allocation", pool.allocation.map(|allocation| word(ALLOCATIONS, allocation)));
+    all.some("max_price", pool.max_price.as_ref().map(|price| json!(price)));
+    all.some("image", pool.image.as_ref().map(image));
+    all.some(
+        "disk",
+        pool.disk.as_ref().map(|disk| {
+            let mut group = Group::default();
+            group.put("device", json!(disk.device));
+            group.put("size_gib", json!(disk.size_gib));
+            group.some("iops", disk.iops.map(Value::from));
+            group.some("throughput_mib", disk.throughput_mib.map(Value::from));
+            group.into_value()
+        }),
+    );
+    all.unless(pool.tags.is_empty(), "tags", json!(pool.tags));
+    all.put("limits", limits(pool, &plain));
+    all.unless(pool.repositories.is_empty(), "repositories", json!(pool.repositories));
+    all.unless(!pool.public_repositories, "public_repositories", json!(true));
+    all.some("boot_hook", pool.boot_hook.as_ref().map(|text| json!(text)));
+    all.unless(pool.environment.is_empty(), "environment", json!(pool.environment));
+    all.unless(pool.enabled, "enabled", json!(false));
+    all.unless(!pool.paused, "paused", json!(true));
+    all.into_value()
+}
+
+/// The rest of the file.
+#[must_use]
+pub fn stack(limits: &Limits, balance: Balance) -> Value {
+    let mut group = Group::default();
+    group.some("stack", limits.stack.map(Value::from));
+    group.unless(limits.entities.is_empty(), "entities", json!(limits.entities));
+    let mut all = Group::default();
+    all.unless(*limits == Limits::default(), "limits", group.into_value());
+    all.unless(balance == Balance::default(), "balance", word(BALANCES, balance));
+    all.into_value()
+}
+
+#[derive(Default)]
+struct Group(Map<String, Value>);
+
+impl Group {
+    fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    fn some(&mut self, name: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    fn unless(&mut self, is_default: bool, name: &str, value: Value) {
+        if !is_default {
+            self.put(name, value);
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+fn word<T: PartialEq>(words: &[(&str, T)], value: T) -> Value {
+    let found = words.iter().find(|(_, other)| *other == value);
+    json!(found.map(|(name, _)| *name))
+}
+
+fn labels(pool: &Pool) -> Value {
+    let rows: Vec<&Labels> = pool.labels.iter().collect();
+    match rows[..] {
+        [row] => json!(row),
+        _ => json!(rows),
+    }
+}
+
+fn instances(pool: &Pool) -> Value {
+    let range = |min: u32, max: Option<u32>| {
+        let mut group = Group::default();
+        group.put("min", json!(min));
+        group.some("max", max.map(Value::from));
+        group.into_value()
+    };
+    match &pool.requirements {
+        None => json!({ "types": pool.instance_types }),
+        Some(Requirements { vcpus_min, vcpus_max, memory_mib_min, memory_mib_max }) => json!({
+            "vcpus": range(*vcpus_min, *vcpus_max),
+            "memory_mib": range(*memory_mib_min, *memory_mib_max),
+        }),
+    }
+}
+
+fn image(image: &Image) -> Value {
+    match image {
+        Image::Id(id) => json!({ "id": id }),
+        Image::Ssm(parameter) => json!({ "ssm": parameter }),
+    }
+}
+
+fn limits(pool: &Pool, plain: &Pool) -> Value {
+    let told = |value: Seconds| json!(time(value));
+    let mut group = Group::default();
+    group.put("max", json!(pool.max));
+    group.unless(pool.min_idle == 0, "min_idle", json!(pool.min_idle));
+    group.unless(pool.job_age_seconds.0 == 0, "job_age", told(pool.job_age_seconds));
+    group.some("boot_deadline", pool.boot_deadline_seconds.map(told));
+    group.some("idle_limit", pool.idle_limit_seconds.map(told));
+    let lifetime = pool.max_lifetime_seconds;
+    group.unless(lifetime == plain.max_lifetime_seconds, "max_lifetime", told(lifetime));
+    group.into_value()
+}

@@ -1,0 +1,169 @@
+//! What an apply changes, pool by pool, in the words of the file.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::PoolSet;
+use crate::ids::PoolName;
+use crate::pool::Pool;
+use crate::pool_file;
+
+/// A field that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The field, for example `limits.max`.
+    pub field: String,
+    /// What it says now; none where the default holds.
+    pub from: Option<Value>,
+    /// What it will say.
+    pub to: Option<Value>,
+}
+
+/// What becomes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It is new, or its removal is taken back.
+    Added,
+    /// Some of its fields change.
+    Changed,
+    /// It is not in the file any more: it drains, and then goes.
+    Removed,
+    /// It was removed by an earlier apply and still drains.
+    Draining,
+    /// Nothing of it changes.
+    Unchanged,
+}
+
+/// One pool's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolDiff {
+    /// The pool.
+    pub pool: PoolName,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What changes; of an added pool all that it says.
+    pub changes: Vec<Change>,
+    /// Whether its idle machines are replaced.
+    pub replaces_machines: bool,
+}
+
+/// All that an apply changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// Beside the pools: the stack's limits and balance.
+    pub stack: Vec<Change>,
+    /// Pool by pool, in the order of the new set.
+    pub pools: Vec<PoolDiff>,
+}
+
+impl Diff {
+    /// What leads from a set to the next.
+    #[must_use]
+    pub fn between(before: &PoolSet, after: &PoolSet) -> Self {
+        let stack = changes(
+            &pool_file::written_stack(&before.limits, before.balance),
+            &pool_file::written_stack(&after.limits, after.balance),
+        );
+        let pools = after.pools.iter().map(|pool| pool_diff(before.pool(&pool.name), pool));
+        Self { stack, pools: pools.collect() }
+    }
+
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let changes = |pool: &PoolDiff| !matches!(pool.fate, Fate::Unchanged | Fate::Draining);
+        self.stack.is_empty() && !self.pools.iter().any(changes)
+    }
+
+    /// In sentences, one a line.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.stack.iter().map(|change| format!("~ {}", in_words(change))).collect();
+        for pool in &self.pools {
+            let name = &pool.pool;
+            lines.push(match pool.fate {
+                Fate::Added => format!("+ pool {name} is added"),
+                Fate::Changed => format!("~ pool {name} changes"),
+                Fate::Removed => format!(
+                    "- pool {name} is removed: it takes no new job, its idle machines end, and its \
+                     waiting jobs are matched anew"
+                ),
+                Fate::Draining => format!("- pool {name} was removed before and still drains"),
+                Fate::Unchanged => format!("  pool {name} stays as it is"),
+            });
+            lines.extend(pool.changes.iter().map(|change| format!("    {}", in_words(change))));
+            if pool.replaces_machines {
+                lines.push("    its idle machines are replaced".to_owned());
+            }
+        }
+        lines
+    }
+}
+
+fn pool_diff(before: Option<&Pool>, after: &Pool) -> PoolDiff {
+    let was = before.filter(|pool| !pool.is_removed());
+    let fate = match (was, after.is_removed()) {
+        (None, false) => Fate::Added,
+        (None, true) => Fate::Draining,
+        (Some(_), true) => Fate::Removed,
+        (Some(before), false) if before.generation == after.generation => Fate::Unchanged,
+        (Some(_), false) => Fate::Changed,
+    };
+    let nothing = Value::Object(serde_json::Map::new());
+    let from = was.map_or(nothing, pool_file::written);
+    let mut changes = match fate {
+        Fate::Added | Fate::Changed => changes(&from, &pool_file::written(after)),
+        Fate::Removed | Fate::Draining | Fate::Unchanged => Vec::new(),
+    };
+    changes.retain(|change| change.field != "name");
+    let replaces_machines = was.is_some_and(|before| before.machines_since != after.machines_since);
+    PoolDiff { pool: after.name.clone(), fate, changes, replaces_machines }
+}
+
+fn in_words(change: &Change) -> String {
+    let told = |value: &Option<Value>| {
+        value.as_ref().map_or_else(|| "(default)".to_owned(), Value::to_string)
+    };
+    match (&change.from, &change.to) {
+        (None, Some(to)) => format!("{}: {to}", change.field),
+        (from, to) => format!("{}: {} → {}", change.field, told(from), told(to)),
+    }
+}
+
+fn changes(from: &Value, to: &Value) -> Vec<Change> {
+    let (mut before, after) = (leaves(from), leaves(to));
+    let mut changes = Vec::new();
+    for (field, value) in after {
+        let from = before.remove(&field);
+        if from.as_ref() != Some(&value) {
+            changes.push(Change { field, from, to: Some(value) });
+        }
+    }
+    let gone = before.into_iter();
+    changes.extend(gone.map(|(field, from)| Change { field, from: Some(from), to: None }));
+    changes.sort_by(|a, b| a.field.cmp(&b.field));
+    changes
+}
+
+/// The values of a tree by their places; lists are one value.
+fn leaves(value: &Value) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    collect(value, "", &mut all);
+    all
+}
+
+fn collect(value: &Value, path: &str, all: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                collect(value, &path, all);
+            }
+        }
+        _ => drop(all.insert(path.to_owned(), value.clone())),
+    }
+}

@@ -1,0 +1,109 @@
+//! The set of pools and its versions.
+
+use domain::labels::{LabelRows, Labels};
+use domain::limits::{Balance, Limits};
+use domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};
+use domain::pools::PoolSet;
+
+use super::*;
+
+/// A set that says all that a set can say.
+fn set(version: u64) -> PoolSet {
+    let full = Pool {
+        entity: Some("acme".parse().expect("an entity")),
+        labels: LabelRows::new(vec![Labels::new(["linux", "x64"]), Labels::new(["gpu"])]),
+        arch: Some(Arch::X64),
+        requirements: Some(Requirements {
+            vcpus_min: 2,
+            vcpus_max: Some(4),
+            memory_mib_min: 4096,
+            memory_mib_max: None,
+        }),
+        subnets: vec!["subnet-a".into()],
+        allocation: Some(Allocation::PriceCapacityOptimized),
+        max_price: Some("0.05".into()),
+        image: Some(Image::Ssm("/acme/image".into())),
+        disk: Some(Disk {
+            device: "/dev/xvda".into(),
+            size_gib: 40,
+            iops: None,
+            throughput_mib: Some(250),
+        }),
+        tags: [("team".to_owned(), "build".to_owned())].into(),
+        environment: [("EMPTY".to_owned(), String::new())].into(),
+        boot_hook: Some("true\n".into()),
+        boot_deadline_seconds: Some(domain::time::Seconds(60)),
+        max: 3,
+        generation: version,
+        machines_since: version,
+        removed_at: Some(at(7)),
+        ..Pool::named(pool())
+    };
+    let mut set = PoolSet::of_parameters(
+        vec![full, Pool::named(other_pool())],
+        Limits::default(),
+        Balance::default(),
+    );
+    (set.version, set.generation) = (version, version + 10);
+    (set.applied_at, set.by) = (at(3), "ada".to_owned());
+    set.limits.stack = Some(9);
+    set.limits.entities.insert("acme/web".parse().expect("an entity"), 4);
+    set.balance = Balance::RoundRobin;
+    set
+}
+
+fn write(set: &PoolSet, replaces: Option<u64>) -> Write {
+    Write::Pools { next: Box::new(set.clone()), replaces }
+}
+
+fn keep(set: &PoolSet) -> Write {
+    Write::PoolsVersion(Box::new(set.clone()))
+}
+
+pub(super) async fn a_set_of_pools_reads_as_it_was_written<W: TableWorld>(world: &W) {
+    commit(world, &[write(&set(1), None)]).await;
+    assert_eq!(world.table().pool_set().await, Ok(Some(set(1))));
+}
+
+pub(super) async fn a_set_of_pools_is_made_once_and_replaced_by_generation<W: TableWorld>(
+    world: &W,
+) {
+    commit(world, &[write(&set(1), None)]).await;
+    conflicts(world, &[write(&set(2), None)]).await;
+    commit(world, &[write(&set(2), Some(11))]).await;
+    conflicts(world, &[write(&set(3), Some(11))]).await;
+    assert_eq!(world.table().pool_set().await, Ok(Some(set(2))));
+}
+
+pub(super) async fn a_version_of_the_pools_is_kept_once<W: TableWorld>(world: &W) {
+    commit(world, &[keep(&set(1))]).await;
+    conflicts(world, &[keep(&set(1))]).await;
+    assert_eq!(world.table().pool_set().await, Ok(None), "a version is not the set");
+}
+
+pub(super) async fn versions_are_read_without_the_missing_ones<W: TableWorld>(world: &W) {
+    for version in [1, 2, 12] {
+        commit(world, &[keep(&set(version))]).await;
+    }
+    let mut read = world.table().pool_versions(&[12, 2, 3, 2]).await.expect("read");
+    read.sort_by_key(|set| set.version);
+    assert_eq!(read, [set(2), set(12)]);
+}
+
+pub(super) async fn a_version_that_is_forgotten_is_gone<W: TableWorld>(world: &W) {
+    commit(world, &[keep(&set(1))]).await;
+    for _ in 0..2 {
+        commit(world, &[Write::PoolsVersionGone(1)]).await;
+    }
+    assert_eq!(world.table().pool_versions(&[1]).await, Ok(vec![]));
+}
+
+pub(super) async fn a_set_and_its_version_are_one_commit<W: TableWorld>(world: &W) {
+    commit(world, &[write(&set(1), None), keep(&set(1))]).await;
+    let late = [write(&set(2), Some(99)), keep(&set(2)), Write::PoolsVersionGone(1)];
+    conflicts(world, &late).await;
+    assert_eq!(world.table().pool_versions(&[1, 2]).await, Ok(vec![set(1)]));
+    let next = [write(&set(2), Some(11)), keep(&set(2)), Write::PoolsVersionGone(1)];
+    commit(world, &next).await;
+    assert_eq!(world.table().pool_versions(&[1, 2]).await, Ok(vec![set(2)]));
+}
