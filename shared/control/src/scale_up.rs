@@ -198,6 +198,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let full_read = demand.len() >= DEMAND_READ as usize;
         let cooldowns = known.cooldowns.clone().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
+        let most_slots = view.most_slots();
         let mut plan = plan::plan(view.clone());
         if !plan.launches.is_empty()
             && let Some(held) = held_back(pool, known)
@@ -220,7 +221,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             }
             // When more jobs have come since demand was read, they go with a launch that is not full: a conflict, and the
             // next round plans anew. Not for ever: the first launch of a later round is made as it is.
-            let is_full = planned.launch.slots.len() >= plan::MAX_SLOTS;
+            let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
             self.table.commit(&self.launch_writes(pool, planned, wakes, now)).await?;

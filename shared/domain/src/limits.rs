@@ -115,6 +115,12 @@ impl Room {
         self.limits.of(entity).into_iter().map(|(scope, _)| scope).collect()
     }
 
+    /// Whether there is a limit for the stack.
+    #[must_use]
+    pub const fn limits_stack(&self) -> bool {
+        self.limits.stack.is_some()
+    }
+
     /// Whether there is a limit for single entities.
     #[must_use]
     pub fn limits_entities(&self) -> bool {

@@ -17,9 +17,11 @@ use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// Most slots of one launch: its commit writes two records a slot besides the launch and the
-/// counters of pool and stack, and DynamoDB takes 100 writes in a transaction.
-pub const MAX_SLOTS: usize = 48;
+/// Most slots of one launch: its commit writes two records a slot besides the launch and the counter of its pool, and
+/// DynamoDB takes 100 writes in a transaction.
+pub const MAX_SLOTS: usize = 49;
+/// The same where the stack has a limit, whose counter is one more.
+pub const MAX_SLOTS_OF_STACK: usize = 48;
 /// The same where entities have limits: each slot may come with the counter of an entity of its own.
 pub const MAX_SLOTS_COUNTED: usize = 32;
 
@@ -62,8 +64,16 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    fn most_slots(&self) -> usize {
-        if self.room.limits_entities() { MAX_SLOTS_COUNTED } else { MAX_SLOTS }
+    /// Most slots of one launch here.
+    #[must_use]
+    pub fn most_slots(&self) -> usize {
+        if self.room.limits_entities() {
+            MAX_SLOTS_COUNTED
+        } else if self.room.limits_stack() {
+            MAX_SLOTS_OF_STACK
+        } else {
+            MAX_SLOTS
+        }
     }
 }
 

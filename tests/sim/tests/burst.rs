@@ -106,14 +106,14 @@ fn many_batches(full: bool) -> [u32; 8] {
     counts
 }
 
-/// Three hold a hundred jobs, and almost always suffice. A first batch of one to three jobs, with a launch made before
-/// anybody else has come, leaves more for the others than two hold.
+/// Three hold a hundred jobs, and almost always suffice. A launch for a single job, made before anybody else has come,
+/// leaves one more for the others than two hold.
 #[test]
 fn a_hundred_jobs_in_many_batches_cost_three_launches_and_four_at_most() {
     for full in [true, false] {
         let counts = many_batches(full);
         assert_eq!(counts[5..], [0; 3], "calls of CreateFleet: {counts:?}");
-        assert!(counts[3] >= 170, "calls of CreateFleet: {counts:?}");
+        assert!(counts[3] >= 190, "calls of CreateFleet: {counts:?}");
     }
 }
 

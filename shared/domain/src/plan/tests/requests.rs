@@ -4,7 +4,7 @@ use super::{launched, plan, view};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
 use crate::launch::{LaunchState, Market, Override};
-use crate::plan::{MAX_SLOTS, Plan};
+use crate::plan::{MAX_SLOTS, MAX_SLOTS_COUNTED, MAX_SLOTS_OF_STACK, Plan};
 use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, job, pool, retrying, slot, timings};
 
@@ -35,19 +35,21 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
         launched(&plan(view(&pool, &timings, jobs(count)))).iter().map(Vec::len).collect()
     };
     assert_eq!(sizes(1), [1]);
-    assert_eq!(sizes(48), [48]);
-    assert_eq!(sizes(49), [48, 1]);
-    assert_eq!(sizes(100), [48, 48, 4]);
-    let two = plan(view(&pool, &timings, jobs(49)));
+    assert_eq!(sizes(49), [49]);
+    assert_eq!(sizes(50), [49, 1]);
+    assert_eq!(sizes(100), [49, 49, 2]);
+    let two = plan(view(&pool, &timings, jobs(50)));
     let ids: Vec<&str> = two.launches.iter().map(|one| one.launch.id.as_str()).collect();
     assert_eq!(ids, ["default-00c0ffee-0", "default-00c0ffee-1"]);
     // Two records a slot, the launch and the counter.
-    assert_eq!(MAX_SLOTS * 2 + 2, 98);
+    assert_eq!(MAX_SLOTS * 2 + 2, 100);
+    assert_eq!(MAX_SLOTS_OF_STACK * 2 + 3, 99);
+    assert_eq!(MAX_SLOTS_COUNTED * 3 + 3, 99);
     // Retries come first, and new slots fill up what is left.
     let mixed = plan(view(&pool, &timings, jobs(20)).with(|view| {
         view.retries = (0..40).map(|n| retry(n, 1)).collect();
     }));
-    assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 8), (Market::OnDemand, 0, 12)]);
+    assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 9), (Market::OnDemand, 0, 11)]);
 }
 
 #[test]
