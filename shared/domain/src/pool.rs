@@ -164,7 +164,7 @@ pub struct Pool {
     /// With `spot-then-on-demand`: EC2's codes after which on-demand is asked. Empty: any lack of capacity or quota.
     #[serde(default)]
     pub on_demand_after: Vec<String>,
-    /// How EC2 chooses. None: `price-capacity-optimized` for spot, `prioritized` for on-demand.
+    /// How EC2 chooses. None: `price-capacity-optimized` for spot; `prioritized` for on-demand, with requirements `lowest-price`.
     #[serde(default)]
     pub allocation: Option<Allocation>,
     /// The most to pay for a spot machine, in US dollars an hour, as EC2 takes it (`0.05`).

@@ -173,29 +173,32 @@ fn expiry_of_owner(instance: &Instance, timings: &Timings) -> Option<Action> {
     })
 }
 
-/// A transaction takes one action per item, and a commit may end several instances of one pool.
 fn take_one(actions: &mut Vec<Action>, of: &PoolName) {
-    for action in actions.iter_mut() {
-        if let Action::Take { pool, count } = action
-            && pool == of
-        {
-            *count += 1;
-            return;
-        }
-    }
-    actions.push(Action::Take { pool: of.clone(), count: 1 });
+    let one = Action::Take { pool: of.clone(), count: 1 };
+    count_one(actions, one, |action| match action {
+        Action::Take { pool, count } if pool == of => Some(count),
+        _ => None,
+    });
 }
 
 fn uncount_one(actions: &mut Vec<Action>, of: &Scope) {
-    for action in actions.iter_mut() {
-        if let Action::Uncount { scope, count } = action
-            && scope == of
-        {
-            *count += 1;
-            return;
-        }
+    let one = Action::Uncount { scope: of.clone(), count: 1 };
+    count_one(actions, one, |action| match action {
+        Action::Uncount { scope, count } if scope == of => Some(count),
+        _ => None,
+    });
+}
+
+/// A transaction takes one action per item, and a commit may end several instances that one counter counts.
+fn count_one(
+    actions: &mut Vec<Action>,
+    one: Action,
+    count: impl Fn(&mut Action) -> Option<&mut u32>,
+) {
+    match actions.iter_mut().find_map(count) {
+        Some(count) => *count += 1,
+        None => actions.push(one),
     }
-    actions.push(Action::Uncount { scope: of.clone(), count: 1 });
 }
 
 /// Carries the actions out, all or none.
