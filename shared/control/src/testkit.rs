@@ -1,13 +1,17 @@
 //! What the tests of this crate share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use domain::ids::MachineId;
+use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
+use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use domain::observation::{Machine, Trouble};
 use domain::time::{Seconds, Time};
+
+use crate::ports::{Compute, ListedMachine, Page, Refusal};
 
 pub(crate) fn at(second: u32) -> Time {
     Time::from_millis(1_800_000_000_000) + Seconds(second)
@@ -39,4 +43,36 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
     panic!("nothing moves any more");
+}
+
+/// An EC2 that is asked for nothing but to end machines.
+pub(crate) trait Ends {
+    async fn end(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
+}
+
+impl<E: Ends> Compute for E {
+    async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
+        unreachable!("nothing is launched")
+    }
+    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+        unreachable!("nothing is looked for")
+    }
+    async fn machine(&self, _: &MachineId) -> Result<Machine, Trouble> {
+        unreachable!("nothing is looked at")
+    }
+    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+        unreachable!("nothing is looked at")
+    }
+    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+        unreachable!("nothing is listed")
+    }
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+        self.end(machines).await
+    }
 }

@@ -1,12 +1,7 @@
 use std::cell::RefCell;
 
-use domain::ids::LaunchId;
-use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::Trouble;
-
 use super::*;
-use crate::ports::{ListedMachine, Page};
-use crate::testkit::{at, block_on, fault, machine, machines};
+use crate::testkit::{Ends, at, block_on, fault, machine, machines};
 
 /// EC2, where some ids are wrong in some way.
 #[derive(Default)]
@@ -40,24 +35,8 @@ fn failed(class: ErrorClass) -> Termination {
     Termination::Failed(class, fault())
 }
 
-impl Compute for Ec2 {
-    async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
-        unreachable!("nothing is launched")
-    }
-    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
-        unreachable!("nothing is looked for")
-    }
-    async fn machine(&self, _: &MachineId) -> Result<Machine, Trouble> {
-        unreachable!("nothing is looked at")
-    }
-    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
-        unreachable!("nothing is looked at")
-    }
-    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
-        unreachable!("nothing is listed")
-    }
-
-    async fn terminate(
+impl Ends for Ec2 {
+    async fn end(
         &self,
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {

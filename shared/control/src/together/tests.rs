@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
 
-use domain::ids::LaunchId;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, Trouble};
+use domain::launch::ErrorClass;
+use domain::observation::Machine;
 
 use super::*;
-use crate::ports::{ListedMachine, Page, Refusal};
-use crate::testkit::{at, block_on, fault, machine};
+use crate::ports::Refusal;
+use crate::testkit::{Ends, at, block_on, fault, machine};
 
 /// EC2, which takes some polls to answer.
 #[derive(Default)]
@@ -27,24 +26,8 @@ async fn polls(mut count: u32) {
     .await;
 }
 
-impl Compute for Ec2 {
-    async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
-        unreachable!("nothing is launched")
-    }
-    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
-        unreachable!("nothing is looked for")
-    }
-    async fn machine(&self, _: &MachineId) -> Result<Machine, Trouble> {
-        unreachable!("nothing is looked at")
-    }
-    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
-        unreachable!("nothing is looked at")
-    }
-    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
-        unreachable!("nothing is listed")
-    }
-
-    async fn terminate(
+impl Ends for Ec2 {
+    async fn end(
         &self,
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {

@@ -131,4 +131,5 @@ fn a_machine_is_launched_for_a_job_of_the_pools_age() {
     for (age, now, launches) in [(0, 1, true), (30, 1, false), (30, 30, false), (30, 31, true)] {
         assert_eq!(aged(age).is_old_enough(&job(1), at(now)), launches, "{age} at {now}");
     }
+    assert_eq!(Pool::named("plain".parse().expect("valid")).job_age_seconds, Seconds(0));
 }

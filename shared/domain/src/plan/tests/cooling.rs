@@ -4,10 +4,10 @@ use super::{plan, view};
 use crate::cooldown::{Closed, Cooldown, Cooldowns};
 use crate::instance::{Instance, State};
 use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
-use crate::launch::{ErrorClass, Market, Override};
-use crate::plan::{Plan, falls_back_at_once, is_launch_due};
+use crate::launch::{ErrorClass, LaunchAnswer, Market, Override};
+use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due};
 use crate::pool::{MarketPolicy, Pool};
-use crate::testkit::{With, at, creating, job, pool, refusal, slot, timings};
+use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
 
 fn closed(closed: Closed, until: u32) -> Cooldown {
     Cooldown {
@@ -143,6 +143,31 @@ fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
         assert_eq!(is_launch_due(&any, &slot, at(11), &timings()), always, "{classes:?}");
         assert!(!falls_back_at_once(&of(MarketPolicy::Spot), &slot), "{classes:?}");
         assert!(is_launch_due(&any, &slot, at(1000), &timings()), "{classes:?}");
+    }
+}
+
+/// One of two machines comes: the other alone is bought on demand, and only for a code that the pool lists.
+#[test]
+fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
+    let timings = timings();
+    for (code, expected) in [("Capacity", Some((Market::OnDemand, 1))), ("Quota", None)] {
+        let pool = of(MarketPolicy::SpotThenOnDemand)
+            .with(|pool| pool.on_demand_after = vec![code.to_owned()]);
+        let launched = planned(&pool, &Cooldowns::default(), Vec::new()).launches.remove(0);
+        assert_eq!((launched.launch.request.market, launched.fresh.len()), (Market::Spot, 2));
+        let slots = launched.fresh.into_iter().map(|(slot, _)| slot).collect();
+        let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(Capacity)] };
+        let answered = Answered { answer: Ok(part), found: Vec::new() };
+        let called = launched.launch.with(|launch| launch.calls = 1);
+        let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);
+        assert_eq!((outcome.bound.len(), outcome.failed.len()), (1, 1));
+
+        let due = |slot: &Instance| is_launch_due(&pool, slot, at(1001), &timings);
+        let rest: Vec<Instance> = outcome.failed.into_iter().filter(due).collect();
+        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = rest));
+        let bought = plan.launches.first().map(|one| &one.launch.request);
+        assert_eq!(bought.map(|request| (request.market, request.capacity)), expected, "{code}");
+        assert!(plan.launches.len() <= 1);
     }
 }
 
