@@ -24,17 +24,19 @@ mod tests {
 
     #[test]
     fn what_people_may_mean_otherwise_is_not_guessed() {
-        let value = read("a: yes\nb: true\nc: 012\nd: ~\ne: 15m\n").expect("YAML");
+        let value = read("a: yes\nb: true\nc: 12\nd: ~\ne: 15m\n").expect("YAML");
         assert_eq!(
             value,
             serde_json::json!({ "a": "yes", "b": true, "c": 12, "d": null, "e": "15m" })
         );
+        // Ten or twelve? No whole number, so that no count takes it.
+        assert_eq!(read("a: 012").expect("YAML")["a"].as_u64(), None);
     }
 
     #[test]
     fn a_mistake_is_told_with_its_line() {
         for (text, line) in
-            [("a: 1\na: 2\n", "line 2"), ("a: [1\nb: 2", "line 2"), ("\ta: 1", "line 1")]
+            [("a: 1\na: 2\n", "line 2"), ("a: [1\nb: 2", "line 2"), ("a:\n  b: 1\n c: 2", "line 3")]
         {
             let Err(told) = read(text) else { panic!("accepted: {text:?}") };
             assert!(told.contains(line), "{told}");
