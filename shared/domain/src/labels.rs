@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Labels(Vec<String>);
 
-/// The label GitHub puts on every self-hosted runner by itself.
+/// The label that stands for every runner that is not GitHub's own. `config.sh` adds it by itself. Of a just-in-time
+/// configuration GitHub only says that it has the labels that were asked for, so it is asked for.
+/// Source: docs.github.com/en/rest/actions/self-hosted-runners, "Create configuration for a just-in-time runner"
 const SELF_HOSTED: &str = "self-hosted";
 
 impl Labels {
@@ -100,10 +102,10 @@ impl LabelRows {
         self.0.iter()
     }
 
-    /// What a runner carries: the labels of all rows.
+    /// What a runner is registered with: the labels of all rows, and `self-hosted`, which most jobs ask for besides.
     #[must_use]
     pub fn carried(&self) -> Labels {
-        Labels::new(self.0.iter().flat_map(Labels::iter))
+        Labels::new(self.0.iter().flat_map(Labels::iter).chain([SELF_HOSTED]))
     }
 }
 
@@ -171,7 +173,8 @@ mod tests {
         assert_eq!(one, LabelRows::one(Labels::new(["linux", "x64"])));
         let two = read(r#"[["linux", "x64"], [], ["gpu"]]"#);
         assert_eq!(two.iter().count(), 2);
-        assert_eq!(two.carried(), Labels::new(["gpu", "linux", "x64"]));
+        assert_eq!(two.carried(), Labels::new(["gpu", "linux", "self-hosted", "x64"]));
+        assert_eq!(one.carried(), Labels::new(["linux", "self-hosted", "x64"]));
         let written = serde_json::to_string(&two).expect("text");
         assert_eq!(written, r#"[["linux","x64"],["gpu"]]"#);
         assert_eq!(read(&written), two);
