@@ -172,8 +172,9 @@ impl World {
         let at = |place: &Override| Closed::Place { market, place: place.clone() };
         let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(next.pool.clone())];
         let mut closed = whole.into_iter().chain(next.request.overrides.iter().map(at));
-        // An answer that the pass has just heard, for a launch that was open, ends its throttling.
-        let is_heard = |closed: &Closed| *closed == Closed::Calls && self.ec2.accepted_at >= began;
+        // A launch that EC2 has just accepted, for a record that was open, opened the whole of it for a moment.
+        let accepted = self.ec2.accepted_at >= began;
+        let is_heard = |closed: &Closed| accepted && !matches!(closed, Closed::Place { .. });
         let found = closed.find(|closed| {
             !is_heard(closed)
                 && known.of(closed, next.created_at).is_some()
