@@ -32,8 +32,7 @@ impl Settings {
     /// are.
     pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
         let Some(set) = table.pool_set().await? else { return Ok(Cow::Borrowed(self)) };
-        let (id, version) = self.template();
-        let set = set.with_template(id, version);
+        let set = self.with_template(set);
         let PoolSet { pools, limits, balance, .. } = set;
         Ok(Cow::Owned(Self {
             stack: self.stack.clone(),
@@ -45,11 +44,12 @@ impl Settings {
         }))
     }
 
-    /// The launch template and its version, which no pool file names: the pool of the parameters brings them along.
-    fn template(&self) -> (&str, &str) {
-        self.pools.first().map_or(("", ""), |pool| {
+    /// The set with the stack's launch template, which no pool file names: every pool of these settings has it.
+    pub(crate) fn with_template(&self, set: PoolSet) -> PoolSet {
+        let (id, version) = self.pools.first().map_or(("", ""), |pool| {
             (pool.launch_template_id.as_str(), pool.launch_template_version.as_str())
-        })
+        });
+        set.with_template(id, version)
     }
 }
 

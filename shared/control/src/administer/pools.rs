@@ -123,10 +123,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
         // The launch template is not stored, and no reason for an end here.
-        let template = self.settings.pools.first();
-        let (id, version) = template
-            .map_or(("", ""), |pool| (&pool.launch_template_id, &pool.launch_template_version));
-        for pool in set.clone().with_template(id, version).pools.iter().filter(changed) {
+        for pool in self.settings.with_template(set.clone()).pools.iter().filter(changed) {
             let wake = [JobsMessage::WakePool { pool: pool.name.clone() }];
             let woken = self.queue.send_jobs(&wake).await.map_err(PassError::from);
             let ended = end_outdated(self.table, self.queue, pool, now).await;
