@@ -51,12 +51,11 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         let value = (self.yaml)(text).map_err(|what| {
             refused(vec![Wrong { path: String::new(), what: format!("it is no YAML: {what}") }])
         })?;
-        let file = pool_file::read(value).map_err(refused)?;
-        let wrongs = self.too_long(&file);
-        if wrongs.is_empty() { Ok(file) } else { Err(refused(wrongs)) }
+        pool_file::read(value).map_err(refused)
     }
 
-    /// What the file says of lives and the stack's launch template does not allow. The default gives way silently.
+    /// What the file says of lives and the stack's launch template does not allow; a version that is restored may be from
+    /// before. The default gives way silently.
     fn too_long(&self, file: &PoolFile) -> Vec<Wrong> {
         let most = self.settings.longest_life;
         let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
@@ -91,6 +90,10 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         what: &str,
         now: Time,
     ) -> Result<Value, Problem> {
+        let wrongs = self.too_long(file);
+        if !wrongs.is_empty() {
+            return Err(refused(wrongs));
+        }
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
         for _ in 0..CONFLICT_ROUNDS {

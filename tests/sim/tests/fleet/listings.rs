@@ -4,6 +4,9 @@ use control::administer::Administer;
 use control::ports::{Table, Write};
 use domain::entity::EntityHealth;
 use domain::instance::Fault;
+use domain::limits::{Balance, Limits};
+use domain::pools::PoolSet;
+use domain::time::Seconds;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
@@ -14,6 +17,23 @@ fn ask(bench: &Bench, request: Value) -> Value {
     let settings = &door.sim.settings;
     let pass = Administer { table: door, queue: door, github: door, settings, yaml };
     bench.drive(pass.answer(request, door.now()))
+}
+
+#[test]
+fn a_version_whose_machines_would_outlive_the_stacks_is_not_restored() {
+    let bench = Bench::new();
+    for (version, hours) in [(8, 4), (9, 5)] {
+        let mut pools = bench.door.sim.settings.pools.clone();
+        pools[0].max_lifetime_seconds = Seconds(hours * 3600);
+        let set = PoolSet::of_parameters(pools, Limits::default(), Balance::default());
+        let kept = Write::PoolsVersion(Box::new(PoolSet { version, ..set }));
+        bench.drive(bench.door.commit(&[kept])).expect("committed");
+    }
+    let restore = |version| json!({"version": 1, "action": "pools", "restore": version, "by": "a"});
+    let refused = ask(&bench, restore(9));
+    assert_eq!(refused["error"]["errors"][0]["path"], "pools[0].limits.max_lifetime", "{refused}");
+    let restored = ask(&bench, restore(8));
+    assert_eq!(restored["applied"], true, "{restored}");
 }
 
 #[test]
