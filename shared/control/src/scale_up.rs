@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::capacity::Capacity;
 use domain::cooldown::{self, Cooldowns};
-use domain::ids::{MachineId, PoolName};
-use domain::instance::Instance;
+use domain::ids::{JobKey, MachineId, PoolName};
+use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::launch::{ErrorClass, Launch, LaunchState};
 use domain::limits::{Limits, Scope};
-use domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
+use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
 use domain::time::Time;
 
@@ -236,11 +236,43 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 .collect();
             self.call(&planned.launch, slots, known, now, report).await?;
         }
-        if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &plan.left).await? {
-            report.moved_to.extend(spill.run(pool, &plan.left, now).await?);
+        let mut left = plan.left;
+        left.extend(self.refused(pool, plan.stuck, known, now).await?);
+        left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
+        if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &left).await? {
+            report.moved_to.extend(spill.run(pool, &left, now).await?);
         }
         let rest = known.rest.iter().any(|slot| plan::falls_back_at_once(pool, slot));
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
+    }
+
+    /// The jobs of slots for which EC2 is asked nothing now: since before this pass, or after what it has just said.
+    async fn refused(
+        &self,
+        pool: &Pool,
+        mut stuck: Vec<Stuck>,
+        known: &mut Known,
+        now: Time,
+    ) -> Result<Vec<Left>, PassError> {
+        let cooldowns = known.cooldowns.clone().unwrap_or_default();
+        known.rest.retain(|slot| {
+            let waits = slot.state() == State::PendingCreate;
+            let held = waits.then(|| plan::stuck(pool, slot, &cooldowns, now)).flatten();
+            let goes_on = held.is_none();
+            stuck.extend(held);
+            goes_on
+        });
+        let keys: Vec<JobKey> = stuck.iter().filter_map(|one| one.slot.claim()).collect();
+        if keys.is_empty() || self.settings.pools.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let jobs = self.table.jobs(&keys).await?;
+        let left = |Stuck { slot, why }: Stuck| {
+            let waits = |job: &&Job| job.is_waiting() && job.claim.as_ref() == Some(&slot.name);
+            let job = jobs.iter().find(waits)?.clone();
+            Some(Left { job, slot: Some(slot), why })
+        };
+        Ok(stuck.into_iter().filter_map(left).collect())
     }
 
     async fn view<'b>(

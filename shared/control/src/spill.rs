@@ -1,10 +1,13 @@
-//! Jobs that their pool has no room for move to the next pool that serves them and has.
+//! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and has.
 
 use std::collections::BTreeMap;
 
 use domain::choice;
+use domain::claim;
 use domain::cooldown::first_market;
 use domain::ids::PoolName;
+use domain::instance::{DeleteReason, Instance};
+use domain::job::Job;
 use domain::limits::Room;
 use domain::plan::Left;
 use domain::pool::Pool;
@@ -16,7 +19,8 @@ use crate::room;
 use crate::writes::PassError;
 
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's row, with the reason;
-/// the pass of the pool that it came to finds it there, and the sweep if nobody wakes that one.
+/// where a slot has waited for the job, it ends in the same commit. The pass of the pool that it came to finds it
+/// there, and the sweep if nobody wakes that one.
 pub(crate) struct Spill<'a, T> {
     table: &'a T,
     settings: &'a Settings,
@@ -57,7 +61,7 @@ impl<'a, T: Table> Spill<'a, T> {
         now: Time,
     ) -> Result<Vec<PoolName>, PassError> {
         let mut woken = Vec::new();
-        for Left { job, why } in left {
+        for Left { job, slot, why } in left {
             let settings = self.settings;
             for pool in choice::candidates(&settings.pools, settings.balance, job) {
                 if pool.name == from.name || !self.has_room(pool, now).await? {
@@ -67,9 +71,8 @@ impl<'a, T: Table> Spill<'a, T> {
                 if self.limits.take(&entity).is_err() {
                     continue;
                 }
-                let next = job.moved_to(&pool.name, why, now);
-                let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
-                match self.table.commit(&[write]).await {
+                let writes = writes(job, slot.as_ref(), pool, why, now);
+                match self.table.commit(&writes).await {
                     Ok(()) => {
                         tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
                             why, "job moved");
@@ -114,4 +117,20 @@ impl<'a, T: Table> Spill<'a, T> {
             *left = left.saturating_sub(1);
         }
     }
+}
+
+fn writes(job: &Job, slot: Option<&Instance>, to: &Pool, why: &str, now: Time) -> Vec<Write> {
+    let Some(slot) = slot else {
+        let next = job.moved_to(&to.name, why, now);
+        return vec![Write::Job { next: Box::new(next), replaces: Some(job.generation) }];
+    };
+    let mut ended = slot.clone();
+    ended.clear_claim(now, &format!("job {} moves to pool {}", job.key(), to.name));
+    ended.to_pending_delete(DeleteReason::NotNeeded, now);
+    let free = claim::release(job, &slot.name).unwrap_or_else(|| job.clone());
+    let next = free.moved_to(&to.name, why, now);
+    vec![
+        Write::Job { next: Box::new(next), replaces: Some(job.generation) },
+        Write::Instance { next: Box::new(ended), replaces: Some(slot.generation()) },
+    ]
 }

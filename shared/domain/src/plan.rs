@@ -95,6 +95,17 @@ pub struct PlannedLaunch {
 pub struct Left {
     /// The job.
     pub job: Job,
+    /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next one.
+    pub slot: Option<Instance>,
+    /// What stands in the way, in a sentence without its end.
+    pub why: String,
+}
+
+/// A slot that waits, with nothing that its pool could ask of EC2 for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The slot.
+    pub slot: Instance,
     /// What stands in the way, in a sentence without its end.
     pub why: String,
 }
@@ -110,6 +121,8 @@ pub struct Plan {
     pub held: Vec<Job>,
     /// Slots that are not tried again now, due when they are.
     pub put_off: Vec<Instance>,
+    /// The same, and those that are due as they were: their jobs may find a machine elsewhere.
+    pub stuck: Vec<Stuck>,
     /// How many jobs wait because the pool, or what it counts against, is at its maximum.
     pub over_maximum: usize,
     /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
@@ -140,9 +153,15 @@ pub fn plan(view: View<'_>) -> Plan {
     let mut room =
         PoolRoom { left: view.pool.max.saturating_sub(view.live), limits: view.room.clone() };
     let demand = launched_for(&view, demand, &mut room, &mut plan);
-    if view.held.is_none() {
-        launches(&view, demand, &mut plan);
-        idle::top_up(&view, &mut room, &mut plan);
+    match &view.held {
+        None => {
+            launches(&view, demand, &mut plan);
+            idle::top_up(&view, &mut room, &mut plan);
+        }
+        Some(why) => {
+            let stuck = |slot: &Instance| Stuck { slot: slot.clone(), why: why.clone() };
+            plan.stuck.extend(view.retries.iter().map(stuck));
+        }
     }
     plan
 }
@@ -185,7 +204,7 @@ fn launched_for(
             }),
         };
         match obstacle {
-            Some(why) => plan.left.push(Left { job, why }),
+            Some(why) => plan.left.push(Left { job, slot: None, why }),
             None => launched_for.push(job),
         }
     }
@@ -231,7 +250,12 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     for slot in &view.retries {
         match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
             Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
-            Err(held) => plan.put_off.extend(put_off(slot, &held, view)),
+            Err(held) => {
+                let next = put_off(slot, &held, view);
+                plan.put_off.extend(next.clone());
+                let slot = next.unwrap_or_else(|| slot.clone());
+                plan.stuck.push(Stuck { slot, why: held.reason });
+            }
         }
     }
     match view.cooldowns.offer(view.pool, first_market(view.pool.market), view.now) {
@@ -239,7 +263,8 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
         Err(held) => {
             for job in demand {
                 let job = hold(job, &held, view);
-                plan.left.push(Left { job: job.clone(), why: held.reason.clone() });
+                let why = held.reason.clone();
+                plan.left.push(Left { job: job.clone(), slot: None, why });
                 plan.held.push(job);
             }
         }
@@ -281,6 +306,13 @@ fn next_market(pool: &Pool, slot: &Instance) -> Market {
 #[must_use]
 pub fn is_launch_due(pool: &Pool, slot: &Instance, now: Time, timings: &Timings) -> bool {
     slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot)
+}
+
+/// A slot that EC2 has just refused, if the pool offers nothing else for it.
+#[must_use]
+pub fn stuck(pool: &Pool, slot: &Instance, cooldowns: &Cooldowns, now: Time) -> Option<Stuck> {
+    let held = cooldowns.offer(pool, next_market(pool, slot), now).err()?;
+    Some(Stuck { slot: slot.clone(), why: held.reason })
 }
 
 /// Whether a slot is the rest of a spot launch.

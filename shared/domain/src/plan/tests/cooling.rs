@@ -5,7 +5,7 @@ use crate::cooldown::{Closed, Cooldown, Cooldowns};
 use crate::instance::{Instance, State};
 use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::launch::{ErrorClass, LaunchAnswer, Market, Override};
-use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due};
+use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
 use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
 
@@ -189,6 +189,40 @@ fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
     let markets = plan.launches.iter().map(|one| one.launch.request.market);
     assert_eq!(markets.collect::<Vec<_>>(), [Market::OnDemand]);
     assert_eq!((plan.launches[0].again.len(), plan.launches[0].fresh.len()), (1, 2));
+}
+
+/// Its job may find a machine in another pool; one that is tried again has found it here.
+#[test]
+fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
+    let pool = of(MarketPolicy::OnDemand);
+    let slots = || vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
+    let names = |plan: &Plan| -> Vec<(String, String)> {
+        plan.stuck.iter().map(|one| (one.slot.name.to_string(), one.why.clone())).collect()
+    };
+    let open = planned(&pool, &Cooldowns::default(), slots());
+    assert_eq!((open.launches.len(), names(&open).len()), (1, 0));
+
+    let calls = known(vec![closed(Closed::Calls, 1100)]);
+    let cooling = planned(&pool, &calls, slots());
+    assert_eq!((cooling.launches.len(), names(&cooling).len()), (0, 2));
+    // As it is written, and not as it was.
+    assert_eq!(
+        cooling.stuck.iter().map(|one| &one.slot).collect::<Vec<_>>(),
+        cooling.put_off.iter().collect::<Vec<_>>()
+    );
+
+    let timings = timings();
+    let paused = plan(view(&pool, &timings, Vec::new()).with(|view| {
+        view.retries = slots();
+        view.held = Some("the pool is paused".to_owned());
+    }));
+    assert_eq!(names(&paused)[0].1, "the pool is paused");
+    assert_eq!((paused.launches.len(), names(&paused).len()), (0, 2));
+
+    // What EC2 has said since counts as well.
+    let slot = refused(3, &[Capacity]);
+    assert!(stuck(&pool, &slot, &calls, at(1000)).is_some());
+    assert!(stuck(&pool, &slot, &calls, at(1100)).is_none());
 }
 
 #[test]
