@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::batch::{Batch, Received};
+use control::inquire::Inquire;
 use control::ports::{Compute, Github, Queue, Table};
 use control::reap::Ticket;
 use control::sweep::Sweep;
@@ -57,7 +58,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     }
 }
 
-async fn sweep<T: Table, Q: Queue, C: Compute, G>(
+async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     now: Time,
 ) -> anyhow::Result<Outcome> {
@@ -68,11 +69,16 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G>(
         compute: &deps.compute,
         settings: &settings,
     };
-    let report = pass.sweep(now).await;
-    tracing::info!(?report, "sweep");
+    let mut report = pass.sweep(now).await;
+    let silent = std::mem::take(&mut report.silent);
+    tracing::info!(?report, silent = silent.len(), "sweep");
+    let pass = Inquire { table: &deps.table, github: &deps.github, settings: &settings };
+    let inquiry = pass.run(&silent, now).await;
+    tracing::info!(?inquiry, "GitHub asked");
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
-        "problems": report.problems });
-    Ok(Outcome { response, metrics: report.metrics() })
+        "redelivered": inquiry.redelivered, "asked": inquiry.asked,
+        "problems": [report.problems.as_slice(), &inquiry.problems].concat() });
+    Ok(Outcome { response, metrics: [report.metrics(), inquiry.metrics()].concat() })
 }
 
 async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(

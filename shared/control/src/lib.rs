@@ -6,6 +6,7 @@
 pub mod administer;
 pub mod batch;
 pub mod ingest;
+pub mod inquire;
 mod ledger;
 mod once;
 pub mod pools;

@@ -13,7 +13,7 @@ use domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
 };
 use domain::instance::{Fault, Instance};
-use domain::job::{Job, JobStatus};
+use domain::job::{Job, JobEvent, JobStatus};
 use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::limits::Scope;
 use domain::message::{JobsMessage, ReapMessage};
@@ -389,6 +389,32 @@ pub struct JobSeen {
     pub conclusion: Option<String>,
 }
 
+impl JobSeen {
+    /// The event that would have told it, after what is on record.
+    #[must_use]
+    pub fn event(self, said: JobEvent) -> JobEvent {
+        JobEvent {
+            status: self.status,
+            runner: self.runner.filter(|name| !name.is_empty()),
+            conclusion: self.conclusion,
+            ..said
+        }
+    }
+}
+
+/// An attempt to deliver a `workflow_job` event to the App's webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its number.
+    pub id: u64,
+    /// Names the event: all attempts share it.
+    pub guid: String,
+    /// When it was tried.
+    pub at: Time,
+    /// It was answered with something that another attempt would not change.
+    pub settled: bool,
+}
+
 /// GitHub.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Github {
@@ -417,4 +443,9 @@ pub trait Github {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, Trouble>;
+    /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt first. GitHub keeps
+    /// attempts for three days.
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble>;
+    /// Has GitHub try once more. False when it does not keep the delivery any more.
+    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble>;
 }

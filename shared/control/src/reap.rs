@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::entity::EntityHealth;
 use domain::ids::{Entity, InstanceName, MachineId, PoolName};
 use domain::instance::{DeleteReason, Fault, Instance, State};
-use domain::job::{Job, JobEvent, JobStatus};
+use domain::job::{Job, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use domain::message::{JobsMessage, SPOT_INTERRUPTION};
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
@@ -296,14 +296,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Ok(None) => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status <= JobStatus::Queued => Ok(Look::Seen(true)),
             Ok(Some(shown)) => {
-                let event = JobEvent {
-                    status: shown.status,
-                    runner: shown.runner.filter(|name| !name.is_empty()),
-                    conclusion: shown.conclusion,
-                    ..job.said
-                };
                 let ingest = Ingest { table: self.table, settings: self.settings };
-                ingest.fold(&event, now).await?;
+                ingest.fold(&shown.event(job.said), now).await?;
                 // The fold has most likely changed this instance too: start over with what stands now.
                 Err(CommitError::Conflict.into())
             }
@@ -426,9 +420,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let healthy = &self.known.healthy;
         if trouble.is_some() {
             healthy.forget(&instance.entity);
-            return note_health(self.table, instance, trouble, now).await;
+            return note_health(self.table, &instance.entity, trouble, now).await;
         }
-        let read = async || note_health(self.table, instance, None, now).await;
+        let read = async || note_health(self.table, &instance.entity, None, now).await;
         healthy.get(&instance.entity, self.together.moved(), read).await
     }
 
@@ -496,7 +490,7 @@ fn nothing_to_look_at(now: Time, operation: &str) -> Trouble {
 /// read only when it may have to change.
 pub(crate) async fn note_health<T: Table>(
     table: &T,
-    instance: &Instance,
+    entity: &Entity,
     trouble: Option<&Trouble>,
     now: Time,
 ) -> Result<(), PassError> {
@@ -506,13 +500,13 @@ pub(crate) async fn note_health<T: Table>(
         Some(_) => return Ok(()),
         None => None,
     };
-    let known = table.entity_health(&instance.entity).await?;
+    let known = table.entity_health(entity).await?;
     let unhealthy_since = known.as_ref().and_then(|health| health.unauthorized_since);
     if refusal.is_none() && unhealthy_since.is_none() {
         return Ok(());
     }
     let health = EntityHealth {
-        entity: instance.entity.clone(),
+        entity: entity.clone(),
         unauthorized_since: refusal.as_ref().map(|_| unhealthy_since.unwrap_or(now)),
         last_error: refusal,
     };

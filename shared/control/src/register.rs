@@ -125,7 +125,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             Ok(config) => config,
             Err(error) => return Err(self.not_configured(&instance, error, now).await?),
         };
-        note_health(self.table, &instance, None, now).await?;
+        note_health(self.table, &instance.entity, None, now).await?;
         let id = config.runner;
         let stored = self
             .change(&instance.name, |next| {
@@ -249,7 +249,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             JitError::NameTaken => (Seconds(1), "the runner's name is taken".to_owned()),
             JitError::Refused(fault) => (step, format!("GitHub: {}", fault.message)),
             JitError::Trouble(trouble) => {
-                note_health(self.table, instance, Some(&trouble), now).await?;
+                note_health(self.table, &instance.entity, Some(&trouble), now).await?;
                 match trouble {
                     Trouble::RateLimited(until) => {
                         (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())

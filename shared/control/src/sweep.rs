@@ -26,6 +26,10 @@ const MOST_DUE: usize = 5_000;
 const MOST_WAITING: u32 = 5_000;
 /// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
 const MOST_EXPIRED: usize = 100;
+/// A waiting job is asked for after this silence, and again after each further one. GitHub may have ended it long ago.
+const SILENCE: Seconds = Seconds(3600);
+/// Most jobs that are asked for after one sweep.
+const MOST_SILENT: usize = 20;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
@@ -62,6 +66,8 @@ pub struct Report {
     pub unhealthy: usize,
     /// Seconds; how long the first of what is switched off has been off.
     pub switched_off: u32,
+    /// Waiting jobs of which nothing was heard for long, those of the longest silence.
+    pub silent: Vec<Job>,
     /// Parts of the sweep that failed; the others ran.
     pub problems: Vec<String>,
 }
@@ -108,6 +114,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for pool in &self.settings.pools {
             note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
         }
+        report.silent.sort_by_key(|job| (job.asked_at, job.queued_at(), job.key()));
+        report.silent.truncate(MOST_SILENT);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
             Err(error) => problems.push(format!("switches: {error}")),
@@ -171,6 +179,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     ) -> Result<(), PassError> {
         let waiting = self.table.waiting_jobs(&pool.name, MOST_WAITING).await?;
         let (mut demand, mut expired) = (false, 0);
+        report.silent.extend(waiting.iter().filter(|job| job.is_silent(SILENCE, now)).cloned());
         for job in &waiting {
             let age = now.since(job.queued_at());
             if age < self.settings.timings.job_expiry_seconds {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
 use crate::labels::Labels;
-use crate::time::Time;
+use crate::time::{Seconds, Time};
 
 /// Where GitHub is with a job. The order is the rank: a job only moves up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -106,6 +106,9 @@ pub struct Job {
     /// Its last move to another pool.
     #[serde(default)]
     pub moved: Option<Moved>,
+    /// When GitHub last said, asked because nothing was heard of the job for long, that it still waits.
+    #[serde(default)]
+    pub asked_at: Option<Time>,
 }
 
 impl Job {
@@ -146,6 +149,13 @@ impl Job {
     #[must_use]
     pub fn is_due(&self, now: Time) -> bool {
         self.is_demand() && self.hold.as_ref().is_none_or(|hold| hold.until <= now)
+    }
+
+    /// Whether it has waited for `silence` since anything was heard of it.
+    #[must_use]
+    pub fn is_silent(&self, silence: Seconds, now: Time) -> bool {
+        let heard = self.asked_at.unwrap_or_else(|| self.seen_at.max(self.queued_at()));
+        self.is_waiting() && now.is_past(heard, silence)
     }
 
     /// When GitHub queued it; when we first heard of it where GitHub did not say.
@@ -194,6 +204,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             hold: None,
             expired: false,
             moved: None,
+            asked_at: None,
         };
     };
     let said = join(job.said.clone(), event);

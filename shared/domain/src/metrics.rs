@@ -54,11 +54,13 @@ pub enum Metric {
     PoolsPaused,
     /// Jobs that have waited past the deadline without a runner; of each pool at most forty.
     JobsOverdue,
+    /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
+    WebhooksRedelivered,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::OldestPendingDeleteAgeSeconds,
         Self::OldestQueuedJobAgeSeconds,
         Self::ReaperTick,
@@ -81,6 +83,7 @@ impl Metric {
         Self::LaunchUnanswered,
         Self::PoolsPaused,
         Self::JobsOverdue,
+        Self::WebhooksRedelivered,
     ];
 
     /// The one that counts launch calls with an answer of this class; none for those that no launch gets.
@@ -125,6 +128,7 @@ impl Metric {
             Self::LaunchUnanswered => "LaunchUnanswered",
             Self::PoolsPaused => "PoolsPaused",
             Self::JobsOverdue => "JobsOverdue",
+            Self::WebhooksRedelivered => "WebhooksRedelivered",
         }
     }
 

@@ -13,6 +13,7 @@
 
 mod answer;
 mod client;
+mod deliveries;
 pub mod jwt;
 mod route;
 mod token;
@@ -20,7 +21,7 @@ mod token;
 use std::fmt;
 use std::time::Duration;
 
-use control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
 use domain::config::Reader;
 use domain::ids::RunnerId;
 use domain::job::JobStatus;
@@ -321,5 +322,13 @@ impl<K: AppKey> Github for App<K> {
             StatusCode::UNPROCESSABLE_ENTITY => Ok(Deregistration::Busy),
             _ => Err(answer.trouble()),
         }
+    }
+
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+        self.attempts(since).await
+    }
+
+    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+        self.attempt_again(delivery).await
     }
 }

@@ -210,10 +210,7 @@ impl<K: AppKey> App<K> {
             path: route::installation(entity),
             body: None,
         };
-        let mut answer = self.as_app(&call, false).await?;
-        if answer.status == StatusCode::UNAUTHORIZED {
-            answer = self.as_app(&call, true).await?;
-        }
+        let answer = self.as_app_itself(&call).await?;
         match answer.status {
             StatusCode::OK => {
                 let installation = InstallationId(answer.read::<Installation>()?.id);
@@ -228,7 +225,16 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Carries out a call as the App itself, with a JWT of its own.
+    /// Carries out a call as the App itself. A 401 means that the key was changed: once more, with the new one.
+    pub(crate) async fn as_app_itself(&self, call: &Call) -> Result<Answer, Trouble> {
+        let answer = self.as_app(call, false).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        self.as_app(call, true).await
+    }
+
+    /// Carries out a call with a JWT of its own.
     async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, Trouble> {
         let now = (self.clock)();
         let unusable =

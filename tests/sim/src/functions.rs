@@ -9,6 +9,7 @@ use control::Settings;
 use control::administer::Administer;
 use control::batch::{self, Batch};
 use control::ingest::{Folded, Ingest};
+use control::inquire::Inquire;
 use control::ports::{Compute, Github, Queue};
 use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
@@ -154,8 +155,9 @@ async fn webhook(door: &Door, number: u32) {
     let event = door.sim.world.borrow().delivery(number);
     let message =
         JobsMessage::JobEvent { event: Box::new((*event).clone()), delivery: number.to_string() };
-    // An error is answered with 5xx, and GitHub does not deliver again.
-    let _ = door.send_jobs(&[message]).await;
+    // An error is answered with 5xx, and GitHub does not deliver again by itself.
+    let sent = door.send_jobs(&[message]).await;
+    door.sim.world.borrow_mut().delivered(number, sent.is_ok());
 }
 
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
@@ -256,6 +258,11 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let report = pass.sweep(door.now()).await;
     if report != control::sweep::Report::default() {
         note(door, || format!("  swept: {report:?}"));
+    }
+    let pass = Inquire { table: door, github: door, settings };
+    let report = pass.run(&report.silent, door.now()).await;
+    if report != control::inquire::Report::default() {
+        note(door, || format!("  asked GitHub: {report:?}"));
     }
 }
 

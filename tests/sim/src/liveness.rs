@@ -264,6 +264,7 @@ impl World {
             || (self.is_all_at_rest()
                 && self.queues.is_empty()
                 && self.github.in_flight == 0
+                && self.undelivered().is_none()
                 && !self.github.queued.iter().any(|job| self.is_ours(*job)))
     }
 
@@ -340,6 +341,12 @@ impl World {
         self.tally.lost += lost.len() as u64;
         if let Some(job) = lost.first() {
             self.broken("I8", || format!("job {job} is still queued"));
+        }
+        if let Some((job, at)) = self.undelivered() {
+            self.broken("I8", || {
+                let at = at / MINUTE;
+                format!("a delivery of job {job} failed in minute {at}, and was never repeated")
+            });
         }
         self.count_the_unserved();
         let kept = self.kept();

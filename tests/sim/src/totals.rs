@@ -68,6 +68,7 @@ impl Totals {
         );
         for (name, count) in [
             ("jobs whose events were lost before a row", tally.never_heard_of),
+            ("webhook deliveries repeated", tally.redelivered),
             ("jobs killed by an order or by their age", tally.killed_by_order),
             ("… by their age, in the first half of it", tally.cut_short),
             ("… by one that bypassed GitHub, unseen", tally.busy_kills_bypassed),

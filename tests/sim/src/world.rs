@@ -88,8 +88,10 @@ tally! {
     cancelled,
     /// Jobs that no pool serves.
     not_ours,
-    /// Jobs of ours whose events got lost before a row was there; their healing is not part of the passes.
+    /// Jobs of ours whose events got lost before a row was there: GitHub never sent them, or a message got lost.
     never_heard_of,
+    /// Failed deliveries that GitHub was asked to repeat.
+    redelivered,
     /// Registrations that GitHub is left with.
     registrations_left,
     /// Machines launched.
@@ -365,6 +367,7 @@ impl World {
             Task::Function(call) => match call {
                 Call::ScaleUp(_) => self.queue_is_free(Which::Jobs),
                 Call::Reap(_) => self.queue_is_free(Which::Reap),
+                Call::Webhook(number) if killed => self.delivered(*number, false),
                 Call::Api(number) if killed => self.reply(*number, crate::functions::Reply::Broken),
                 _ => {}
             },
@@ -412,7 +415,8 @@ impl World {
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
-        if self.tables.is_quiet(self.time()) && self.ec2.live() == 0 && !wants_idle {
+        let is_quiet = self.tables.is_quiet(self.time()) && self.ec2.live() == 0;
+        if is_quiet && !wants_idle && self.undelivered().is_none() {
             return;
         }
         if self.strikes(Fault::TickMissed) {

@@ -233,6 +233,14 @@ impl github::GithubWorld for Bench {
         });
     }
 
+    async fn close_door(&self) {
+        self.change(|world| world.github.fail_next = u32::MAX);
+    }
+
+    async fn a_moment(&self) {
+        self.wait(SECOND).await;
+    }
+
     async fn cancel(&self, job: u64) {
         self.change(|world| world.cancel_job(job_number(job)));
     }

@@ -104,7 +104,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, Problem> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.github.runner(&registrar(instance), id).await;
-        note_health(self.table, instance, answer.as_ref().err(), now).await?;
+        note_health(self.table, &instance.entity, answer.as_ref().err(), now).await?;
         Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
     }
 

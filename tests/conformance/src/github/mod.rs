@@ -1,5 +1,6 @@
 //! GitHub, as `control::ports::Github` shows it.
 
+mod deliveries;
 mod failures;
 mod jobs;
 mod registrations;
@@ -13,6 +14,7 @@ use domain::time::Time;
 
 use crate::checks;
 
+use self::deliveries::*;
 use self::failures::*;
 use self::jobs::*;
 use self::registrations::*;
@@ -57,6 +59,10 @@ pub trait GithubWorld {
     async fn take(&self, job: u64, runner: &str);
     /// The job's steps end, and the agent reports it.
     async fn end(&self, job: u64, conclusion: &'static str);
+    /// Deliveries of the webhook find nobody from now on.
+    async fn close_door(&self);
+    /// A moment passes in which deliveries come and go.
+    async fn a_moment(&self);
     /// The workflow is cancelled.
     async fn cancel(&self, job: u64);
     /// Busy runners are called idle, and DELETE does not refuse them.
@@ -112,6 +118,10 @@ checks! { GithubWorld:
     a_used_up_limit_tells_until_when,
     an_unheard_registration_has_happened,
     an_unheard_removal_has_happened,
+    a_failed_delivery_is_listed,
+    a_repeated_delivery_is_another_attempt_of_the_same_event,
+    deliveries_before_a_time_are_not_listed,
+    an_unknown_delivery_is_not_repeated,
 }
 
 const LABELS: [&str; 2] = ["linux", "x64"];

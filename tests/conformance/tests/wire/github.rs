@@ -130,6 +130,14 @@ impl GithubWorld for Bench {
         self.change(|world, now| world.job_done(&session, job, conclusion, now)).expect("ended");
     }
 
+    async fn close_door(&self) {
+        // No address was given to deliver to.
+    }
+
+    async fn a_moment(&self) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+
     async fn cancel(&self, job: u64) {
         self.change(|world, now| world.cancel_job(job, now)).expect("cancelled");
     }

@@ -4,11 +4,9 @@ mod port;
 mod webhook;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use domain::ids::{Entity, JobKey};
 use domain::instance::Instance;
-use domain::job::JobEvent;
 use domain::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
@@ -59,7 +57,7 @@ pub struct Job {
     pub began: bool,
     /// Its workflow was cancelled.
     pub cancelled: bool,
-    /// None of its webhooks is delivered.
+    /// None of its webhooks is ever sent.
     pub unheard: bool,
     /// Its runner has hooks.
     pub hooked: bool,
@@ -164,7 +162,9 @@ pub struct Github {
     pub queued: Vec<u32>,
     /// Registrations whose agent waits for a job.
     pub idle: Vec<u64>,
-    deliveries: Vec<Rc<JobEvent>>,
+    deliveries: Vec<webhook::Sent>,
+    /// Deliveries that failed, and what came of each later.
+    attempts: Vec<webhook::Attempt>,
     /// How many deliveries are on their way.
     pub in_flight: usize,
     removed: BTreeMap<(Entity, String), (Millis, u64)>,
@@ -173,8 +173,10 @@ pub struct Github {
     outcomes: BTreeMap<String, (Millis, Outcome)>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
-    /// A scenario's lost webhooks: that many of the next are never delivered.
+    /// A scenario's lost webhooks: that many of the next are never sent.
     pub drop_next: u32,
+    /// A scenario's failed webhooks: that many of the next find our door closed.
+    pub fail_next: u32,
     /// A scenario's owner whose installation is refused.
     pub refuses: Option<String>,
     /// A scenario's lists and looks that show no runner.
@@ -194,12 +196,14 @@ impl Github {
             queued: Vec::new(),
             idle: Vec::new(),
             deliveries: Vec::new(),
+            attempts: Vec::new(),
             in_flight: 0,
             removed: BTreeMap::new(),
             next_runner: 100 + seed % 50,
             outcomes: BTreeMap::new(),
             always_lies: false,
             drop_next: 0,
+            fail_next: 0,
             refuses: None,
             hides_runners: false,
             never_gives_up: false,

@@ -1,6 +1,6 @@
 //! GitHub's door.
 
-use control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
 use domain::ids::{JobKey, RunnerId};
 use domain::instance::Fault as Told;
 use domain::job::JobStatus;
@@ -26,13 +26,19 @@ impl World {
 
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
-        self.calls.github += 1;
-        self.calls.github_lists += u64::from(operation == "list-runners");
         let entity = &registrar.entity;
         if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
         {
+            self.calls.github += 1;
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
+        self.ask_as_app(operation)
+    }
+
+    /// One that is of no entity.
+    fn ask_as_app(&mut self, operation: &str) -> Result<(), Trouble> {
+        self.calls.github += 1;
+        self.calls.github_lists += u64::from(operation == "list-runners");
         if self.is_away(Fault::OutageCredentials) {
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
@@ -313,5 +319,30 @@ impl Github for Door {
         let busy = answer.as_ref().map(|answer| *answer == Deregistration::Busy);
         self.note_outcome(id.to_string(), busy);
         answer
+    }
+
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+        self.call(|world| {
+            world.ask_as_app("list-deliveries")?;
+            let all = world.github.attempts.iter().enumerate().rev();
+            let listed = all.take_while(|(_, one)| one.at >= since.as_millis());
+            Ok(listed
+                .map(|(number, one)| Delivery {
+                    id: number as u64,
+                    guid: one.first.to_string(),
+                    at: Time::from_millis(one.at),
+                    settled: one.arrived,
+                })
+                .collect())
+        })
+        .await
+    }
+
+    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+        self.call(|world| {
+            world.ask_as_app("redeliver")?;
+            Ok(u32::try_from(delivery).is_ok_and(|number| world.attempt_again(number)))
+        })
+        .await
     }
 }

@@ -8,9 +8,27 @@ use domain::labels::Labels;
 use domain::time::Time;
 
 use super::Status;
-use crate::agenda::{Event, HOUR, MINUTE, SECOND};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
+
+/// A delivery on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    event: Rc<JobEvent>,
+    /// The first failed attempt, if this is another one.
+    again: Option<u32>,
+}
+
+/// An attempt that GitHub keeps. Those that arrived at once are of no interest, and not kept here.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) event: Rc<JobEvent>,
+    /// The number of the first attempt.
+    pub(super) first: u32,
+    pub(super) at: Millis,
+    pub(super) arrived: bool,
+}
 
 impl World {
     /// Sends a `workflow_job` delivery about the job as it is now.
@@ -21,11 +39,22 @@ impl World {
             self.narrate(|| format!("the webhook about job {number} is lost"));
             return;
         }
-        if self.github.job(number).unheard || self.strikes(Fault::WebhookLost) {
-            // Often all deliveries of a job share their fate.
+        if self.github.job(number).unheard {
+            return;
+        }
+        if self.github.fail_next > 0 {
+            self.github.fail_next -= 1;
+            self.narrate(|| format!("the webhook about job {number} finds the door closed"));
+            self.attempt_over(event, None, false);
+            return;
+        }
+        if self.strikes(Fault::WebhookLost) {
+            // GitHub never sends it, and then often none about that job; or it does, and nobody answers.
             let job = self.github.job(number);
             if job.status == Status::Queued && self.rng.chance(500_000) {
                 self.github.job_mut(number).unheard = true;
+            } else {
+                self.attempt_over(event, None, false);
             }
             return;
         }
@@ -39,17 +68,66 @@ impl World {
             } else {
                 self.between(50, 1_500)
             };
-            let delivery = u32::try_from(self.github.deliveries.len()).unwrap_or(u32::MAX);
-            self.github.deliveries.push(Rc::clone(&event));
-            self.github.in_flight += 1;
-            self.agenda.at(self.now + after, Event::Webhook(delivery));
+            self.send(Sent { event: Rc::clone(&event), again: None }, after);
         }
+    }
+
+    fn send(&mut self, sent: Sent, after: Millis) {
+        let delivery = u32::try_from(self.github.deliveries.len()).unwrap_or(u32::MAX);
+        self.github.deliveries.push(sent);
+        self.github.in_flight += 1;
+        self.agenda.at(self.now + after, Event::Webhook(delivery));
     }
 
     /// A delivery by number.
     #[must_use]
     pub fn delivery(&self, number: u32) -> Rc<JobEvent> {
-        Rc::clone(&self.github.deliveries[number as usize])
+        Rc::clone(&self.github.deliveries[number as usize].event)
+    }
+
+    /// A delivery was answered, or nobody was there.
+    pub fn delivered(&mut self, number: u32, arrived: bool) {
+        let Sent { event, again } = self.github.deliveries[number as usize].clone();
+        if !arrived || again.is_some() {
+            self.attempt_over(event, again, arrived);
+        }
+    }
+
+    fn attempt_over(&mut self, event: Rc<JobEvent>, first: Option<u32>, arrived: bool) {
+        let number = u32::try_from(self.github.attempts.len()).unwrap_or(u32::MAX);
+        let attempt = Attempt { event, first: first.unwrap_or(number), at: self.now, arrived };
+        self.github.attempts.push(attempt);
+    }
+
+    /// GitHub tries once more.
+    pub(super) fn attempt_again(&mut self, number: u32) -> bool {
+        let Some(Attempt { event, first, .. }) = self.github.attempts.get(number as usize).cloned()
+        else {
+            return false;
+        };
+        self.tally.redelivered += 1;
+        self.narrate(|| {
+            format!("GitHub delivers {} of job {} again", word(event.status), event.key.job - 1000)
+        });
+        if self.github.fail_next > 0 {
+            self.github.fail_next -= 1;
+            self.attempt_over(event, Some(first), false);
+        } else if self.strikes(Fault::WebhookLost) {
+            self.attempt_over(event, Some(first), false);
+        } else {
+            let after = self.between(50, 1_500);
+            self.send(Sent { event, again: Some(first) }, after);
+        }
+        true
+    }
+
+    /// An event that GitHub has tried to deliver, and that never arrived: its job, and when it was tried last.
+    #[must_use]
+    pub fn undelivered(&self) -> Option<(u64, Millis)> {
+        let attempts = &self.github.attempts;
+        let arrived = |first| attempts.iter().any(|one| one.first == first && one.arrived);
+        let failed = attempts.iter().rev().find(|one| !arrived(one.first))?;
+        Some((failed.event.key.job - 1000, failed.at))
     }
 
     fn event(&mut self, number: u32) -> JobEvent {
@@ -83,5 +161,14 @@ impl World {
             event.labels = Labels::default();
         }
         event
+    }
+}
+
+const fn word(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Waiting => "waiting",
+        JobStatus::Queued => "queued",
+        JobStatus::InProgress => "in_progress",
+        JobStatus::Completed => "completed",
     }
 }

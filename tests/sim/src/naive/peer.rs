@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::ports::{
-    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal, Registrar,
+    Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal,
+    Registrar,
 };
 use domain::ids::{LaunchId, MachineId, RunnerId};
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
+use domain::time::Time;
 
 use super::Naive;
 use crate::door::Door;
@@ -121,5 +123,13 @@ impl Github for Peer<'_> {
         id: RunnerId,
     ) -> Result<Deregistration, Trouble> {
         self.door.deregister(registrar, id).await
+    }
+
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+        self.door.deliveries(since).await
+    }
+
+    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+        self.door.redeliver(delivery).await
     }
 }

@@ -83,6 +83,10 @@ impl Scenario {
                 let count = number(count)?;
                 self.change(|world| world.github.drop_next = count);
             }
+            ["refuse", "webhooks", count] => {
+                let count = number(count)?;
+                self.change(|world| world.github.fail_next = count);
+            }
             ["github", rest @ ..] => self.github(rest)?,
             ["reclaim", number] => self.reclaim(number)?,
             ["hang", number] => self.arrive(number, Arrival::Hung)?,

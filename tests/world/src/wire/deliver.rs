@@ -149,5 +149,5 @@ async fn post_webhook(cloud: Arc<Cloud>, http: reqwest::Client, delivery: Delive
             }
         }
     };
-    cloud.with(|world, _| world.delivery_answered(delivery.number, answer));
+    cloud.with(|world, now| world.delivery_answered(delivery.number, answer, now));
 }

@@ -17,7 +17,7 @@ pub use agent::{JobOffer, Message, Session};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobSpec, JobStatus, Kill};
 pub use registry::{JitConfig, JitRequest, Runner};
-pub use webhooks::{Delivery, HookEffect, HookRule};
+pub use webhooks::{Attempt, Delivery, HookEffect, HookRule};
 
 /// An error as GitHub's REST API answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,6 +223,7 @@ pub struct GitHub {
     kills: Vec<Kill>,
     rules: Vec<HookRule>,
     deliveries: BTreeMap<u64, Delivery>,
+    attempts: Vec<Attempt>,
     held: Vec<u64>,
 }
 

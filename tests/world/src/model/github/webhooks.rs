@@ -1,12 +1,13 @@
 //! Webhook deliveries: what is sent, and what happens to it on the way.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{GitHub, GitHubError};
 use crate::model::{
     Happening, Millis,
     agenda::{Clockwork, Due},
+    rfc3339,
 };
 
 /// One delivery.
@@ -31,12 +32,29 @@ pub struct Delivery {
     pub body: Value,
 }
 
+/// An attempt to deliver, as GitHub keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Grows from one to the next.
+    pub id: u64,
+    /// The delivery.
+    pub number: u64,
+    /// When it was over.
+    pub at: Millis,
+    /// The answer's status code; none without an answer.
+    pub code: Option<u16>,
+    /// Not the first one.
+    pub again: bool,
+}
+
 /// What a rule does to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEffect {
     /// It is never sent.
     Suppress,
+    /// It finds no one: GitHub keeps a failed attempt.
+    Fail,
     /// It is sent this many times more.
     Duplicate(u32),
     /// It is sent this much later.
@@ -108,12 +126,16 @@ impl GitHub {
         };
         match effect {
             None => send(clockwork, now),
-            Some(HookEffect::Suppress) => {}
+            Some(HookEffect::Suppress | HookEffect::Fail) => {}
             Some(HookEffect::Duplicate(more)) => (0..=more).for_each(|_| send(clockwork, now)),
             Some(HookEffect::DelayMs(delay)) => send(clockwork, now + delay),
             Some(HookEffect::AfterNext) => self.held.push(delivery.number),
         }
-        self.deliveries.insert(delivery.number, delivery);
+        let number = delivery.number;
+        self.deliveries.insert(number, delivery);
+        if effect == Some(HookEffect::Fail) {
+            self.attempted(number, None, now);
+        }
     }
 
     fn effect_on(&mut self, delivery: &Delivery) -> Option<HookEffect> {
@@ -163,9 +185,63 @@ impl GitHub {
     }
 
     /// What the receiver said.
-    pub(crate) fn delivery_answered(&mut self, number: u64, answer: String) {
+    pub(crate) fn delivery_answered(&mut self, number: u64, answer: String, now: Millis) {
+        self.attempted(number, answer.parse().ok(), now);
         if let Some(delivery) = self.deliveries.get_mut(&number) {
             delivery.answer = Some(answer);
         }
     }
+
+    fn attempted(&mut self, number: u64, code: Option<u16>, now: Millis) {
+        let id = 1 + self.attempts.len() as u64;
+        let again = self.attempts.iter().any(|one| one.number == number);
+        self.attempts.push(Attempt { id, number, at: now, code, again });
+    }
+
+    /// The attempts of an App's webhook, the newest first, as `GET /app/hook/deliveries` shows them.
+    #[must_use]
+    pub fn attempts_view(&self, app: &str) -> Vec<Value> {
+        let of_app = |one: &&Attempt| self.delivery_of(one).is_some_and(|it| it.app_id == app);
+        let attempts = self.attempts.iter().rev().filter(of_app);
+        attempts.filter_map(|one| Some(view(one, self.delivery_of(one)?))).collect()
+    }
+
+    fn delivery_of(&self, attempt: &Attempt) -> Option<&Delivery> {
+        self.deliveries.get(&attempt.number)
+    }
+
+    /// `POST /app/hook/deliveries/{id}/attempts`: tries an attempt's delivery once more.
+    pub(crate) fn attempt_again(
+        &mut self,
+        clockwork: &mut Clockwork,
+        app: &str,
+        id: u64,
+        now: Millis,
+    ) -> Result<(), GitHubError> {
+        let attempt = self.attempts.iter().find(|one| one.id == id);
+        let delivery = attempt.and_then(|one| self.delivery_of(one));
+        let delivery = delivery.filter(|one| one.app_id == app);
+        let number = delivery.ok_or_else(GitHubError::not_found)?.number;
+        self.redeliver(clockwork, number, now)
+    }
+}
+
+fn view(attempt: &Attempt, delivery: &Delivery) -> Value {
+    let status = match attempt.code {
+        Some(200..300) => "OK".to_owned(),
+        Some(code) => format!("Invalid HTTP Response: {code}"),
+        None => "failed to connect to host".to_owned(),
+    };
+    json!({
+        "id": attempt.id,
+        "guid": delivery.guid,
+        "delivered_at": rfc3339(attempt.at),
+        "redelivery": attempt.again,
+        "duration": 0.1,
+        "status": status,
+        "status_code": attempt.code.unwrap_or(0),
+        "event": delivery.event,
+        "action": delivery.action,
+        "throttled_at": null,
+    })
 }

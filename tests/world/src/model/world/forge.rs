@@ -113,8 +113,18 @@ impl World {
     }
 
     /// What the receiver of a delivery answered.
-    pub fn delivery_answered(&mut self, number: u64, answer: String) {
-        self.github.delivery_answered(number, answer);
+    pub fn delivery_answered(&mut self, number: u64, answer: String, now: Millis) {
+        self.github.delivery_answered(number, answer, now);
+    }
+
+    /// The App that a JSON Web Token speaks for.
+    pub fn app_of(&mut self, claims: &Claims, now: Millis) -> Result<String, GitHubError> {
+        self.github.check_claims(claims, now)
+    }
+
+    /// `POST /app/hook/deliveries/{id}/attempts`.
+    pub fn attempt_again(&mut self, app: &str, id: u64, now: Millis) -> Result<(), GitHubError> {
+        self.github.attempt_again(&mut self.clockwork, app, id, now)
     }
 
     /// A runner process connects with the secret of its JIT config.

@@ -120,6 +120,8 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
     }
     let answered = match &request.route {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
+        Route::ListDeliveries => list_deliveries(world, request, now),
+        Route::Redeliver(attempt) => redeliver(world, request, *attempt, now),
         Route::Unknown(what) => Err(GitHubError::new(
             501,
             format!("the simulated cloud does not know this route: {what}"),
@@ -135,6 +137,46 @@ fn bearer(request: &Request) -> Result<&str, GitHubError> {
         return Err(GitHubError::new(401, "Requires authentication"));
     }
     Ok(credential.trim())
+}
+
+fn app_of(world: &mut World, request: &Request, now: Millis) -> Result<String, GitHubError> {
+    let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
+    world.app_of(&claims, now)
+}
+
+/// Its pages begin where the last one ended; the next one's beginning is in the `Link` header.
+fn list_deliveries(
+    world: &mut World,
+    request: &Request,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let (_, size) = page_of(&request.query)?;
+    let from = request.query.iter().find(|(key, _)| key == "cursor");
+    let from: usize = from.map_or(Ok(0), |(_, value)| {
+        let cursor = value.strip_prefix("v1_").and_then(|text| text.parse().ok());
+        cursor.ok_or_else(|| GitHubError::new(422, "cursor is not valid"))
+    })?;
+    let all = world.github.attempts_view(&app);
+    let shown: Vec<&Value> = all.iter().skip(from).take(size).collect();
+    let mut reply = json(200, &json!(shown));
+    if from + size < all.len() {
+        let next = format!("per_page={size}&cursor=v1_{}", from + size);
+        let link = format!("<https://api.github.com/app/hook/deliveries?{next}>; rel=\"next\"");
+        reply.headers.push(("link".to_owned(), link));
+    }
+    Ok(reply)
+}
+
+fn redeliver(
+    world: &mut World,
+    request: &Request,
+    attempt: u64,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    world.attempt_again(&app, attempt, now)?;
+    Ok(json(202, &json!({})))
 }
 
 fn access_token(
@@ -206,7 +248,9 @@ fn act(
             let (total, shown) = cut_page(jobs, page_of(&request.query)?);
             Ok(json(200, &json!({ "total_count": total, "jobs": shown })))
         }
-        Route::AccessToken(_) | Route::Unknown(_) => Err(GitHubError::new(404, "Not Found")),
+        Route::AccessToken(_) | Route::ListDeliveries | Route::Redeliver(_) | Route::Unknown(_) => {
+            Err(GitHubError::new(404, "Not Found"))
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use crate::model::github::{GitHubError, Scope};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     AccessToken(u64),
+    ListDeliveries,
+    Redeliver(u64),
     GenerateJit(Scope),
     ListRunners(Scope),
     GetRunner(Scope, u64),
@@ -29,6 +31,12 @@ impl Route {
         let (scope, rest) = match segments {
             ["app", "installations", id, "access_tokens"] if method == Method::POST => {
                 return Some(Self::AccessToken(id.parse().ok()?));
+            }
+            ["app", "hook", "deliveries"] if method == Method::GET => {
+                return Some(Self::ListDeliveries);
+            }
+            ["app", "hook", "deliveries", id, "attempts"] if method == Method::POST => {
+                return Some(Self::Redeliver(id.parse().ok()?));
             }
             ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
             ["enterprises", slug, "actions", rest @ ..] => {
@@ -64,6 +72,8 @@ impl Route {
     pub(super) fn operation(&self) -> &'static str {
         match self {
             Self::AccessToken(_) => "access-token",
+            Self::ListDeliveries => "list-deliveries",
+            Self::Redeliver(_) => "redeliver",
             Self::GenerateJit(_) => "generate-jitconfig",
             Self::ListRunners(_) => "list-runners",
             Self::GetRunner(..) => "get-runner",
@@ -86,20 +96,25 @@ impl Route {
             | Self::RunJobs { owner, repo, .. } => {
                 Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
             }
-            Self::AccessToken(_) | Self::Unknown(_) => None,
+            Self::AccessToken(_) | Self::ListDeliveries | Self::Redeliver(_) | Self::Unknown(_) => {
+                None
+            }
         }
     }
 
     pub(super) fn targets(&self) -> Vec<String> {
         match self {
-            Self::GetRunner(_, id) | Self::DeleteRunner(_, id) | Self::AccessToken(id) => {
+            Self::GetRunner(_, id)
+            | Self::DeleteRunner(_, id)
+            | Self::AccessToken(id)
+            | Self::Redeliver(id) => {
                 vec![id.to_string()]
             }
             Self::GetJob { owner, repo, id } => vec![format!("{owner}/{repo}"), id.to_string()],
             Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
             Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
             Self::Unknown(what) => vec![what.clone()],
-            Self::GenerateJit(_) | Self::ListRunners(_) => vec![],
+            Self::GenerateJit(_) | Self::ListRunners(_) | Self::ListDeliveries => vec![],
         }
     }
 }

@@ -1,0 +1,215 @@
+//! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for long. GitHub is asked,
+//! after the sweep.
+//!
+//! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its documentation): an event that met
+//! a closed door is lost for whoever does not ask. One list every five minutes costs nothing, however many
+//! repositories there are.
+
+use std::collections::BTreeSet;
+
+use domain::job::{Job, JobStatus};
+use domain::metrics::Metric;
+use domain::observation::Trouble;
+use domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ingest::Ingest;
+use crate::ports::{CommitError, Delivery, Github, Registrar, Table};
+use crate::reap::note_health;
+use crate::writes::{self, PassError};
+
+/// Cursor of the deliveries that were looked at.
+const DELIVERIES: &str = "deliveries";
+/// How often deliveries are looked at.
+const EVERY: Seconds = Seconds(300);
+/// How far back the first look goes.
+const FIRST: Seconds = Seconds(3600);
+/// A look begins this long before the end of the last one: an attempt is listed when it is over, at most ten seconds
+/// after it began.
+const OVERLAP: Seconds = Seconds(60);
+/// Most deliveries of one run. The next sweep goes on with the others.
+const MOST: usize = 100;
+/// Calls that may fail before the run leaves the others to the next sweep.
+const MOST_TROUBLES: usize = 3;
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Events that GitHub delivers once more.
+    pub redelivered: usize,
+    /// Jobs that GitHub was asked for.
+    pub asked: usize,
+    /// Those among them that had moved on.
+    pub moved_on: usize,
+    /// Parts that failed; the next sweep repeats them.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    /// What CloudWatch is told.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        vec![(Metric::WebhooksRedelivered, self.redelivered as f64)]
+    }
+}
+
+/// Asks GitHub.
+pub struct Inquire<'a, T, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, G: Github> Inquire<'_, T, G> {
+    /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
+    pub async fn run(&self, silent: &[Job], now: Time) -> Report {
+        let mut report = Report::default();
+        if let Err(error) = self.redeliver(now, &mut report).await {
+            report.problems.push(format!("deliveries: {error}"));
+        }
+        if let Err(error) = self.ask_for(silent, now, &mut report).await {
+            report.problems.push(format!("silent jobs: {error}"));
+        }
+        report
+    }
+
+    /// The cursor moves when the work is done: after a crash it is done again, and a doubled delivery does no harm.
+    async fn redeliver(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+        let Some(last) = self.table.cursor(DELIVERIES).await? else {
+            // The next sweep looks. However long GitHub does not answer, the look begins here.
+            return self.move_cursor(None, now - FIRST).await;
+        };
+        if !now.is_past(last, EVERY) {
+            return Ok(());
+        }
+        let since = last - OVERLAP;
+        let listed = match self.github.deliveries(since).await {
+            Ok(listed) => listed,
+            Err(trouble) => {
+                report.problems.push(told("deliveries could not be listed", &trouble));
+                return Ok(());
+            }
+        };
+        let (mut seen_until, mut troubles) = (now, 0);
+        for (number, delivery) in failed(&listed).into_iter().enumerate() {
+            if number == MOST {
+                seen_until = seen_until.min(delivery.at);
+                break;
+            }
+            match self.github.redeliver(delivery.id).await {
+                Ok(true) => report.redelivered += 1,
+                Ok(false) => tracing::error!(delivery.guid, "failed delivery not kept any more"),
+                Err(trouble) => {
+                    report.problems.push(told("a delivery could not be repeated", &trouble));
+                    seen_until = seen_until.min(delivery.at);
+                    troubles += 1;
+                    // One that GitHub cannot repeat must not keep the others back.
+                    if troubles == MOST_TROUBLES {
+                        break;
+                    }
+                }
+            }
+        }
+        if report.redelivered > 0 {
+            tracing::warn!(report.redelivered, "failed webhook deliveries repeated");
+        }
+        self.move_cursor(Some(last), seen_until).await
+    }
+
+    async fn move_cursor(&self, from: Option<Time>, to: Time) -> Result<(), PassError> {
+        match self.table.move_cursor(DELIVERIES, from, to).await {
+            // Another invocation has looked as well.
+            Ok(()) | Err(CommitError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn ask_for(
+        &self,
+        silent: &[Job],
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
+        let ingest = Ingest { table: self.table, settings: self.settings };
+        for job in silent {
+            let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
+            let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { continue };
+            let registrar = Registrar { entity, installation: job.said.installation };
+            let answer = self.github.job(&registrar, &job.said.repository, job.key().job).await;
+            note_health(self.table, &registrar.entity, answer.as_ref().err(), now).await?;
+            report.asked += 1;
+            match answer {
+                Ok(Some(seen)) if seen.status > JobStatus::Queued => {
+                    tracing::warn!(job.id = %job.key(), status = ?seen.status, "job had moved on unheard");
+                    report.moved_on += 1;
+                    ingest.fold(&seen.event(job.said.clone()), now).await?;
+                }
+                // Not shown to us is no reason to drop a job.
+                Ok(_) => self.note_asked(job, now).await?,
+                Err(trouble) => {
+                    report.problems.push(told("a job could not be asked for", &trouble));
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn note_asked(&self, job: &Job, now: Time) -> Result<(), PassError> {
+        let next = Job { asked_at: Some(now), generation: job.generation + 1, ..job.clone() };
+        let write = writes::job(Some(job), &next);
+        match self.table.commit(&write.into_iter().collect::<Vec<_>>()).await {
+            // Somebody knows more about it.
+            Ok(()) | Err(CommitError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The last attempt of each event of which no attempt arrived, the oldest first.
+fn failed(listed: &[Delivery]) -> Vec<&Delivery> {
+    let settled: BTreeSet<&str> =
+        listed.iter().filter(|one| one.settled).map(|one| one.guid.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    let mut failed: Vec<&Delivery> = listed
+        .iter()
+        .filter(|one| !settled.contains(one.guid.as_str()) && seen.insert(one.guid.as_str()))
+        .collect();
+    failed.reverse();
+    failed
+}
+
+fn told(what: &str, trouble: &Trouble) -> String {
+    tracing::warn!(?trouble, "{what}");
+    what.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(id: u64, guid: &str, settled: bool) -> Delivery {
+        let at = Time::from_millis(i64::try_from(id).expect("small") * 1000);
+        Delivery { id, guid: guid.to_owned(), at, settled }
+    }
+
+    #[test]
+    fn an_event_is_repeated_by_its_last_attempt_unless_one_arrived() {
+        let listed = [
+            delivery(9, "b", false),
+            delivery(8, "a", true),
+            delivery(7, "c", false),
+            delivery(6, "b", false),
+            delivery(5, "a", false),
+            // Arrived, and then somebody pressed the button, and that one failed.
+            delivery(4, "d", false),
+            delivery(3, "d", true),
+        ];
+        let numbers: Vec<u64> = failed(&listed).iter().map(|one| one.id).collect();
+        assert_eq!(numbers, [7, 9]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Deliveries of the App's webhook, as GitHub keeps them for three days: listed, and tried once more.
+//!
+//! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API endpoints for GitHub App
+//! webhooks" in GitHub's documentation.
+
+use control::ports::Delivery;
+use domain::observation::Trouble;
+use domain::time::Time;
+use http::header::LINK;
+use http::{HeaderMap, Method, StatusCode};
+use serde::Deserialize;
+
+use crate::client::Call;
+use crate::{App, AppKey, PAGE_SIZE};
+
+/// Most pages of one listing: five thousand attempts. What is older than those is not seen.
+const PAGES_MAX: u32 = 50;
+/// The event that jobs come with.
+const JOBS: &str = "workflow_job";
+
+#[derive(Deserialize)]
+struct Attempt {
+    id: u64,
+    guid: String,
+    delivered_at: jiff::Timestamp,
+    /// Of our answer; 0 or absent when there was none.
+    #[serde(default)]
+    status_code: Option<u16>,
+    event: String,
+}
+
+impl Attempt {
+    fn at(&self) -> Time {
+        Time::from_millis(self.delivered_at.as_millisecond())
+    }
+
+    /// Taken, or refused for what it is: too large, or no event at all. A refused signature is not among them: the
+    /// secret may be mended.
+    fn is_settled(&self) -> bool {
+        let code = self.status_code.unwrap_or_default();
+        (200..300).contains(&code) || matches!(code, 400 | 413 | 422)
+    }
+}
+
+impl<K: AppKey> App<K> {
+    pub(crate) async fn attempts(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        for _ in 0..PAGES_MAX {
+            let call = Call {
+                operation: "list-deliveries",
+                method: Method::GET,
+                path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{cursor}"),
+                body: None,
+            };
+            let answer = self.as_app_itself(&call).await?;
+            if answer.status != StatusCode::OK {
+                return Err(answer.trouble());
+            }
+            let page: Vec<Attempt> = answer.read()?;
+            let is_last = page.last().is_none_or(|oldest| oldest.at() < since);
+            let ours = page.into_iter().filter(|one| one.at() >= since && one.event == JOBS);
+            all.extend(ours.map(|one| Delivery {
+                id: one.id,
+                at: one.at(),
+                settled: one.is_settled(),
+                guid: one.guid,
+            }));
+            match next_page(&answer.headers) {
+                Some(next) if !is_last => cursor = format!("&cursor={next}"),
+                _ => return Ok(all),
+            }
+        }
+        tracing::error!(attempts = all.len(), "too many webhook deliveries: older ones not seen");
+        Ok(all)
+    }
+
+    pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, Trouble> {
+        let call = Call {
+            operation: "redeliver",
+            method: Method::POST,
+            path: format!("/app/hook/deliveries/{delivery}/attempts"),
+            body: None,
+        };
+        let answer = self.as_app_itself(&call).await?;
+        match answer.status {
+            status if status.is_success() => Ok(true),
+            StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(false),
+            _ => Err(answer.trouble()),
+        }
+    }
+}
+
+/// Where the next page begins, of a header like `<https://…?per_page=100&cursor=v1_1>; rel="next"`. It goes into a
+/// path as it came, so it must need no encoding.
+fn next_page(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get(LINK)?.to_str().ok()?;
+    let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    let address = next.split(['<', '>']).nth(1)?;
+    let (_, query) = address.split_once('?')?;
+    let cursor = query.split('&').find_map(|pair| pair.strip_prefix("cursor="))?;
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-.~%".contains(one);
+    (!cursor.is_empty() && cursor.chars().all(is_plain)).then(|| cursor.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_read_from_the_link() {
+        let of = |text: &'static str| {
+            next_page(&HeaderMap::from_iter([(LINK, HeaderValue::from_static(text))]))
+        };
+        let prev = "<https://api.github.com/app/hook/deliveries?cursor=a>; rel=\"prev\"";
+        assert_eq!(of(prev), None);
+        let both = "<https://h/app/hook/deliveries?cursor=a>; rel=\"prev\", \
+                    <https://h/app/hook/deliveries?per_page=100&cursor=v1_2>; rel=\"next\"";
+        assert_eq!(of(both).as_deref(), Some("v1_2"));
+        assert_eq!(of("<https://h/x?cursor=a b>; rel=\"next\""), None);
+        assert_eq!(of("garbage rel=\"next\""), None);
+        assert_eq!(next_page(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn an_attempt_is_settled_by_an_answer_that_another_one_would_get_again() {
+        let of = |status_code| Attempt {
+            id: 1,
+            guid: "g".to_owned(),
+            delivered_at: jiff::Timestamp::UNIX_EPOCH,
+            status_code,
+            event: JOBS.to_owned(),
+        };
+        for code in [200, 202, 204, 400, 413, 422] {
+            assert!(of(Some(code)).is_settled(), "{code}");
+        }
+        for code in [0, 301, 401, 403, 404, 408, 429, 500, 502, 503] {
+            assert!(!of(Some(code)).is_settled(), "{code}");
+        }
+        assert!(!of(None).is_settled());
+    }
+}
