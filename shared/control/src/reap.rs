@@ -185,6 +185,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 Step::Act { next, records, effect } => {
                     // Room in the pool, or a job that needs another runner.
                     let ended = instance.state().is_live() && !next.state().is_live();
+                    let is_given_up =
+                        records.iter().any(|record| matches!(record, Record::Orphan(_)));
                     let gave_back = self.commit(&instance, &next, records, now).await?;
                     let wakes = (ended || gave_back) && effect != Some(Effect::WakePool);
                     instance = *next;
@@ -196,6 +198,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                         self.wake(waiting.await?).await?;
                     } else if wakes {
                         self.wake_pool(&instance).await?;
+                    }
+                    if ended && !is_given_up {
+                        self.forget(&instance).await;
                     }
                 }
                 Step::Rest(next) => return self.settle(&instance, *next, ticket, now).await,
@@ -368,6 +373,26 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let Some(stored) = self.table.capacity(&next.pool).await? else { return Ok(None) };
         let held = stored.idle_failed(why, now, &self.settings.timings);
         Ok(Some(Write::Capacity { next: held, replaces: Some(stored.generation) }))
+    }
+
+    /// Removes what GitHub may have kept of an instance that has ended: the registration of a machine that died, and those
+    /// of earlier names whose answer was lost. Tried once, when all else is done: nobody waits for it, no job can reach
+    /// them, and GitHub itself removes an ephemeral runner that was offline for a day.
+    async fn forget(&self, instance: &Instance) {
+        let registrar = registrar(instance);
+        for name in instance.names_left() {
+            let known = instance.runner.id.filter(|_| name == instance.runner_name());
+            let id = match known {
+                Some(id) => id,
+                None => match self.github.runner_named(&registrar, &name).await {
+                    Ok(RunnerSeen::Busy(id) | RunnerSeen::NotBusy(id)) => id,
+                    Ok(RunnerSeen::Absent) | Err(_) => continue,
+                },
+            };
+            let answer = self.github.deregister(&registrar, id).await;
+            tracing::info!(instance.id = %instance.name, runner.name = name, runner.id = %id, ?answer,
+                "registration without a machine");
+        }
     }
 
     async fn perform(

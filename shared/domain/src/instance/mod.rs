@@ -27,6 +27,9 @@ use crate::timings::Timings;
 /// How many events a record keeps; older ones are in the logs.
 const EVENTS_KEPT: usize = 30;
 
+/// How many names of an ended instance GitHub is asked for.
+const MOST_NAMES_LEFT: usize = 5;
+
 /// How many launch attempts a slot gets.
 pub const LAUNCH_ATTEMPTS: u32 = 5;
 
@@ -278,6 +281,20 @@ impl Instance {
             && !self.passed_over
             && self.runner.exit.is_none()
             && !self.runner.has_taken_job()
+    }
+
+    /// The names under which GitHub may still show an instance that has ended. A runner that ran a job is removed by
+    /// GitHub itself with the job's end; an earlier name is one whose registration was never answered.
+    #[must_use]
+    pub fn names_left(&self) -> Vec<String> {
+        let deregistered = self.drain.as_ref().is_some_and(|drain| drain.deregistered);
+        let removed = deregistered || self.runner.exit.is_some() || self.runner.has_taken_job();
+        let last = if removed { self.runner.n.saturating_sub(1) } else { self.runner.n };
+        (1..=last)
+            .rev()
+            .take(MOST_NAMES_LEFT)
+            .map(|n| crate::ids::runner_name(&self.name, n))
+            .collect()
     }
 
     /// What it is launched from, and for: the pool as it stands now.
