@@ -5,6 +5,7 @@ mod known;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::capacity::Capacity;
+use domain::claim;
 use domain::cooldown::{self, Cooldowns};
 use domain::ids::{JobKey, MachineId, PoolName};
 use domain::instance::{Instance, State};
@@ -225,15 +226,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
             self.table.commit(&self.launch_writes(pool, planned, wakes, now)).await?;
-            known.count_up(planned.fresh.len() + planned.idle.len(), now);
-            let slots: Vec<Instance> = planned
-                .fresh
-                .iter()
-                .map(|(instance, _)| instance)
-                .chain(&planned.idle)
-                .chain(&planned.again)
-                .cloned()
-                .collect();
+            known.count_up(planned.instances().count(), now);
+            let mut slots = self.claim_beyond(planned, now).await;
+            let there = planned.fresh.iter().map(|(instance, _)| instance);
+            slots.extend(there.chain(&planned.idle).chain(&planned.again).cloned());
             self.call(&planned.launch, slots, known, now, report).await?;
         }
         let mut left = plan.left;
@@ -382,8 +378,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     ) -> Vec<Write> {
         let mut writes =
             vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
-        let new = || planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
-        let count = u32::try_from(new().count()).unwrap_or(u32::MAX);
+        let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
         if count > 0 {
             writes.push(Write::CapacityUp {
                 pool: pool.name.clone(),
@@ -394,7 +389,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 wakes,
             });
         }
-        writes.extend(self.counted(new()));
+        writes.extend(self.counted(planned.instances()));
         for (instance, job) in &planned.fresh {
             writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
             writes.push(Write::Job {
@@ -402,7 +397,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 replaces: Some(job.generation - 1),
             });
         }
-        for instance in &planned.idle {
+        let unclaimed = planned.beyond.iter().map(|(instance, _)| instance).chain(&planned.idle);
+        for instance in unclaimed {
             writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
         }
         for instance in &planned.again {
@@ -411,6 +407,23 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             writes.push(Write::Instance { next: Box::new(instance.clone()), replaces });
         }
         writes
+    }
+
+    /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile, or nobody answers, the
+    /// slot stays free, for it or for another job.
+    async fn claim_beyond(&self, planned: &PlannedLaunch, now: Time) -> Vec<Instance> {
+        let mut pairs = planned.beyond.clone();
+        if pairs.is_empty() {
+            return Vec::new();
+        }
+        pairs.iter_mut().for_each(|(instance, job)| claim::assign(job, instance, now));
+        let writes: Vec<Write> =
+            pairs.iter().flat_map(|(instance, job)| claim_writes(job, instance)).collect();
+        if let Err(error) = self.table.commit(&writes).await {
+            tracing::warn!(launch.id = %planned.launch.id, %error, "slots without a claim");
+            pairs = planned.beyond.clone();
+        }
+        pairs.into_iter().map(|(instance, _)| instance).collect()
     }
 
     /// New instances in the counters of limits.
@@ -496,7 +509,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let timings = &self.settings.timings_of(&launch.pool);
             let is_owned = |machine: &MachineId| owned.contains(machine);
             let outcome = plan::apply(&launch, slots.clone(), &answered, is_owned, now, timings);
-            match self.table.commit(&outcome_writes(&launch, &slots, &outcome)).await {
+            match self.put_down(&launch, &slots, &outcome).await {
                 Ok(()) => {
                     count(&outcome, report);
                     known.rest.extend(outcome.failed);
@@ -517,6 +530,29 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             launch = stored;
         }
         Err(CommitError::Conflict.into())
+    }
+
+    /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in between, the launch is
+    /// open, and is replayed for the others.
+    async fn put_down(
+        &self,
+        launch: &Launch,
+        slots: &[Instance],
+        outcome: &Outcome,
+    ) -> Result<(), CommitError> {
+        let mut last = vec![Write::Launch {
+            next: Box::new(outcome.launch.clone()),
+            replaces: Some(launch.generation),
+        }];
+        let mut first = Vec::new();
+        for part in outcome_writes(slots, outcome) {
+            let fits = last.len() + part.len() <= MOST_WRITES;
+            if fits { &mut last } else { &mut first }.extend(part);
+        }
+        if !first.is_empty() {
+            self.table.commit(&first).await?;
+        }
+        self.table.commit(&last).await
     }
 
     async fn owned_among(&self, answered: &Answered) -> Result<Vec<MachineId>, PassError> {
@@ -561,20 +597,18 @@ fn claim_writes(job: &Job, instance: &Instance) -> Vec<Write> {
     ]
 }
 
-fn outcome_writes(launch: &Launch, slots: &[Instance], outcome: &Outcome) -> Vec<Write> {
-    let before = |next: &Instance| slots.iter().find(|slot| slot.name == next.name);
-    let mut writes = vec![Write::Launch {
-        next: Box::new(outcome.launch.clone()),
-        replaces: Some(launch.generation),
-    }];
-    for (machine, next) in &outcome.bound {
-        writes.push(Write::BindMachine { machine: machine.clone(), instance: next.name.clone() });
-        writes.extend(before(next).and_then(|before| crate::writes::instance(before, next)));
-    }
-    for next in outcome.failed.iter().chain(&outcome.waiting) {
-        writes.extend(before(next).and_then(|before| crate::writes::instance(before, next)));
-    }
-    writes
+/// The writes of each slot, which stay together.
+fn outcome_writes(slots: &[Instance], outcome: &Outcome) -> Vec<Vec<Write>> {
+    let change = |next: &Instance| {
+        let before = slots.iter().find(|slot| slot.name == next.name)?;
+        crate::writes::instance(before, next)
+    };
+    let bound = outcome.bound.iter().map(|(machine, next)| {
+        let owner = Write::BindMachine { machine: machine.clone(), instance: next.name.clone() };
+        [Some(owner), change(next)].into_iter().flatten().collect()
+    });
+    let others = outcome.failed.iter().chain(&outcome.waiting);
+    bound.chain(others.map(|next| change(next).into_iter().collect())).collect()
 }
 
 fn count(outcome: &Outcome, report: &mut Report) {

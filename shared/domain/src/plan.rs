@@ -20,6 +20,9 @@ use crate::timings::Timings;
 /// Most slots of one launch: its commit writes two records a slot besides the launch and the counter of its pool, and
 /// DynamoDB takes 100 writes in a transaction.
 pub const MAX_SLOTS: usize = 49;
+/// Most jobs that go with a full launch rather than with one of their own. For each of them two slots come without their
+/// claims, which a commit of their own makes up for: fifty-four slots are forty-four with and ten without.
+pub const MAX_BEYOND: usize = 5;
 /// The same where the stack has a limit, whose counter is one more.
 pub const MAX_SLOTS_OF_STACK: usize = 48;
 /// The same where entities have limits: each slot may come with the counter of an entity of its own.
@@ -84,10 +87,19 @@ pub struct PlannedLaunch {
     pub launch: Launch,
     /// New instances, each with the job it claims.
     pub fresh: Vec<(Instance, Job)>,
+    /// New instances without their claims, each with its job: one commit does not hold them all, the next one claims.
+    pub beyond: Vec<(Instance, Job)>,
     /// New instances that no job needs yet.
     pub idle: Vec<Instance>,
     /// Instances that get another attempt.
     pub again: Vec<Instance>,
+}
+
+impl PlannedLaunch {
+    /// The instances that come with it.
+    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
+        self.fresh.iter().chain(&self.beyond).map(|(instance, _)| instance).chain(&self.idle)
+    }
 }
 
 /// A job for which this pool does nothing now, and why.
@@ -274,7 +286,11 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
         while !again.is_empty() || !fresh.is_empty() {
             let most = view.most_slots();
             let again: Vec<Instance> = again.drain(..again.len().min(most)).collect();
-            let fresh: Vec<Job> = fresh.drain(..fresh.len().min(most - again.len())).collect();
+            // A few jobs more than fit would cost a call of EC2 of their own.
+            let goes_with = again.is_empty() && most == MAX_SLOTS;
+            let all = goes_with && fresh.len() <= MAX_SLOTS + MAX_BEYOND;
+            let count = if all { fresh.len() } else { fresh.len().min(most - again.len()) };
+            let fresh: Vec<Job> = fresh.drain(..count).collect();
             let number = plan.launches.len();
             if let Some(launch) = planned_launch(view, &offer, number, again, fresh) {
                 plan.launches.push(launch);
@@ -376,6 +392,8 @@ fn planned_launch(
             instance
         })
         .collect();
+    let claimed = fresh.len() - 2 * fresh.len().saturating_sub(MAX_SLOTS);
+    let mut beyond = Vec::new();
     let fresh: Vec<(Instance, Job)> = fresh
         .into_iter()
         .enumerate()
@@ -386,16 +404,20 @@ fn planned_launch(
                 entity: pool.entity_for(&job)?,
                 installation: job.said.installation,
                 launch: id.clone(),
-                claim: Some(job.key()),
+                claim: (index < claimed).then(|| job.key()),
             };
             let instance = planned(view, slot);
+            if index >= claimed {
+                beyond.push((instance, job));
+                return None;
+            }
             claim::set_job_claim(&mut job, Some(instance.name.clone()));
             Some((instance, job))
         })
         .collect();
     let slots: Vec<InstanceName> = again
         .iter()
-        .chain(fresh.iter().map(|(instance, _)| instance))
+        .chain(fresh.iter().chain(&beyond).map(|(instance, _)| instance))
         .map(|instance| instance.name.clone())
         .collect();
     if slots.is_empty() {
@@ -403,7 +425,7 @@ fn planned_launch(
     }
     let request = request(view.stack, pool, &id, offer, u32::try_from(slots.len()).ok()?);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
-    Some(PlannedLaunch { launch, fresh, idle: Vec::new(), again })
+    Some(PlannedLaunch { launch, fresh, beyond, idle: Vec::new(), again })
 }
 
 /// A new instance, counted wherever a limit asks for it.

@@ -14,6 +14,7 @@ use domain::ids::{MachineId, PoolName};
 use domain::instance::{DeleteReason, Instance, RunnerState, State};
 use domain::job::Job;
 use domain::limits::Scope;
+use domain::plan::MAX_SLOTS;
 use domain::pool::Pool;
 use domain::time::Seconds;
 
@@ -89,9 +90,13 @@ impl World {
         if !self.checker.is_settled(self.now) {
             return;
         }
+        // Some of its jobs are claimed by a commit of their own.
+        let overfull = writes.iter().any(
+            |write| matches!(write, Write::Launch { next, .. } if next.slots.len() > MAX_SLOTS),
+        );
         for write in writes {
             match write {
-                Write::Instance { next, replaces: None } => self.check_new_row(next),
+                Write::Instance { next, replaces: None } => self.check_new_row(next, overfull),
                 Write::Instance { next, .. } => self.check_scale_down(next),
                 Write::Job { next, .. } => self.check_choice(next),
                 _ => {}
@@ -127,7 +132,7 @@ impl World {
         }
     }
 
-    fn check_new_row(&mut self, next: &Instance) {
+    fn check_new_row(&mut self, next: &Instance, overfull: bool) {
         let Some(pool) = self.checker.pool(&next.pool).cloned() else { return };
         let name = &next.name;
         let limits = self.checker.limits.of(&next.entity);
@@ -152,10 +157,10 @@ impl World {
             let held_for = self.now - (hold.until.as_millis() - wait * SECOND);
             held_for > JUST_NOW && self.now + 5 * SECOND < hold.until.as_millis()
         });
-        if next.claim().is_none() && early {
+        if next.claim().is_none() && !overfull && early {
             self.broken("min-idle", || format!("{name} is launched while that is held back"));
         }
-        if next.claim().is_none() && pool.min_idle == 0 {
+        if next.claim().is_none() && !overfull && pool.min_idle == 0 {
             self.broken("min-idle", || format!("{name} is launched for nobody"));
         }
     }

@@ -61,10 +61,10 @@ fn one_batch(before: impl FnOnce(&mut World)) -> (Calls, usize) {
 }
 
 #[test]
-fn a_hundred_jobs_in_one_batch_cost_three_launches_and_twelve_calls_of_the_tables() {
+fn a_hundred_jobs_in_one_batch_cost_two_launches_and_twelve_calls_of_the_tables() {
     let (calls, claimed) = one_batch(|_| ());
     assert_eq!(claimed, JOBS as usize);
-    assert_eq!((calls.launches, calls.fleets, calls.looks), (3, 3, 0), "{calls:?}");
+    assert_eq!((calls.launches, calls.fleets, calls.looks), (2, 2, 0), "{calls:?}");
     assert_eq!((calls.github, calls.conflicts), (0, 0), "{calls:?}");
     assert!(calls.table() <= 12, "{calls:?}");
 }
@@ -81,7 +81,7 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     });
     // Not in the index, so not demand of this pass; its row is as it was.
     assert_eq!(claimed, JOBS as usize - 1);
-    assert_eq!(calls.launches, 3);
+    assert_eq!(calls.launches, 2);
 }
 
 /// How many of 200 bursts took how many calls of `CreateFleet`, when the queue hands over ten messages at most, to
@@ -96,7 +96,8 @@ fn many_batches(full: bool) -> [u32; 8] {
         // The burst is what the queue holds. Each event is delivered once more within a second and a half.
         events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
         let mut executor = Executor::new(world, settings);
-        executor.run(START + 30 * SECOND);
+        // Before the first machine takes a job: from then on runners and jobs find each other as GitHub likes.
+        executor.run(START + 20 * SECOND);
         let world = executor.sim().world.borrow();
         assert!(world.violation.is_none(), "{:?}", world.violation);
         assert_eq!(claimed(&world), JOBS as usize, "seed {seed}");
@@ -106,14 +107,12 @@ fn many_batches(full: bool) -> [u32; 8] {
     counts
 }
 
-/// Three hold a hundred jobs, and almost always suffice. A launch for a single job, made before anybody else has come,
-/// leaves one more for the others than two hold.
+/// Three hold a hundred jobs. A launch for a single job, made before anybody else has come, leaves ninety-nine for two.
 #[test]
-fn a_hundred_jobs_in_many_batches_cost_three_launches_and_four_at_most() {
+fn a_hundred_jobs_cost_three_launches_at_most_however_they_are_batched() {
     for full in [true, false] {
         let counts = many_batches(full);
-        assert_eq!(counts[5..], [0; 3], "calls of CreateFleet: {counts:?}");
-        assert!(counts[3] >= 190, "calls of CreateFleet: {counts:?}");
+        assert_eq!(counts[4..], [0; 4], "calls of CreateFleet: {counts:?}");
     }
 }
 

@@ -62,5 +62,6 @@ fn launch_of(
     let capacity = u32::try_from(slots.len()).ok().filter(|count| *count > 0)?;
     let request = request(view.stack, pool, &id, &offer, capacity);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
-    Some(PlannedLaunch { launch, fresh: Vec::new(), idle, again: Vec::new() })
+    let (fresh, beyond, again) = (Vec::new(), Vec::new(), Vec::new());
+    Some(PlannedLaunch { launch, fresh, beyond, idle, again })
 }

@@ -1,5 +1,7 @@
 //! Fleet requests: size, market, names, tags.
 
+use std::collections::BTreeSet;
+
 use super::{launched, plan, view};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
@@ -36,9 +38,9 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
     };
     assert_eq!(sizes(1), [1]);
     assert_eq!(sizes(49), [49]);
-    assert_eq!(sizes(50), [49, 1]);
-    assert_eq!(sizes(100), [49, 49, 2]);
-    let two = plan(view(&pool, &timings, jobs(50)));
+    assert_eq!(sizes(55), [49, 6]);
+    assert_eq!(sizes(160), [49, 49, 49, 13]);
+    let two = plan(view(&pool, &timings, jobs(55)));
     let ids: Vec<&str> = two.launches.iter().map(|one| one.launch.id.as_str()).collect();
     assert_eq!(ids, ["default-00c0ffee-0", "default-00c0ffee-1"]);
     // Two records a slot, the launch and the counter.
@@ -50,6 +52,51 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
         view.retries = (0..40).map(|n| retry(n, 1)).collect();
     }));
     assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 9), (Market::OnDemand, 0, 11)]);
+}
+
+/// A few jobs more than a launch holds go with it, claimed by a commit of their own, and not in a call of their own.
+#[test]
+fn a_few_jobs_more_go_with_a_full_launch() {
+    let (pool, timings) = (pool().with(|pool| pool.max = 1000), timings());
+    let planned = |count| plan(view(&pool, &timings, jobs(count))).launches;
+    // Jobs; of each launch the slots with a claim, and those without.
+    let rows: [(u32, &[(usize, usize)]); 7] = [
+        (49, &[(49, 0)]),
+        (50, &[(48, 2)]),
+        (54, &[(44, 10)]),
+        (55, &[(49, 0), (6, 0)]),
+        (99, &[(49, 0), (48, 2)]),
+        (100, &[(49, 0), (47, 4)]),
+        (104, &[(49, 0), (49, 0), (6, 0)]),
+    ];
+    for (count, expected) in rows {
+        let launches = planned(count);
+        let shape: Vec<(usize, usize)> =
+            launches.iter().map(|one| (one.fresh.len(), one.beyond.len())).collect();
+        assert_eq!(shape, expected, "{count} jobs");
+        for one in &launches {
+            // Two records for a claimed slot, one for another, the launch and the counter; two for a claim made up for.
+            assert!(one.fresh.len() * 2 + one.beyond.len() + 2 <= 100);
+            assert!(one.beyond.len() * 2 <= 100);
+            assert_eq!(one.launch.request.capacity as usize, one.instances().count());
+            let names: BTreeSet<_> = one.launch.slots.iter().collect();
+            assert!(
+                names
+                    .iter()
+                    .copied()
+                    .eq(one.instances().map(|slot| &slot.name).collect::<BTreeSet<_>>())
+            );
+            for (instance, job) in &one.beyond {
+                assert_eq!((instance.claim(), &job.claim), (None, &None));
+            }
+        }
+    }
+    // Where limits are counted as well, it is cut as before.
+    let counted = plan(view(&pool, &timings, jobs(49)).with(|view| {
+        let limits = crate::limits::Limits { stack: Some(500), ..Default::default() };
+        view.room = crate::limits::Room::new(limits, Default::default());
+    }));
+    assert_eq!(launched(&counted).iter().map(Vec::len).collect::<Vec<_>>(), [48, 1]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::instance::{Instance, State};
 use crate::job::Job;
 use crate::labels::Labels;
 use crate::launch::{ErrorClass, LaunchAnswer, LaunchState};
-use crate::plan::{Answered, MAX_SLOTS, apply};
+use crate::plan::{Answered, MAX_BEYOND, MAX_SLOTS, apply};
 use crate::pool::MarketPolicy;
 use crate::testkit::{
     With, at, forced, job, machine, pool, refusal, retrying, searched, slot, timings,
@@ -82,14 +82,19 @@ proptest! {
             view.retries = retries.clone();
             view.live = live;
         }));
-        let fresh = || plan.launches.iter().flat_map(|one| &one.fresh);
+        let beyond = || plan.launches.iter().flat_map(|one| &one.beyond);
+        let claimed = || plan.launches.iter().flat_map(|one| &one.fresh);
+        let fresh = || claimed().chain(beyond());
         let given = || plan.claims.iter().map(|(job, instance)| (instance, job));
         let made = || fresh().map(|(instance, job)| (instance, job));
 
         // No job twice, no instance twice, and both sides agree.
         prop_assert!(unique(given().chain(made()).map(|(_, job)| job.key())));
         prop_assert!(unique(given().chain(made()).map(|(instance, _)| instance.name.clone())));
-        for (instance, job) in given().chain(made()) {
+        for (instance, job) in beyond() {
+            prop_assert_eq!((instance.claim(), &job.claim), (None, &None));
+        }
+        for (instance, job) in given().chain(claimed().map(|(instance, job)| (instance, job))) {
             prop_assert_eq!(instance.claim(), Some(job.key()));
             prop_assert_eq!(job.claim.as_ref(), Some(&instance.name));
         }
@@ -111,8 +116,8 @@ proptest! {
         prop_assert_eq!(again().count(), retries.len());
         prop_assert!(unique(plan.launches.iter().map(|one| one.launch.id.clone())));
         for one in &plan.launches {
-            let slots: Vec<_> = one.again.iter().chain(one.fresh.iter().map(|(slot, _)| slot)).collect();
-            prop_assert!((1..=MAX_SLOTS).contains(&slots.len()));
+            let slots: Vec<_> = one.again.iter().chain(one.instances()).collect();
+            prop_assert!((1..=MAX_SLOTS + MAX_BEYOND).contains(&slots.len()));
             prop_assert_eq!(one.launch.request.capacity as usize, slots.len());
             prop_assert!(slots.iter().all(|slot| slot.launch == one.launch.id));
             prop_assert!(slots.iter().map(|slot| &slot.name).eq(&one.launch.slots));
