@@ -26,13 +26,23 @@ impl World {
 
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
-        self.calls.github += 1;
-        self.calls.github_lists += u64::from(operation == "list-runners");
         let entity = &registrar.entity;
         if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
         {
+            self.count_github(operation);
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
+        self.github_answers(operation)
+    }
+
+    fn count_github(&mut self, operation: &str) {
+        self.calls.github += 1;
+        self.calls.github_lists += u64::from(operation == "list-runners");
+    }
+
+    /// As [`Self::ask_github`], about nobody in particular.
+    pub(crate) fn github_answers(&mut self, operation: &str) -> Result<(), Trouble> {
+        self.count_github(operation);
         if self.is_away(Fault::OutageCredentials) {
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
