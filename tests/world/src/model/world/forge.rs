@@ -6,8 +6,8 @@ use super::World;
 use crate::model::{
     Millis,
     github::{
-        Claims, GitHubError, InstallationToken, JitConfig, JitRequest, JobSpec, Lies, Message,
-        OwnerSpec, RateView, Scope,
+        Claims, GitHubError, Group, InstallationToken, JitConfig, JitRequest, JobSpec, Lies,
+        Message, OwnerSpec, RateView, Scope,
     },
 };
 
@@ -16,6 +16,11 @@ impl World {
     pub fn register_owner(&mut self, spec: OwnerSpec) {
         let id = self.clockwork.ids.small();
         self.github.register_owner(spec, id);
+    }
+
+    /// The runner groups of an owner, beside the default one.
+    pub fn set_groups(&mut self, owner: &str, groups: Vec<Group>) -> Result<(), GitHubError> {
+        self.github.set_groups(owner, groups)
     }
 
     /// Changes how GitHub lies about an owner's runners.
@@ -31,6 +36,16 @@ impl World {
         resets_at: Millis,
     ) -> Result<(), GitHubError> {
         self.github.set_rate(owner, remaining, resets_at)
+    }
+
+    /// `GET /app/installations`.
+    pub fn list_installations(
+        &mut self,
+        claims: &Claims,
+        now: Millis,
+    ) -> Result<Vec<Value>, GitHubError> {
+        let app = self.github.check_claims(claims, now)?;
+        Ok(self.github.installations_view(&app))
     }
 
     /// `POST /app/installations/{id}/access_tokens`.

@@ -7,6 +7,9 @@ use crate::model::github::{GitHubError, Scope};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     AccessToken(u64),
+    ListInstallations,
+    ListRepositories,
+    ListGroups(Scope),
     GenerateJit(Scope),
     ListRunners(Scope),
     GetRunner(Scope, u64),
@@ -30,6 +33,12 @@ impl Route {
             ["app", "installations", id, "access_tokens"] if method == Method::POST => {
                 return Some(Self::AccessToken(id.parse().ok()?));
             }
+            ["app", "installations"] if method == Method::GET => {
+                return Some(Self::ListInstallations);
+            }
+            ["installation", "repositories"] if method == Method::GET => {
+                return Some(Self::ListRepositories);
+            }
             ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
             ["enterprises", slug, "actions", rest @ ..] => {
                 (Scope::Enterprise((*slug).to_owned()), rest)
@@ -45,6 +54,10 @@ impl Route {
             ("GET", ["runners"]) => Some(Self::ListRunners(scope)),
             ("GET", ["runners", id]) => Some(Self::GetRunner(scope, id.parse().ok()?)),
             ("DELETE", ["runners", id]) => Some(Self::DeleteRunner(scope, id.parse().ok()?)),
+            // A repository has none.
+            ("GET", ["runner-groups"]) if !matches!(scope, Scope::Repository { .. }) => {
+                Some(Self::ListGroups(scope))
+            }
             ("GET", rest) => Self::of_repository(scope, rest),
             _ => None,
         }
@@ -64,6 +77,9 @@ impl Route {
     pub(super) fn operation(&self) -> &'static str {
         match self {
             Self::AccessToken(_) => "access-token",
+            Self::ListInstallations => "list-installations",
+            Self::ListRepositories => "list-repositories",
+            Self::ListGroups(_) => "list-runner-groups",
             Self::GenerateJit(_) => "generate-jitconfig",
             Self::ListRunners(_) => "list-runners",
             Self::GetRunner(..) => "get-runner",
@@ -77,7 +93,8 @@ impl Route {
 
     pub(super) fn scope(&self) -> Option<Scope> {
         match self {
-            Self::GenerateJit(scope)
+            Self::ListGroups(scope)
+            | Self::GenerateJit(scope)
             | Self::ListRunners(scope)
             | Self::GetRunner(scope, _)
             | Self::DeleteRunner(scope, _) => Some(scope.clone()),
@@ -86,7 +103,10 @@ impl Route {
             | Self::RunJobs { owner, repo, .. } => {
                 Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
             }
-            Self::AccessToken(_) | Self::Unknown(_) => None,
+            Self::AccessToken(_)
+            | Self::ListInstallations
+            | Self::ListRepositories
+            | Self::Unknown(_) => None,
         }
     }
 
@@ -99,7 +119,11 @@ impl Route {
             Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
             Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
             Self::Unknown(what) => vec![what.clone()],
-            Self::GenerateJit(_) | Self::ListRunners(_) => vec![],
+            Self::ListInstallations
+            | Self::ListRepositories
+            | Self::ListGroups(_)
+            | Self::GenerateJit(_)
+            | Self::ListRunners(_) => vec![],
         }
     }
 }
