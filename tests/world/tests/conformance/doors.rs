@@ -233,6 +233,12 @@ async fn github_lists_installations_repositories_and_groups() {
     assert_eq!(installations[0]["account"]["id"], id);
     assert_eq!(installations[0]["account"]["login"], "acme");
     assert_eq!(installations[0]["target_type"], "Organization");
+    let look_up = async |path: &str, jti: &str| {
+        cloud.github(Method::GET, path, &jwt(&claims(jti)), None).await
+    };
+    let of_repository = look_up("/repos/acme/app/installation", "d").await;
+    assert_eq!(of_repository, (200, installations[0].clone()));
+    assert_eq!(look_up("/orgs/other/installation", "e").await.0, 404);
     let token = cloud.token("b").await;
     let get = async |path: &str| cloud.github(Method::GET, path, &token, None).await;
     let (_, all) = get("/installation/repositories").await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner};
+use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope};
 use crate::model::{Millis, rfc3339};
 
 impl GitHub {
@@ -127,6 +127,13 @@ impl GitHub {
     pub fn installations_view(&self, app: &str) -> Vec<Value> {
         let owners = self.owners.values().filter(|owner| owner.spec.app_id == app);
         owners.map(installation).collect()
+    }
+
+    /// An App's installation that covers a scope.
+    #[must_use]
+    pub fn installation_view(&self, app: &str, scope: &Scope) -> Option<Value> {
+        let owner = self.owner(scope.owner()).filter(|owner| owner.spec.app_id == app)?;
+        Some(installation(owner))
     }
 
     /// The repositories of an account, as far as a job was ever queued there.

@@ -38,14 +38,9 @@ impl World {
         self.github.set_rate(owner, remaining, resets_at)
     }
 
-    /// `GET /app/installations`.
-    pub fn list_installations(
-        &mut self,
-        claims: &Claims,
-        now: Millis,
-    ) -> Result<Vec<Value>, GitHubError> {
-        let app = self.github.check_claims(claims, now)?;
-        Ok(self.github.installations_view(&app))
+    /// The App that a token of its own proves to be.
+    pub fn identify_app(&mut self, claims: &Claims, now: Millis) -> Result<String, GitHubError> {
+        self.github.check_claims(claims, now)
     }
 
     /// `POST /app/installations/{id}/access_tokens`.

@@ -123,6 +123,7 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
     let answered = match &request.route {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
         Route::ListInstallations => list_installations(world, request, now),
+        Route::GetInstallation(scope) => get_installation(world, request, scope, now),
         Route::Unknown(what) => Err(GitHubError::new(
             501,
             format!("the simulated cloud does not know this route: {what}"),
@@ -138,6 +139,12 @@ fn bearer(request: &Request) -> Result<&str, GitHubError> {
         return Err(GitHubError::new(401, "Requires authentication"));
     }
     Ok(credential.trim())
+}
+
+/// Who the App is whose own token a request carries.
+fn app_of(world: &mut World, request: &Request, now: Millis) -> Result<String, GitHubError> {
+    let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
+    world.identify_app(&claims, now)
 }
 
 fn access_token(
@@ -156,9 +163,19 @@ fn list_installations(
     request: &Request,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
-    let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
-    let all = world.list_installations(&claims, now)?;
-    listing(request, all, |_, shown| json!(shown))
+    let app = app_of(world, request, now)?;
+    listing(request, world.github.installations_view(&app), |_, shown| json!(shown))
+}
+
+fn get_installation(
+    world: &mut World,
+    request: &Request,
+    scope: &Scope,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let found = world.github.installation_view(&app, scope);
+    found.map(|view| json(200, &view)).ok_or_else(|| GitHubError::new(404, "Not Found"))
 }
 
 fn with_token(
@@ -244,9 +261,10 @@ fn act(
             let jobs = world.github.run_jobs_view(owner, repo, *run);
             listing(request, jobs, |total, shown| json!({ "total_count": total, "jobs": shown }))
         }
-        Route::AccessToken(_) | Route::ListInstallations | Route::Unknown(_) => {
-            Err(GitHubError::new(404, "Not Found"))
-        }
+        Route::AccessToken(_)
+        | Route::ListInstallations
+        | Route::GetInstallation(_)
+        | Route::Unknown(_) => Err(GitHubError::new(404, "Not Found")),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::github::{GitHubError, Scope};
 pub(super) enum Route {
     AccessToken(u64),
     ListInstallations,
+    GetInstallation(Scope),
     ListRepositories,
     ListGroups(Scope),
     GenerateJit(Scope),
@@ -38,6 +39,18 @@ impl Route {
             }
             ["installation", "repositories"] if method == Method::GET => {
                 return Some(Self::ListRepositories);
+            }
+            [kind, .., "installation"] if method == Method::GET => {
+                let scope = match (*kind, &segments[1..segments.len() - 1]) {
+                    ("orgs", [org]) => Scope::Organization((*org).to_owned()),
+                    ("enterprises", [slug]) => Scope::Enterprise((*slug).to_owned()),
+                    ("repos", [owner, repo]) => {
+                        let (owner, name) = ((*owner).to_owned(), (*repo).to_owned());
+                        Scope::Repository { owner, name }
+                    }
+                    _ => return None,
+                };
+                return Some(Self::GetInstallation(scope));
             }
             ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
             ["enterprises", slug, "actions", rest @ ..] => {
@@ -78,6 +91,7 @@ impl Route {
         match self {
             Self::AccessToken(_) => "access-token",
             Self::ListInstallations => "list-installations",
+            Self::GetInstallation(_) => "get-installation",
             Self::ListRepositories => "list-repositories",
             Self::ListGroups(_) => "list-runner-groups",
             Self::GenerateJit(_) => "generate-jitconfig",
@@ -93,7 +107,8 @@ impl Route {
 
     pub(super) fn scope(&self) -> Option<Scope> {
         match self {
-            Self::ListGroups(scope)
+            Self::GetInstallation(scope)
+            | Self::ListGroups(scope)
             | Self::GenerateJit(scope)
             | Self::ListRunners(scope)
             | Self::GetRunner(scope, _)
@@ -120,6 +135,7 @@ impl Route {
             Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
             Self::Unknown(what) => vec![what.clone()],
             Self::ListInstallations
+            | Self::GetInstallation(_)
             | Self::ListRepositories
             | Self::ListGroups(_)
             | Self::GenerateJit(_)
