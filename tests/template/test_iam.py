@@ -166,6 +166,8 @@ FACTS = [
     ("Admin", "Allow", "sqs:SendMessage", JOBS, {}),
     ("Admin", "Allow", "dynamodb:Query", f"{INSTANCES}/index/pool", {}),
     ("Admin", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
+    ("Admin", "Allow", "ec2:DescribeImages", "*", {}),
+    ("Admin", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Admin", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Admin", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
@@ -271,7 +273,7 @@ class Shape(unittest.TestCase):
             with self.subTest(role=role, sid=statement["Sid"]):
                 self.assertFalse([a for a in actions if "*" in a])
                 if "*" in resources:
-                    self.assertEqual(actions, ["ec2:DescribeInstances"])
+                    self.assertIn(actions, [["ec2:DescribeInstances"], ["ec2:DescribeImages"]])
 
     def test_each_function_has_a_role_of_its_own(self):
         roles = [f["Role"] for f in rendered().of_type("AWS::Lambda::Function").values()]

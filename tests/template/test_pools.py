@@ -45,6 +45,8 @@ class Schema(unittest.TestCase):
             "subnets": ["vpc-1"],
             "tags": {"muster:x": "y"},
             "limits": {"max": 0},
+            "entity": {"organization": 1, "repository": 2},
+            "runner_group": "",
             "image": {"id": "ami-0a1b2c3d", "ssm": "/x"},
             "disk": {"size_gib": 0},
             "environment": {"A B": "x"},
@@ -53,6 +55,19 @@ class Schema(unittest.TestCase):
             pools = [EXAMPLE["pools"][0] | {field: wrong}]
             with self.assertRaises(jsonschema.ValidationError, msg=field):
                 jsonschema.validate({"pools": pools}, SCHEMA)
+
+    def test_names_are_as_good_as_what_is_behind_them(self):
+        for names in (
+            {"entity": {"organization": 9919}, "runner_group": "linux builders"},
+            {"entity": {"repository": 1296269}, "image": {"filter": {"name": "acme-runner-*"}}},
+            {"entity": {"enterprise": 42}, "image": {"filter": {"name": "acme-*", "owner": "123456789012"}}},
+        ):
+            jsonschema.validate({"pools": [EXAMPLE["pools"][0] | names]}, SCHEMA)
+
+    def test_filters_are_checked(self):
+        for wrong in ({}, {"name": "a,b"}, {"name": "acme-*", "owner": "me"}, {"name": "acme-*", "id": "ami-0a1b2c3d"}):
+            with self.assertRaises(jsonschema.ValidationError, msg=wrong):
+                jsonschema.validate({"pools": [EXAMPLE["pools"][0] | {"image": {"filter": wrong}}]}, SCHEMA)
 
 
 class Command(unittest.TestCase):
@@ -70,6 +85,11 @@ class Command(unittest.TestCase):
         answer = {"ok": True, "applied": True, "dry_run": False, "pools_version": 3, "lines": ["~ pool a changes", "    x: 1"]}
         self.assertEqual(self.shown(answer), (0, "~ pool a changes\n    x: 1\n\napplied as version 3\n"))
         self.assertIn("dry run", self.shown(answer | {"applied": False, "dry_run": True})[1])
+
+    def test_what_was_resolved_stands_before_the_diff(self):
+        found = "pools[0].image: ami-0a1b2c3d (acme-runner-2026-11-01)"
+        answer = {"ok": True, "applied": False, "dry_run": True, "pools_version": 3, "resolved": [found], "lines": ["nothing changes"]}
+        self.assertTrue(self.shown(answer)[1].startswith(f"{found}\nnothing changes\n"))
 
     def test_mistakes_are_shown_with_their_places(self):
         errors = [{"path": "pools[0].limits.max", "error": "no"}, {"path": "", "error": "it is no YAML"}]

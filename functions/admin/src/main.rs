@@ -15,7 +15,8 @@ use stack::{GithubApp, Stack};
 async fn main() -> Result<(), Error> {
     let (stack, app) = Stack::from_env(GithubApp::read).await?;
     let github = stack.github(&app)?;
-    let (stack, github) = (&stack, &github);
+    let images = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let (stack, github, images) = (&stack, &github, &images);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let settings = match stack.settings.current(&stack.table).await {
             Ok(settings) => settings,
@@ -25,6 +26,7 @@ async fn main() -> Result<(), Error> {
             table: &stack.table,
             queue: &stack.queue,
             github,
+            images,
             settings: &settings,
             yaml: yaml::read,
         };

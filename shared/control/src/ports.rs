@@ -19,6 +19,7 @@ use domain::limits::Scope;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
+use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 use domain::pools::PoolSet;
 use domain::switches::Switches;
 use domain::time::{Seconds, Time};
@@ -448,4 +449,20 @@ pub trait Github {
     async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble>;
     /// Has GitHub try once more. False when it does not keep the delivery any more.
     async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble>;
+}
+
+/// What GitHub knows behind the names of a pool file. Asked when a file is applied, and at no other time.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Directory {
+    /// The entity of an id, as it is called now; none when the App is not installed there, or suspended.
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble>;
+    /// All runner groups of an organization or enterprise.
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble>;
+}
+
+/// EC2's images. Asked when a pool file is applied, and at no other time.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Images {
+    /// The newest available image that fits; none when there is none.
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble>;
 }

@@ -66,7 +66,7 @@ pub enum Image {
 
 /// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there so that a pool file whose
 /// types do not fit is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
     /// Intel and AMD.

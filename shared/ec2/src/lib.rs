@@ -1,11 +1,11 @@
-//! The port `Compute` on EC2.
+//! The ports `Compute` and `Images` on EC2.
 //!
-//! Alone in its crate, because the SDK's EC2 client is most of the project's build: functions that
-//! do not launch or end machines never see it.
+//! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook never sees it.
 #![warn(missing_docs)]
 
 pub mod classify;
 mod fleet;
+mod images;
 mod machines;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,12 @@ use aws_sdk_ec2::config::timeout::TimeoutConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
-use control::ports::{Compute, ListedMachine, Page, Refusal};
+use control::ports::{Compute, Images, ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::observation::{Machine, Trouble};
+use domain::pool_file::{FoundImage, ImageFilter};
 
 /// The tag that makes a machine ours; its value is the stack's name.
 pub const STACK_TAG: &str = "muster:stack";
@@ -35,7 +36,7 @@ pub const LAUNCH_TAG: &str = "muster:launch";
 /// are launched, which takes seconds for large ones. The leases on rows are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// EC2, limited to the machines of one stack.
+/// EC2, limited to the machines of one stack. Images are nobody's machines: those it sees as the account does.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
     client: Client,
@@ -80,6 +81,12 @@ impl Compute for Ec2 {
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
         machines::terminate(self, machines).await
+    }
+}
+
+impl Images for Ec2 {
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+        images::newest(self, filter).await
     }
 }
 

@@ -24,8 +24,8 @@ const PRESENT: [InstanceStateName; 4] = [
     InstanceStateName::Stopped,
 ];
 
-/// How many machines a page holds. DescribeInstances with filters and pages has the larger bucket.
-const PAGE: i32 = 500;
+/// How many entries a page holds. Describing with filters and pages has the larger bucket.
+pub(crate) const PAGE: i32 = 500;
 
 pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
     let launch = filter(&format!("tag:{LAUNCH_TAG}"), [id.as_str()]);
@@ -145,7 +145,7 @@ async fn describe_present(
 
 const DESCRIBE: &str = "DescribeInstances";
 
-fn trouble((class, fault): (ErrorClass, Fault)) -> Trouble {
+pub(crate) fn trouble((class, fault): (ErrorClass, Fault)) -> Trouble {
     match class {
         ErrorClass::Authorization => Trouble::Unauthorized(fault),
         _ => Trouble::Unavailable(fault),
@@ -165,8 +165,8 @@ fn fault(operation: &str, code: &str, message: &str) -> Fault {
     }
 }
 
-/// Names and values are our own: neither holds the wildcards that EC2 knows.
-fn filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Filter {
+/// Of machines, names and values are our own: neither holds the wildcards that EC2 knows.
+pub(crate) fn filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Filter {
     let values = values.into_iter().map(str::to_owned).collect();
     Filter::builder().name(name).set_values(Some(values)).build()
 }

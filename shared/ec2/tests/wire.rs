@@ -6,12 +6,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
-use control::ports::Compute as _;
+use control::ports::{Compute as _, Images as _};
 use control::terminate;
 use domain::ids::{LaunchId, MachineId};
 use domain::launch::{ErrorClass, LaunchRequest, Market, Override};
 use domain::observation::{Machine, Termination, Trouble};
-use domain::pool::{Allocation, Disk, Image, Requirements};
+use domain::pool::{Allocation, Arch, Disk, Image, Requirements};
+use domain::pool_file::{FoundImage, ImageFilter};
 use domain::time::Time;
 use ec2::Ec2;
 
@@ -465,4 +466,66 @@ async fn listings_are_limited_to_the_stack_and_paged() {
         assert_eq!(value(&form, "Filter.3.Name"), Some("tag:muster:launch"));
         assert_eq!(value(&form, "Filter.3.Value.1"), Some("default-7f3a"));
     }
+}
+
+fn images(images: &[(&str, &str, &str)], next: &str) -> (u16, String) {
+    let items: String = images
+        .iter()
+        .map(|(id, name, created)| {
+            format!(
+                "<item><imageId>{id}</imageId><name>{name}</name><imageState>available</imageState>\
+                 <creationDate>{created}</creationDate></item>"
+            )
+        })
+        .collect();
+    let body = format!(
+        "<DescribeImagesResponse><imagesSet>{items}</imagesSet><nextToken>{next}</nextToken>\
+         </DescribeImagesResponse>"
+    );
+    (200, body)
+}
+
+fn image_filter(arch: Arch) -> ImageFilter {
+    ImageFilter { name: "acme-runner-*".into(), owner: "self".into(), arch }
+}
+
+#[tokio::test]
+async fn the_newest_image_of_all_pages_is_found() {
+    let first = [
+        ("ami-2", "acme-runner-b", "2026-10-01T08:00:00.000Z"),
+        ("ami-3", "acme-runner-c", "2026-11-01T08:00:00.000Z"),
+    ];
+    let second = [("ami-1", "acme-runner-a", "2026-11-01T07:59:59.000Z")];
+    let stub = Stub::new(vec![images(&first, "more"), images(&second, "")]).await;
+    let found = stub.ec2.newest(&image_filter(Arch::X64)).await;
+    let expected = FoundImage { id: "ami-3".into(), name: "acme-runner-c".into() };
+    assert_eq!(found, Ok(Some(expected)));
+    let forms = stub.forms();
+    assert_eq!(forms.len(), 2);
+    for (key, expected) in [
+        ("Action", "DescribeImages"),
+        ("Owner.1", "self"),
+        ("Filter.1.Name", "name"),
+        ("Filter.1.Value.1", "acme-runner-*"),
+        ("Filter.2.Name", "architecture"),
+        ("Filter.2.Value.1", "x86_64"),
+        ("Filter.3.Name", "state"),
+        ("Filter.3.Value.1", "available"),
+    ] {
+        assert_eq!(value(&forms[0], key), Some(expected), "{key} in {:#?}", forms[0]);
+    }
+    assert_eq!(value(&forms[1], "NextToken"), Some("more"));
+}
+
+#[tokio::test]
+async fn no_image_is_an_answer_and_silence_is_none() {
+    let stub = Stub::new(vec![images(&[], "")]).await;
+    assert_eq!(stub.ec2.newest(&image_filter(Arch::Arm64)).await, Ok(None));
+    assert_eq!(value(&stub.forms()[0], "Filter.2.Value.1"), Some("arm64"));
+    let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
+    let refused = stub.ec2.newest(&image_filter(Arch::X64)).await;
+    assert!(matches!(&refused, Err(Trouble::Unauthorized(_))), "{refused:?}");
+    let stub = Stub::new(vec![error(400, "InvalidParameterValue")]).await;
+    let wrong = stub.ec2.newest(&image_filter(Arch::X64)).await;
+    assert!(matches!(&wrong, Err(Trouble::Unavailable(_))), "{wrong:?}");
 }

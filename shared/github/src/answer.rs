@@ -4,7 +4,7 @@ use domain::instance::Fault;
 use domain::observation::Trouble;
 use domain::time::{Seconds, Time};
 use http::StatusCode;
-use http::header::RETRY_AFTER;
+use http::header::{LINK, RETRY_AFTER};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -122,6 +122,12 @@ impl Answer {
         };
         // At least a second: a reset in our past would make the caller spin.
         until.clamp(self.at + Seconds(1), self.at + LONGEST_WAIT)
+    }
+
+    /// Whether a listing has another page.
+    /// Source: docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api
+    pub(crate) fn has_next(&self) -> bool {
+        self.header(LINK.as_str()).is_some_and(|links| links.contains("rel=\"next\""))
     }
 
     fn header(&self, name: &str) -> Option<&str> {

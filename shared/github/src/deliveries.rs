@@ -53,7 +53,7 @@ impl<K: AppKey> App<K> {
                 path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{cursor}"),
                 body: None,
             };
-            let answer = self.as_app_itself(&call).await?;
+            let answer = self.call_as_app(&call).await?;
             if answer.status != StatusCode::OK {
                 return Err(answer.trouble());
             }
@@ -82,7 +82,7 @@ impl<K: AppKey> App<K> {
             path: format!("/app/hook/deliveries/{delivery}/attempts"),
             body: None,
         };
-        let answer = self.as_app_itself(&call).await?;
+        let answer = self.call_as_app(&call).await?;
         match answer.status {
             status if status.is_success() => Ok(true),
             StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(false),

@@ -1,4 +1,4 @@
-//! GitHub, as the passes see it: the port [`control::ports::Github`] over octocrab.
+//! GitHub, as the passes see it: the ports [`control::ports::Github`] and [`control::ports::Directory`] over octocrab.
 //!
 //! octocrab carries the requests (connections, TLS, time-outs); the App's authentication is ours,
 //! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is classified here,
@@ -14,6 +14,7 @@
 mod answer;
 mod client;
 mod deliveries;
+mod directory;
 pub mod jwt;
 mod route;
 mod token;
@@ -33,6 +34,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::{Answer, Call, Client};
+use crate::token::Token;
 
 /// Most pages of a listing that a search by name reads. Servers that know the filter need one.
 const PAGES_MAX: u32 = 20;
@@ -138,8 +140,17 @@ impl<K: AppKey> App<K> {
     /// Carries out a call with the installation's token. A refused token is dropped and the call repeated
     /// once with a new one: tokens end early when an installation changes.
     async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, Trouble> {
+        self.call_with(call, async || self.token(registrar).await).await
+    }
+
+    /// As [`Self::call`], with any token.
+    async fn call_with(
+        &self,
+        call: &Call,
+        token: impl AsyncFn() -> Result<Token, Trouble>,
+    ) -> Result<Answer, Trouble> {
         for last in [false, true] {
-            let token = self.token(registrar).await?;
+            let token = token().await?;
             let answer = self.client.send(call, &token.secret, (self.clock)()).await?;
             if answer.status != StatusCode::UNAUTHORIZED {
                 return Ok(answer);

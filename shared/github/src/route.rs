@@ -13,6 +13,11 @@ pub(crate) fn named(entity: &Entity, name: &str, size: usize, page: u32) -> Stri
     format!("{}?name={name}&per_page={size}&page={page}", runners(entity))
 }
 
+/// Where the runner groups of an organization or enterprise are.
+pub(crate) fn groups(entity: &Entity) -> String {
+    format!("{}/actions/runner-groups", root(entity))
+}
+
 /// A job of a repository; none when the text is no `owner/repo`. It comes from a payload and goes into a path.
 pub(crate) fn job(repository: &str, job: u64) -> Option<String> {
     let entity: Entity = repository.parse().ok()?;

@@ -36,7 +36,15 @@ pub(crate) struct Token {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Scope {
     installation: InstallationId,
-    kind: EntityKind,
+    rights: Rights,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Rights {
+    /// The runners of an entity of this kind, and jobs.
+    Runners(EntityKind),
+    /// To see which repositories there are.
+    Repositories,
 }
 
 /// All tokens of a function.
@@ -111,7 +119,8 @@ impl<K: AppKey> App<K> {
     /// again under a new number. Then the entity is asked for it, once.
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, Trouble> {
         let entity = &registrar.entity;
-        let scope = |installation| Scope { installation, kind: entity.kind() };
+        let rights = Rights::Runners(entity.kind());
+        let scope = |installation| Scope { installation, rights };
         // What we looked up is newer than what the record says.
         let known = self.tokens.found(entity).or(registrar.installation);
         let installation = match known {
@@ -125,6 +134,14 @@ impl<K: AppKey> App<K> {
             }
             outcome => Ok(outcome?),
         }
+    }
+
+    /// A token that lists the repositories of an installation, and does nothing else.
+    pub(crate) async fn token_to_list(
+        &self,
+        installation: InstallationId,
+    ) -> Result<Token, Trouble> {
+        Ok(self.shared(Scope { installation, rights: Rights::Repositories }).await?)
     }
 
     /// Drops a token that GitHub refused, unless another call has replaced it already.
@@ -178,7 +195,7 @@ impl<K: AppKey> App<K> {
             operation: "create-installation-token",
             method: Method::POST,
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
-            body: permissions(scope.kind),
+            body: permissions(scope.rights),
         };
         let mut answer = self.as_app(&call, false).await.map_err(Missing::Trouble)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
@@ -210,7 +227,7 @@ impl<K: AppKey> App<K> {
             path: route::installation(entity),
             body: None,
         };
-        let answer = self.as_app_itself(&call).await?;
+        let answer = self.call_as_app(&call).await?;
         match answer.status {
             StatusCode::OK => {
                 let installation = InstallationId(answer.read::<Installation>()?.id);
@@ -225,16 +242,16 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Carries out a call as the App itself. A 401 means that the key was changed: once more, with the new one.
-    pub(crate) async fn as_app_itself(&self, call: &Call) -> Result<Answer, Trouble> {
+    /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one that is known.
+    pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, Trouble> {
         let answer = self.as_app(call, false).await?;
-        if answer.status != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        match answer.status {
+            StatusCode::UNAUTHORIZED => self.as_app(call, true).await,
+            _ => Ok(answer),
         }
-        self.as_app(call, true).await
     }
 
-    /// Carries out a call with a JWT of its own.
+    /// Carries out a call as the App itself, with a JWT of its own.
     async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, Trouble> {
         let now = (self.clock)();
         let unusable =
@@ -250,13 +267,14 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// A token that may handle runners and look at jobs, and nothing else. What an enterprise's permission is called
-/// differs between versions of GitHub, so there it gets what the App has.
-fn permissions(kind: EntityKind) -> Option<serde_json::Value> {
-    let runners = match kind {
-        EntityKind::Repository => "administration",
-        EntityKind::Organization => "organization_self_hosted_runners",
-        EntityKind::Enterprise => return None,
+/// What a token may do, and nothing else. What an enterprise's permission is called differs between versions of
+/// GitHub, so there it gets what the App has.
+fn permissions(rights: Rights) -> Option<serde_json::Value> {
+    let runners = match rights {
+        Rights::Runners(EntityKind::Repository) => "administration",
+        Rights::Runners(EntityKind::Organization) => "organization_self_hosted_runners",
+        Rights::Runners(EntityKind::Enterprise) => return None,
+        Rights::Repositories => return Some(json!({"permissions": {"metadata": "read"}})),
     };
     Some(json!({"permissions": {runners: "write", "actions": "read"}}))
 }

@@ -14,6 +14,8 @@ pub const SIMULATOR_GITHUB: &[Difference] = &[
     ("an_unknown_group_is_refused", NO_REQUEST_IS_WRONG),
     ("a_request_without_labels_is_refused", NO_REQUEST_IS_WRONG),
 ];
+/// The names of a pool file in the simulator.
+pub const SIMULATOR_NAMES: &[Difference] = &[];
 /// The tables in the simulator.
 pub const SIMULATOR_TABLE: &[Difference] = &[
     ("a_record_of_a_later_version_is_not_read", RECORDS_ARE_VALUES),
@@ -26,6 +28,8 @@ pub const SIMULATOR_QUEUE: &[Difference] = &[];
 pub const WIRE_EC2: &[Difference] = &[];
 /// GitHub on the wire.
 pub const WIRE_GITHUB: &[Difference] = &[];
+/// The names of a pool file on the wire.
+pub const WIRE_NAMES: &[Difference] = &[];
 /// The tables on the emulator.
 pub const WIRE_TABLE: &[Difference] = &[];
 /// The queues on the emulator.
@@ -35,10 +39,12 @@ pub const WIRE_QUEUE: &[Difference] = &[];
 pub const ALL: &[(&str, &[Difference])] = &[
     ("simulator, EC2", SIMULATOR_EC2),
     ("simulator, GitHub", SIMULATOR_GITHUB),
+    ("simulator, names", SIMULATOR_NAMES),
     ("simulator, tables", SIMULATOR_TABLE),
     ("simulator, queues", SIMULATOR_QUEUE),
     ("wire, EC2", WIRE_EC2),
     ("wire, GitHub", WIRE_GITHUB),
+    ("wire, names", WIRE_NAMES),
     ("emulator, tables", WIRE_TABLE),
     ("emulator, queues", WIRE_QUEUE),
 ];

@@ -5,7 +5,7 @@
 //! proves about the passes holds for AWS and GitHub only as far as its doors behave like theirs. Each check
 //! here is a sentence about a port, asked of both sides; where they differ, [`differences`] says so, by name.
 //!
-//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `TableWorld`, `QueueWorld`): the port under
+//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `TableWorld`, `QueueWorld`): the port under
 //! test, and what a test must be able to do to the world behind it.
 
 #![warn(missing_docs)]
@@ -13,6 +13,7 @@
 pub mod differences;
 pub mod ec2;
 pub mod github;
+pub mod names;
 pub mod queue;
 pub mod records;
 pub mod table;

@@ -309,7 +309,7 @@ async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
     let Some(settings) = &settings(door).await else { return };
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
-    let pass = Administer { table: door, queue: door, github: door, settings, yaml };
+    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));

@@ -21,6 +21,7 @@ mod liveness;
 pub mod machine;
 pub mod many;
 pub mod naive;
+mod names;
 pub mod queue;
 pub mod rng;
 pub mod run;

@@ -1,6 +1,7 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
 use domain::ids::InstanceName;
+use domain::pool_file::Answers;
 use domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
@@ -151,6 +152,8 @@ pub struct World {
     pub requests: Vec<Option<serde_json::Value>>,
     /// Outages.
     pub windows: Vec<Window>,
+    /// What GitHub and EC2 know behind the names of a pool file.
+    pub names: Answers,
     /// How long ended records are kept, where that is short enough to see their end.
     pub kept: Option<Millis>,
     /// Records that expire.
@@ -219,6 +222,7 @@ impl World {
             ordered: None,
             requests: Vec::new(),
             windows: Vec::new(),
+            names: Answers::default(),
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),

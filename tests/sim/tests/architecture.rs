@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use conformance::{differences, ec2, github, queue, table};
+use conformance::{differences, ec2, github, names, queue, table};
 use sim::fault::Fault;
 use sim::scenario::breakages;
 
@@ -109,10 +109,11 @@ fn regressions() -> (usize, usize) {
 
 /// All, and those that the simulator passes.
 fn conformance_checks() -> (usize, usize) {
-    let checks = [ec2::CHECKS, github::CHECKS, table::CHECKS, queue::CHECKS];
+    let checks = [ec2::CHECKS, github::CHECKS, names::CHECKS, table::CHECKS, queue::CHECKS];
     let differences = [
         differences::SIMULATOR_EC2,
         differences::SIMULATOR_GITHUB,
+        differences::SIMULATOR_NAMES,
         differences::SIMULATOR_TABLE,
         differences::SIMULATOR_QUEUE,
     ];

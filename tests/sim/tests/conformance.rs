@@ -11,11 +11,13 @@ use std::task::{Context, Waker};
 
 use conformance::queue::Which;
 use conformance::records::{OTHER_POOL, POOL};
-use conformance::{differences, ec2, github, queue, run_all, table};
+use conformance::{differences, ec2, github, names, queue, run_all, table};
 use control::Settings;
 use control::ports::Registrar;
-use domain::ids::{InstallationId, InstanceName, MachineId};
+use domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use domain::labels::Labels;
+use domain::pool::Arch;
+use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 use domain::time::Time;
 use domain::timings::Timings;
 use sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
@@ -52,6 +54,13 @@ impl Bench {
 
     fn surely(&self, fault: Fault) {
         self.change(|world| world.odds.set(fault, SURELY));
+    }
+
+    fn named(&self, kind: EntityKind, number: u64, name: &str) -> (u64, Entity) {
+        let entity: Entity = name.parse().expect("an entity");
+        let known = Some(entity.clone());
+        self.change(|world| world.names.entities.insert(EntityId { kind, number }, known));
+        (number, entity)
     }
 
     fn number(&self, machine: &MachineId) -> u32 {
@@ -278,6 +287,49 @@ impl github::GithubWorld for Bench {
     }
 }
 
+impl names::NamesWorld for Bench {
+    type Github = Door;
+    type Ec2 = Door;
+
+    fn github(&self) -> &Door {
+        &self.door
+    }
+
+    fn ec2(&self) -> &Door {
+        &self.door
+    }
+
+    async fn organization(&self) -> (u64, Entity) {
+        self.named(EntityKind::Organization, 9919, "acme")
+    }
+
+    async fn repository(&self) -> (u64, Entity) {
+        self.named(EntityKind::Repository, 77, "acme/web")
+    }
+
+    async fn have_group(&self, id: u64, name: &str) {
+        let group = |id, name: &str| Group { id, name: name.to_owned() };
+        let groups = vec![group(1, "Default"), group(id, name)];
+        let acme = "acme".parse().expect("an entity");
+        self.change(|world| world.names.groups.insert(acme, groups));
+    }
+
+    /// The simulator's EC2 knows filters, not images.
+    async fn have_images(&self, arch: Arch, images: &[(&str, &str)]) {
+        let name = "runner-*".to_owned();
+        let filter = ImageFilter { name, owner: "self".to_owned(), arch };
+        let fitting = images.iter().rfind(|(_, name)| name.starts_with("runner-"));
+        let newest =
+            fitting.map(|(id, name)| FoundImage { id: (*id).to_owned(), name: (*name).to_owned() });
+        self.change(|world| world.names.images.insert(filter, newest));
+    }
+
+    async fn fall_silent(&self) {
+        self.surely(Fault::GithubFails);
+        self.surely(Fault::DescribeFailed);
+    }
+}
+
 impl table::TableWorld for Bench {
     type Table = Door;
 
@@ -361,6 +413,15 @@ fn github_is_as_the_passes_know_it() {
 }
 
 #[test]
+fn names_are_as_the_admin_function_knows_them() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(names::check(name, &bench));
+    };
+    assert_eq!(run_all(names::CHECKS, differences::SIMULATOR_NAMES, run), names::CHECKS.len());
+}
+
+#[test]
 fn the_tables_are_as_the_passes_know_them() {
     let run = |name: &str| {
         let bench = Bench::new();
@@ -398,6 +459,7 @@ fn the_page_lists_every_difference() {
     let parts = [
         ("ec2", ec2::CHECKS.len()),
         ("github", github::CHECKS.len()),
+        ("names", names::CHECKS.len()),
         ("table", table::CHECKS.len()),
         ("queue", queue::CHECKS.len()),
     ];

@@ -15,7 +15,7 @@ use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
 
-impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn delete(
         &self,
         request: &DeleteRequest,

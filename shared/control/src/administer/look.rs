@@ -24,7 +24,7 @@ const COUNTED: u32 = LARGEST_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
-impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn list(
         &self,
         pool: Option<&PoolName>,

@@ -4,6 +4,7 @@ mod delete;
 mod look;
 mod pools;
 mod request;
+mod resolve;
 mod switch;
 
 use domain::explain;
@@ -16,17 +17,19 @@ pub use self::request::{
     DeleteRequest, PoolsRequest, Problem, Request, SwitchRequest, To, VERSION, read,
 };
 use crate::Settings;
-use crate::ports::{Github, Queue, ReadError, Table, Write};
+use crate::ports::{Directory, Github, Images, Queue, ReadError, Table, Write};
 use crate::writes::PassError;
 
 /// The operator's passes.
-pub struct Administer<'a, T, Q, G> {
+pub struct Administer<'a, T, Q, G, I> {
     /// The tables.
     pub table: &'a T,
     /// The queues.
     pub queue: &'a Q,
     /// GitHub.
     pub github: &'a G,
+    /// EC2's images.
+    pub images: &'a I,
     /// The stack.
     pub settings: &'a Settings,
     /// Reads YAML, or says what is wrong with it. The admin function alone has such a reader.
@@ -39,7 +42,7 @@ pub fn unavailable(error: ReadError) -> Value {
     json!({ "version": VERSION, "ok": false, "error": Problem::from(error) })
 }
 
-impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, G, I> {
     /// Answers a request.
     pub async fn answer(&self, request: Value, now: Time) -> Value {
         let answer = match read(request) {
@@ -78,7 +81,9 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             Request::Status {} => self.status(now).await,
         }
     }
+}
 
+impl<T: Table, Q, G, I> Administer<'_, T, Q, G, I> {
     /// The pools a listing is about.
     fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, Problem> {
         let names: Vec<PoolName> =

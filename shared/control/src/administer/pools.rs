@@ -3,7 +3,7 @@
 use domain::audit::{Audit, AuditKind};
 use domain::message::JobsMessage;
 use domain::pool::Pool;
-use domain::pool_file::{self, PoolFile, Wrong};
+use domain::pool_file::{self, PoolFile, Reading, Wrong};
 use domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
 use domain::time::{Seconds, Time};
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ use super::request::{PoolsRequest, check_reason};
 use super::{Administer, Problem};
 use crate::Settings;
 use crate::pools::end_outdated;
-use crate::ports::{CommitError, Github, Queue, Table, Write};
+use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
 
-impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, G, I> {
     pub(super) async fn pool_set(
         &self,
         request: &PoolsRequest,
@@ -28,8 +28,8 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             (None, None, false) => Ok(shown(&self.stored().await?.1)),
             (None, None, true) => self.history().await,
             (Some(text), None, false) => {
-                let file = self.read_file(text)?;
-                self.apply(&file, request, "applied", now).await
+                let reading = self.read_file(text).await?;
+                self.apply(&reading, request, "applied", now).await
             }
             (None, Some(version), false) => {
                 let kept = self.table.pool_versions(&[version]).await?;
@@ -38,7 +38,9 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
                     return Err(Problem::new("not_found", message));
                 };
                 let what = format!("version {version} restored");
-                self.apply(&set.file(), request, &what, now).await
+                // Only what was resolved is kept: there is nothing to ask.
+                let reading = Reading { file: set.file(), resolved: Vec::new() };
+                self.apply(&reading, request, &what, now).await
             }
             _ => Err(Problem::new(
                 "bad_request",
@@ -47,11 +49,11 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
         }
     }
 
-    fn read_file(&self, text: &str) -> Result<PoolFile, Problem> {
+    async fn read_file(&self, text: &str) -> Result<Reading, Problem> {
         let value = (self.yaml)(text).map_err(|what| {
             refused(vec![Wrong { path: String::new(), what: format!("it is no YAML: {what}") }])
         })?;
-        pool_file::read(value).map_err(refused)
+        self.resolve(value).await
     }
 
     /// What the file says of lives and the stack's launch template does not allow; a version that is restored may be from
@@ -85,11 +87,14 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
 
     async fn apply(
         &self,
-        file: &PoolFile,
+        Reading { file, resolved }: &Reading,
         request: &PoolsRequest,
         what: &str,
         now: Time,
     ) -> Result<Value, Problem> {
+        let answer = |set: &PoolSet, diff: &Diff, applied| {
+            answer(set, diff, resolved, request.dry_run, applied)
+        };
         let wrongs = self.too_long(file);
         if !wrongs.is_empty() {
             return Err(refused(wrongs));
@@ -102,14 +107,14 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
             let diff = Diff::between(&before, &next);
             let changes = replaces.is_none() || !diff.is_empty();
             if request.dry_run || !changes {
-                return Ok(answer(&before, &diff, request.dry_run, false));
+                return Ok(answer(&before, &diff, false));
             }
             let audit = line(&next, &diff, what, reason);
             match self.table.commit(&writes(&next, replaces, audit)).await {
                 Ok(()) => {
                     tracing::warn!(version = next.version, by, what, "pool file applied");
                     self.follow_up(&next, &diff, now).await;
-                    return Ok(answer(&next, &diff, false, true));
+                    return Ok(answer(&next, &diff, true));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(PassError::from(error).into()),
@@ -151,7 +156,7 @@ impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
     }
 }
 
-fn refused(errors: Vec<Wrong>) -> Problem {
+pub(super) fn refused(errors: Vec<Wrong>) -> Problem {
     let message = match errors.len() {
         1 => "the pool file has a mistake; nothing was changed".to_owned(),
         count => format!("the pool file has {count} mistakes; nothing was changed"),
@@ -188,11 +193,12 @@ fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit 
     }
 }
 
-fn answer(set: &PoolSet, diff: &Diff, dry_run: bool, applied: bool) -> Value {
+fn answer(set: &PoolSet, diff: &Diff, resolved: &[String], dry_run: bool, applied: bool) -> Value {
     json!({
         "applied": applied,
         "dry_run": dry_run,
         "pools_version": set.version,
+        "resolved": resolved,
         "diff": diff,
         "lines": if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() },
     })

@@ -13,7 +13,7 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 /// The subject of the switches' lines in the audit trail.
 pub(super) const SUBJECT: &str = "switches";
 
-impl<T: Table, Q: Queue, G: Github> Administer<'_, T, Q, G> {
+impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn switch(
         &self,
         request: &SwitchRequest,

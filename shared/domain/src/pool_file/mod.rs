@@ -2,8 +2,10 @@
 //! changes nothing.
 //!
 //! `infra/pools.example.yaml` shows the form, and `infra/pools.schema.json` tells it to editors. What is YAML about it
-//! is read by the admin function; here it is a tree of values.
+//! is read by the admin function; here it is a tree of values. What it only names is asked for by whoever reads it
+//! ([`Question`]); a file that names nothing is read without a question.
 
+mod names;
 mod node;
 mod read;
 mod rules;
@@ -13,11 +15,12 @@ mod tests;
 mod values;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::names::Names;
 use self::node::{Kind, Node, merged};
 use self::read::{Section, Wrongs};
 use self::shape::Written;
@@ -26,6 +29,7 @@ use crate::limits::{Balance, Limits};
 use crate::pool::Pool;
 use crate::pools::BALANCES;
 
+pub use self::names::{Answers, EntityId, FoundImage, Group, ImageFilter, Question};
 pub use self::write::{pool as written, stack as written_stack};
 
 /// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat longer.
@@ -59,16 +63,38 @@ pub struct PoolFile {
     pub balance: Balance,
 }
 
-/// Reads a file.
+/// A file that was read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The file, with nothing but what is stored.
+    pub file: PoolFile,
+    /// What was resolved, a line each: `pools[2].image: ami-0a1b2c3d (acme-runner-2026-11-01)`.
+    pub resolved: Vec<String>,
+}
+
+/// Why a file is not read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// What is to be asked first. Nothing: the wrongs are all there are.
+    pub open: BTreeSet<Question>,
+    /// What is wrong whatever the answers will be.
+    pub wrongs: Vec<Wrong>,
+}
+
+/// Reads a file with what is known of its names.
+///
+/// A question that is answered is not asked again, and the answers to all of `open` bring the reading further: ids
+/// first, then the groups of the entities behind them.
 ///
 /// # Errors
-/// Everything that is wrong with it.
-pub fn read(file: Value) -> Result<PoolFile, Vec<Wrong>> {
+/// What is open, and everything that is wrong so far.
+pub fn read(file: Value, answers: &Answers) -> Result<Reading, Unread> {
     let mut wrongs = Wrongs::default();
+    let mut names = Names::new(answers);
     let file = Section::open(Node::of(file, String::new()), shape::FILE, &mut wrongs);
     let limits = stack_limits(&file, &mut wrongs);
     let balance = file.read("balance", &mut wrongs, |node, w| read::one_of(node, BALANCES, w));
-    let pools = pools(&file, &mut wrongs);
+    let pools = pools(&file, &mut names, &mut wrongs);
     unique(&pools, &mut wrongs);
     leave_room(&pools, &limits, &mut wrongs);
     let pools: Vec<Pool> = pools.into_iter().filter_map(|(_, pool)| pool).collect();
@@ -76,10 +102,12 @@ pub fn read(file: Value) -> Result<PoolFile, Vec<Wrong>> {
     if size > LARGEST {
         wrongs.add("pools", format!("{size} bytes in all; at most {LARGEST}"));
     }
-    if wrongs.is_empty() {
-        return Ok(PoolFile { pools, limits, balance: balance.unwrap_or_default() });
+    let Names { open, resolved, .. } = names;
+    if wrongs.is_empty() && open.is_empty() {
+        let file = PoolFile { pools, limits, balance: balance.unwrap_or_default() };
+        return Ok(Reading { file, resolved });
     }
-    Err(wrongs.into_list())
+    Err(Unread { open, wrongs: wrongs.into_list() })
 }
 
 fn stack_limits(file: &Section, wrongs: &mut Wrongs) -> Limits {
@@ -97,7 +125,11 @@ fn stack_limits(file: &Section, wrongs: &mut Wrongs) -> Limits {
 }
 
 /// The pools, each with its place; none for those with mistakes.
-fn pools(file: &Section, wrongs: &mut Wrongs) -> Vec<(String, Option<Pool>)> {
+fn pools(
+    file: &Section,
+    names: &mut Names<'_>,
+    wrongs: &mut Wrongs,
+) -> Vec<(String, Option<Pool>)> {
     let defaults = file.get("defaults").map(|node| {
         let known: Vec<&str> = shape::POOL.iter().copied().filter(|name| *name != "name").collect();
         let section = Section::open(node.clone(), &known, wrongs);
@@ -119,7 +151,8 @@ fn pools(file: &Section, wrongs: &mut Wrongs) -> Vec<(String, Option<Pool>)> {
         let path = node.path.clone();
         // Unknown fields of the defaults are told at their own place already.
         let section = Section::open(node, shape::POOL, wrongs);
-        let written = Written::read(&section, wrongs);
+        let mut written = Written::read(&section, wrongs);
+        names.resolve(&mut written, &section, wrongs);
         Some((path, rules::pool(written, &section, wrongs)))
     });
     read.unwrap_or_default()

@@ -134,7 +134,9 @@ fn limits(written: &Written, of: &Section, wrongs: &mut Wrongs) {
 fn entity(of_pool: &Written, of: &Section, wrongs: &mut Wrongs) {
     let Some(entity) = &of_pool.entity else { return };
     let kind = entity.kind();
-    if kind == EntityKind::Repository && of_pool.runner_group.is_some_and(|group| group != 1) {
+    let has_group =
+        of_pool.named.group.is_some() || of_pool.runner_group.is_some_and(|group| group != 1);
+    if kind == EntityKind::Repository && has_group {
         let what =
             "a repository has no runner groups; remove this, or register at the organization";
         wrongs.add(&of.path_of("runner_group"), what);
@@ -165,6 +167,13 @@ fn arch(written: &Written, of: &Section, wrongs: &mut Wrongs) {
             wrongs.add(&at, what);
         }
     }
+}
+
+/// The architecture that all listed types have.
+pub(super) fn arch_of_all(written: &Written) -> Option<Arch> {
+    let mut arches = written.types.iter().flatten().map(|name| arch_of(name));
+    let first = arches.next()?;
+    arches.all(|arch| arch == first).then_some(first)
 }
 
 /// The architecture of an instance type: the letters behind the generation's number have a `g` for Graviton.

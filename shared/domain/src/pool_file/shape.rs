@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::names::{Named, Said};
 use super::read::{self, Section, Wrongs};
 use super::values::{
-    boot_hook, disk, entity, environment, image, is_code, is_id, is_instance_type, is_repository,
-    labels, os, price, requirements, runner_group, tags,
+    boot_hook, disk, entity_or_id, environment, image, is_code, is_id, is_instance_type,
+    is_repository, labels, os, price, requirements, runner_group, tags,
 };
 use crate::ids::{Entity, PoolName};
 use crate::labels::LabelRows;
@@ -48,15 +49,19 @@ pub const POOL: &[&str] = &[
 pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];
 /// The fields of a range.
 pub const RANGE: &[&str] = &["min", "max"];
+/// The fields of an `entity` that is written by its id.
+pub const ENTITY: &[&str] = &["organization", "repository", "enterprise"];
 /// The fields of `image`.
-pub const IMAGE: &[&str] = &["id", "ssm"];
+pub const IMAGE: &[&str] = &["id", "ssm", "filter"];
+/// The fields of an image's `filter`.
+pub const FILTER: &[&str] = &["name", "owner"];
 /// The fields of `disk`.
 pub const DISK: &[&str] = &["device", "size_gib", "iops", "throughput_mib"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
     &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime"];
 /// Groups of a pool that stand in place of the default's rather than being merged with it.
-pub(super) const WHOLE: &[&str] = &["instances", "image"];
+pub(super) const WHOLE: &[&str] = &["entity", "instances", "image"];
 
 /// The words of `match`.
 pub const MATCHES: &[(&str, LabelMatch)] =
@@ -109,6 +114,8 @@ pub(super) struct Written {
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
     pub(super) paused: Option<bool>,
+    /// What stands in the place of an entity, a runner group or an image until it is resolved.
+    pub(super) named: Named,
 }
 
 /// What is written of a pool's limits.
@@ -126,14 +133,17 @@ impl Written {
     /// Reads every field, each on its own.
     pub(super) fn read(of: &Section, wrongs: &mut Wrongs) -> Self {
         of.read("os", wrongs, os);
+        let (entity, id) = Said::split(of.read("entity", wrongs, entity_or_id));
+        let (runner_group, group) = Said::split(of.read("runner_group", wrongs, runner_group));
+        let (image, filter) = Said::split(of.read("image", wrongs, image));
         let instances = of.section("instances", INSTANCES, wrongs);
         Self {
             name: of.read("name", wrongs, read::parsed),
-            entity: of.read("entity", wrongs, entity),
+            entity,
             labels: of.read("labels", wrongs, labels),
             label_match: of.read("match", wrongs, |node, w| read::one_of(node, MATCHES, w)),
             priority: of.read("priority", wrongs, |node, w| read::count(node, 0..=1000, w)),
-            runner_group: of.read("runner_group", wrongs, runner_group),
+            runner_group,
             name_prefix: of.read("name_prefix", wrongs, read::parsed),
             arch: of.read("arch", wrongs, |node, w| read::one_of(node, ARCHES, w)),
             types: instances.read("types", wrongs, |node, w| {
@@ -152,7 +162,7 @@ impl Written {
             }),
             allocation: of.read("allocation", wrongs, |node, w| read::one_of(node, ALLOCATIONS, w)),
             max_price: of.read("max_price", wrongs, price),
-            image: of.read("image", wrongs, image),
+            image,
             disk: of.read("disk", wrongs, disk),
             tags: of.read("tags", wrongs, tags),
             limits: Limits::read(&of.section("limits", LIMITS, wrongs), wrongs),
@@ -164,6 +174,7 @@ impl Written {
             environment: of.read("environment", wrongs, environment),
             enabled: of.read("enabled", wrongs, read::boolean),
             paused: of.read("paused", wrongs, read::boolean),
+            named: Named { entity: id, group, image: filter },
         }
     }
 }

@@ -1,16 +1,31 @@
 //! What a file says, and every way to say it wrong.
 
+mod names;
 mod right;
 mod schema;
 mod wrong;
 
 use serde_json::Value;
 
-use super::{PoolFile, Wrong, read};
+use super::{Answers, PoolFile, Wrong};
 
 /// The file of a text.
 fn file(text: &str) -> Result<PoolFile, Vec<Wrong>> {
     read(yaml(text))
+}
+
+/// A file that names nothing.
+fn read(value: Value) -> Result<PoolFile, Vec<Wrong>> {
+    match super::read(value, &Answers::default()) {
+        Ok(reading) => {
+            assert_eq!(reading.resolved, Vec::<String>::new());
+            Ok(reading.file)
+        }
+        Err(unread) => {
+            assert!(unread.open.is_empty(), "{unread:?}");
+            Err(unread.wrongs)
+        }
+    }
 }
 
 fn yaml(text: &str) -> Value {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::names::{EntityId, NamedImage, Said};
 use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
-use super::shape::{DISK, IMAGE, RANGE};
+use super::shape::{DISK, ENTITY, FILTER, IMAGE, RANGE};
 use crate::ids::{Entity, EntityKind};
 use crate::labels::{LabelRows, Labels};
 use crate::pool::{Disk, Image, Requirements};
@@ -43,6 +44,38 @@ pub(super) fn entity(node: &Node, wrongs: &mut Wrongs) -> Option<Entity> {
     };
     wrongs.add(&node.path, format!("{entity} would be a repository; {meant}"));
     None
+}
+
+/// The words of [`ENTITY`].
+const ENTITY_KINDS: &[(&str, EntityKind)] = &[
+    ("organization", EntityKind::Organization),
+    ("repository", EntityKind::Repository),
+    ("enterprise", EntityKind::Enterprise),
+];
+
+/// An entity by its text, or by GitHub's id.
+pub(super) fn entity_or_id(node: &Node, wrongs: &mut Wrongs) -> Option<Said<Entity, EntityId>> {
+    match &node.value {
+        Kind::Map(_) => entity_id(node, wrongs).map(Said::Name),
+        Kind::Number(number) => {
+            let what = format!("whose id is {number}? write {{ organization: {number} }}");
+            wrongs.add(&node.path, format!("{what}, or repository or enterprise"));
+            None
+        }
+        _ => entity(node, wrongs).map(Said::Value),
+    }
+}
+
+fn entity_id(node: &Node, wrongs: &mut Wrongs) -> Option<EntityId> {
+    let of = Section::open(node.clone(), ENTITY, wrongs);
+    let said: Vec<&(&str, EntityKind)> =
+        ENTITY_KINDS.iter().filter(|(name, _)| of.get(name).is_some()).collect();
+    let [(name, kind)] = said[..] else {
+        wrongs.add(&node.path, format!("write one of {}, with GitHub's id", ENTITY.join(", ")));
+        return None;
+    };
+    let number = of.read(name, wrongs, github_number)?;
+    Some(EntityId { kind: *kind, number })
 }
 
 pub(super) fn labels(node: &Node, wrongs: &mut Wrongs) -> Option<LabelRows> {
@@ -91,7 +124,15 @@ fn label(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
     fits.then_some(label)
 }
 
-pub(super) fn runner_group(node: &Node, wrongs: &mut Wrongs) -> Option<u64> {
+/// A runner group by its number, or by its name.
+pub(super) fn runner_group(node: &Node, wrongs: &mut Wrongs) -> Option<Said<u64, String>> {
+    match &node.value {
+        Kind::Text(_) => read::text(node, wrongs).map(Said::Name),
+        _ => github_number(node, wrongs).map(Said::Value),
+    }
+}
+
+fn github_number(node: &Node, wrongs: &mut Wrongs) -> Option<u64> {
     // More than any number of GitHub's, and exact in every reader of JSON.
     read::number(node, 1..=9_007_199_254_740_991, wrongs)
 }
@@ -174,34 +215,81 @@ pub(super) fn price(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
     Some(text)
 }
 
-pub(super) fn image(node: &Node, wrongs: &mut Wrongs) -> Option<Image> {
+pub(super) fn image(node: &Node, wrongs: &mut Wrongs) -> Option<Said<Image, NamedImage>> {
     let of = Section::open(node.clone(), IMAGE, wrongs);
     if of.is_other {
         return None;
     }
-    let read = |node: &Node, wrongs: &mut Wrongs, wanted: &str, fits: fn(&str) -> bool| {
-        let text = read::text(node, wrongs)?;
-        if !fits(&text) {
-            wrongs.add(&node.path, format!("{text:?} is not {wanted}"));
-            return None;
+    match (of.get("id"), of.get("ssm"), of.get("filter")) {
+        (Some(id), None, None) => {
+            let wanted = "an image id, like ami-0a1b2c3d";
+            let id = fitting(id, wrongs, wanted, |text| is_id(text, "ami-"))?;
+            Some(Said::Value(Image::Id(id)))
         }
-        Some(text)
-    };
-    match (of.get("id"), of.get("ssm")) {
-        (Some(id), None) => {
-            read(id, wrongs, "an image id, like ami-0a1b2c3d", |text| is_id(text, "ami-"))
-                .map(Image::Id)
-        }
-        (None, Some(parameter)) => {
+        (None, Some(parameter), None) => {
             let wanted = "the name of a parameter, like /acme/runner-image or /acme/runner-image:3, \
                           without \"resolve:ssm:\"";
-            read(parameter, wrongs, wanted, is_parameter).map(Image::Ssm)
+            let parameter = fitting(parameter, wrongs, wanted, is_parameter)?;
+            Some(Said::Value(Image::Ssm(parameter)))
         }
+        (None, None, Some(filter)) => image_filter(filter, wrongs).map(Said::Name),
         _ => {
-            wrongs.add(&node.path, "write either id or ssm");
+            wrongs.add(&node.path, "write one of id, ssm and filter");
             None
         }
     }
+}
+
+fn image_filter(node: &Node, wrongs: &mut Wrongs) -> Option<NamedImage> {
+    let of = Section::open(node.clone(), FILTER, wrongs);
+    if of.is_other {
+        return None;
+    }
+    let name = of.read("name", wrongs, |node, w| {
+        let wanted = "the name of images, like acme-runner-*, with three plain characters at least";
+        fitting(node, w, wanted, is_image_name)
+    });
+    if of.get("name").is_none() {
+        wrongs.add(&node.path, "name is missing");
+    }
+    let owner = match of.get("owner") {
+        None => Some("self".to_owned()),
+        Some(owner) => {
+            fitting(owner, wrongs, "self, amazon, or an account's twelve digits", is_owner)
+        }
+    };
+    Some(NamedImage { name: name?, owner: owner? })
+}
+
+/// A text that fits a rule.
+fn fitting(
+    node: &Node,
+    wrongs: &mut Wrongs,
+    wanted: &str,
+    fits: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let text = read::text(node, wrongs)?;
+    if !fits(&text) {
+        wrongs.add(&node.path, format!("{text:?} is not {wanted}"));
+        return None;
+    }
+    Some(text)
+}
+
+/// What EC2 takes as an image's name, and the two wildcards of its filters. Few plain characters would list half of
+/// what an owner has.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
+fn is_image_name(text: &str) -> bool {
+    let is_wild = |b: u8| matches!(b, b'*' | b'?');
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"()[] ./-'@_".contains(&b);
+    (3..=128).contains(&text.len())
+        && text.bytes().all(|b| is_wild(b) || is_plain(b))
+        && text.bytes().filter(|b| !is_wild(*b)).count() >= 3
+}
+
+fn is_owner(text: &str) -> bool {
+    let is_account = text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
+    is_account || matches!(text, "self" | "amazon")
 }
 
 /// Source: docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html

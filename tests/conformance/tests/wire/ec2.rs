@@ -21,6 +21,18 @@ struct Bench {
     ec2: ec2::Ec2,
 }
 
+/// The adapter at a world's door.
+pub(crate) async fn client(running: &Running) -> ec2::Ec2 {
+    let config = aws::client::load()
+        .await
+        .into_builder()
+        .endpoint_url(format!("http://{}", running.ec2))
+        .region(Region::new("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
+        .build();
+    ec2::Ec2::new(&config, STACK.into())
+}
+
 impl Bench {
     async fn new() -> Self {
         let running = open().await;
@@ -34,14 +46,7 @@ impl Bench {
                 ..LaunchTemplate::default()
             });
         });
-        let config = aws::client::load()
-            .await
-            .into_builder()
-            .endpoint_url(format!("http://{}", running.ec2))
-            .region(Region::new("us-east-1"))
-            .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-            .build();
-        let ec2 = ec2::Ec2::new(&config, STACK.into());
+        let ec2 = client(&running).await;
         Self { running, ec2 }
     }
 

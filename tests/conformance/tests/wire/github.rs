@@ -49,15 +49,15 @@ fn registrar(entity: &str, installation: u64) -> Registrar {
     Registrar { entity, installation: Some(InstallationId(installation)) }
 }
 
-struct Bench {
-    running: Running,
-    app: App<SecretString>,
+pub(crate) struct Bench {
+    pub(crate) running: Running,
+    pub(crate) app: App<SecretString>,
     /// The connections of agents, by the job that they run.
     agents: Mutex<BTreeMap<u64, String>>,
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let running = open().await;
         let (private, public) = &*KEY;
         running.cloud.with(|world, _| {

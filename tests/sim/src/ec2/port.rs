@@ -24,16 +24,19 @@ const KEPT: i64 = HOUR;
 
 impl World {
     /// A question that EC2 may leave unanswered.
-    fn asked(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn ec2_answers(&mut self, operation: &str) -> Result<(), Trouble> {
         self.calls.looks += 1;
         if self.is_bucket_empty(Call::Describe) {
-            let told = self.told("DescribeInstances", "RequestLimitExceeded");
-            return Err(Trouble::Unavailable(told));
+            return Err(Trouble::Unavailable(self.told(operation, "RequestLimitExceeded")));
         }
         if self.is_away(Fault::OutageEc2) || self.strikes(Fault::DescribeFailed) {
-            return Err(Trouble::Unavailable(self.told("DescribeInstances", "RequestTimeout")));
+            return Err(Trouble::Unavailable(self.told(operation, "RequestTimeout")));
         }
         Ok(())
+    }
+
+    fn asked(&mut self) -> Result<(), Trouble> {
+        self.ec2_answers("DescribeInstances")
     }
 
     /// The machine's state as EC2 shows it; none when it denies knowing the machine.

@@ -29,16 +29,20 @@ impl World {
         let entity = &registrar.entity;
         if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
         {
-            self.calls.github += 1;
+            self.count_github(operation);
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
-        self.ask_as_app(operation)
+        self.github_answers(operation)
     }
 
-    /// One that is of no entity.
-    fn ask_as_app(&mut self, operation: &str) -> Result<(), Trouble> {
+    fn count_github(&mut self, operation: &str) {
         self.calls.github += 1;
         self.calls.github_lists += u64::from(operation == "list-runners");
+    }
+
+    /// As [`Self::ask_github`], about nobody in particular.
+    pub(crate) fn github_answers(&mut self, operation: &str) -> Result<(), Trouble> {
+        self.count_github(operation);
         if self.is_away(Fault::OutageCredentials) {
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
@@ -323,7 +327,7 @@ impl Github for Door {
 
     async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
         self.call(|world| {
-            world.ask_as_app("list-deliveries")?;
+            world.github_answers("list-deliveries")?;
             let all = world.github.attempts.iter().enumerate().rev();
             let listed = all.take_while(|(_, one)| one.at >= since.as_millis());
             Ok(listed
@@ -340,7 +344,7 @@ impl Github for Door {
 
     async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
         self.call(|world| {
-            world.ask_as_app("redeliver")?;
+            world.github_answers("redeliver")?;
             Ok(u32::try_from(delivery).is_ok_and(|number| world.attempt_again(number)))
         })
         .await

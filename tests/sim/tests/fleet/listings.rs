@@ -15,7 +15,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| Err(text.to_owned());
     let settings = &door.sim.settings;
-    let pass = Administer { table: door, queue: door, github: door, settings, yaml };
+    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
     bench.drive(pass.answer(request, door.now()))
 }
 

@@ -80,6 +80,50 @@ async fn ec2_answers_in_the_words_that_the_sdk_reads() {
 }
 
 #[tokio::test]
+async fn ec2_lists_the_images_of_an_owner_by_name_and_page_by_page() {
+    let cloud = Cloud::open(NOTHING).await;
+    for number in 1..=6 {
+        let image = json!({ "id": format!("ami-{number}"), "name": format!("runner-{number}"),
+            "created_at": 1_800_000_000_000_u64 + number });
+        cloud.control("images", image).await;
+    }
+    for other in [
+        json!({ "id": "ami-7", "name": "runner-7", "owner": "amazon" }),
+        json!({ "id": "ami-8", "name": "runner-8", "architecture": "arm64" }),
+        json!({ "id": "ami-9", "name": "runner-9", "state": "pending" }),
+        json!({ "id": "ami-10", "name": "other" }),
+    ] {
+        cloud.control("images", other).await;
+    }
+    let request = |more: [(&'static str, &'static str); 1]| {
+        let asked = [
+            ("Action", "DescribeImages"),
+            ("Version", "2016-11-15"),
+            ("Owner.1", "self"),
+            ("Filter.1.Name", "name"),
+            ("Filter.1.Value.1", "runner-*"),
+            ("Filter.2.Name", "architecture"),
+            ("Filter.2.Value.1", "x86_64"),
+            ("Filter.3.Name", "state"),
+            ("Filter.3.Value.1", "available"),
+            ("MaxResults", "5"),
+        ];
+        [asked.as_slice(), &more].concat()
+    };
+    let (status, answer) = cloud.ec2(&request([("DryRun", "false")])).await;
+    assert_eq!((status, answer.name.as_str()), (200, "DescribeImagesResponse"));
+    let [first, .., fifth] = answer.items(&["imagesSet"]) else { panic!("{answer:?}") };
+    assert_eq!((first.at(&["imageId"]), fifth.at(&["imageId"])), ("ami-1", "ami-5"));
+    assert_eq!(first.at(&["creationDate"]), "2027-01-15T08:00:00.001Z");
+    assert_eq!(answer.at(&["nextToken"]), "page-5");
+    let (_, answer) = cloud.ec2(&request([("NextToken", "page-5")])).await;
+    let [last] = answer.items(&["imagesSet"]) else { panic!("{answer:?}") };
+    assert_eq!((last.at(&["name"]), answer.at(&["nextToken"])), ("runner-6", ""));
+    let unknown = [("Action", "DescribeImages"), ("Filter.1.Name", "colour")];
+    assert_eq!(cloud.ec2(&unknown).await.0, 400);
+}
+
+#[tokio::test]
 async fn ec2_refuses_in_words_whatever_it_does_not_know() {
     let cloud = Cloud::open(NOTHING).await;
     let mut weighted = fleet("t", "1");
@@ -179,12 +223,48 @@ async fn github_registers_lists_and_deletes_runners_over_the_wire() {
 }
 
 #[tokio::test]
+async fn github_lists_installations_repositories_and_groups() {
+    let cloud = Cloud::open(NOTHING).await;
+    cloud.control("owners/acme/groups", json!([{ "id": 5, "name": "gpu" }])).await;
+    cloud.queue_job(json!({})).await;
+    let id = cloud.ask("owners").await[0]["id"].clone();
+    let listed = cloud.github(Method::GET, "/app/installations", &jwt(&claims("a")), None).await;
+    let (200, installations) = listed else { panic!("{listed:?}") };
+    assert_eq!(installations[0]["account"]["id"], id);
+    assert_eq!(installations[0]["account"]["login"], "acme");
+    assert_eq!(installations[0]["target_type"], "Organization");
+    let look_up = async |path: &str, jti: &str| {
+        cloud.github(Method::GET, path, &jwt(&claims(jti)), None).await
+    };
+    let of_repository = look_up("/repos/acme/app/installation", "d").await;
+    assert_eq!(of_repository, (200, installations[0].clone()));
+    assert_eq!(look_up("/orgs/other/installation", "e").await.0, 404);
+    let token = cloud.token("b").await;
+    let get = async |path: &str| cloud.github(Method::GET, path, &token, None).await;
+    let (_, all) = get("/installation/repositories").await;
+    assert_eq!(
+        (&all["total_count"], &all["repositories"][0]["full_name"]),
+        (&json!(1), &json!("acme/app"))
+    );
+    let (_, first) = get("/orgs/acme/actions/runner-groups?per_page=1").await;
+    assert_eq!(first["runner_groups"][0]["name"], "Default");
+    let (_, second) = get("/orgs/acme/actions/runner-groups?per_page=1&page=2").await;
+    assert_eq!((&second["runner_groups"][0]["id"], &second["total_count"]), (&json!(5), &json!(2)));
+    // Installations are the App's to see, the rest an installation's.
+    assert_eq!(get("/app/installations").await.0, 401);
+    let repositories = "/installation/repositories";
+    let as_app = cloud.github(Method::GET, repositories, &jwt(&claims("c")), None).await;
+    assert_eq!(as_app.0, 401);
+    assert_eq!(get("/orgs/other/actions/runner-groups").await.0, 404);
+}
+
+#[tokio::test]
 async fn github_refuses_in_words_whatever_it_does_not_know() {
     let cloud = Cloud::open(NOTHING).await;
     let token = cloud.token("a").await;
     let jit = "/orgs/acme/actions/runners/generate-jitconfig";
     for (method, path, body, status) in [
-        (Method::GET, "/orgs/acme/actions/runner-groups", None, 501),
+        (Method::GET, "/orgs/acme/actions/secrets", None, 501),
         (Method::POST, "/orgs/acme/actions/runners/registration-token", None, 501),
         (Method::GET, "/orgs/other/actions/runners", None, 404),
         (Method::GET, "/repos/acme/app/actions/jobs/1", None, 404),

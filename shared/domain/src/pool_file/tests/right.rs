@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{EXAMPLE, right, yaml};
+use super::{EXAMPLE, read, right, yaml};
 use crate::labels::Labels;
 use crate::limits::Balance;
 use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Pool};
-use crate::pool_file::{PoolFile, read, written, written_stack};
+use crate::pool_file::{PoolFile, written, written_stack};
 use crate::testkit::searched;
 use crate::time::Seconds;
 

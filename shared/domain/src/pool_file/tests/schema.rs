@@ -39,7 +39,9 @@ fn both_know_the_same_fields() {
         (&defs["defaults"], &without_name[..]),
         (&defs["instances"], shape::INSTANCES),
         (&defs["range"], shape::RANGE),
+        (&defs["entity_id"], shape::ENTITY),
         (&defs["image"], shape::IMAGE),
+        (&defs["filter"], shape::FILTER),
         (&defs["disk"], shape::DISK),
         (&defs["limits"], shape::LIMITS),
     ] {

@@ -1,7 +1,6 @@
 //! Malformed files: each is refused, with its place.
 
-use super::{file, right, yaml};
-use crate::pool_file::read;
+use super::{file, read, right, yaml};
 
 /// Two pools without a mistake; `{}` stands for what a row changes in the first.
 fn around(first: &str) -> String {
@@ -51,8 +50,17 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("entity: orgs/acme", "pools[0].entity", "name alone: acme"),
     ("entity: https://github.com/acme", "pools[0].entity", "is not an entity"),
     ("entity: [acme]", "pools[0].entity", "a list; write a text"),
+    ("entity: 9919", "pools[0].entity", "write { organization: 9919 }"),
+    ("entity: {}", "pools[0].entity", "one of organization, repository, enterprise"),
+    ("entity: { organization: 1, repository: 2 }", "pools[0].entity", "one of organization"),
+    ("entity: { organization: acme }", "pools[0].entity.organization", "whole number"),
+    ("entity: { repository: 0 }", "pools[0].entity.repository", "from 1"),
+    ("entity: { organisation: 1 }", "pools[0].entity.organisation", "did you mean"),
     ("runner_group: 0", "pools[0].runner_group", "from 1"),
-    ("runner_group: build", "pools[0].runner_group", "whole number"),
+    ("runner_group: [build]", "pools[0].runner_group", "whole number"),
+    ("runner_group: ''", "pools[0].runner_group", "empty"),
+    ("runner_group: build", "pools[0].runner_group", "a group's name needs an entity"),
+    ("entity: acme/web\nrunner_group: build", "pools[0].runner_group", "no runner groups"),
     ("entity: acme/web\nrunner_group: 3", "pools[0].runner_group", "no runner groups"),
     // Labels.
     ("labels: []", "pools[0].labels", "empty"),
@@ -102,8 +110,37 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("subnets: []", "pools[0].subnets", "empty"),
     ("image: { id: ami-1 }", "pools[0].image.id", "is not an image id"),
     ("image: { ssm: 'resolve:ssm:/a' }", "pools[0].image.ssm", "without \"resolve:ssm:\""),
-    ("image: { id: ami-0a1b2c3d, ssm: /a }", "pools[0].image", "either id or ssm"),
-    ("image: ami-0a1b2c3d", "pools[0].image", "a group of fields: id, ssm"),
+    ("image: { id: ami-0a1b2c3d, ssm: /a }", "pools[0].image", "one of id, ssm and filter"),
+    ("image: ami-0a1b2c3d", "pools[0].image", "a group of fields: id, ssm, filter"),
+    ("image: { filter: acme-* }", "pools[0].image.filter", "a group of fields: name, owner"),
+    ("image: { filter: {} }", "pools[0].image.filter", "name is missing"),
+    ("image: { filter: { name: '*' } }", "pools[0].image.filter.name", "three plain characters"),
+    ("image: { filter: { name: 'acme,web' } }", "pools[0].image.filter.name", "the name of images"),
+    (
+        "image: { filter: { name: acme, owner: me } }",
+        "pools[0].image.filter.owner",
+        "twelve digits",
+    ),
+    (
+        "image: { filter: { name: acme, owner: 123456789012 } }",
+        "pools[0].image.filter.owner",
+        "in quotes",
+    ),
+    (
+        "image: { id: ami-0a1b2c3d, filter: { name: acme } }",
+        "pools[0].image",
+        "one of id, ssm and filter",
+    ),
+    (
+        "instances: { vcpus: { min: 2 }, memory_mib: { min: 2 } }\nimage: { filter: { name: acme-* } }",
+        "pools[0].image",
+        "beside a filter write arch",
+    ),
+    (
+        "instances: { types: [m7i.large, m7g.large] }\nimage: { filter: { name: acme-* } }",
+        "pools[0].image",
+        "beside a filter write arch",
+    ),
     ("disk: { size_gib: 40 }", "pools[0].disk", "device is missing"),
     ("disk: { device: xvda, size_gib: 40 }", "pools[0].disk.device", "is no device"),
     ("disk: { device: /dev/xvda, size_gib: 0 }", "pools[0].disk.size_gib", "from 1 to 65536"),

@@ -71,12 +71,7 @@ fn check(request: &DescribeRequest) -> Result<(), Ec2Error> {
             "The parameter instancesSet cannot be used with the parameter maxResults",
         ));
     }
-    if request.max_results.is_some_and(|n| !(5..=1000).contains(&n)) {
-        return Err(Ec2Error::new(
-            "InvalidParameterValue",
-            "Value for parameter maxResults is invalid. Expecting a value between 5 and 1000.",
-        ));
-    }
+    check_page_size(request.max_results)?;
     for filter in &request.filters {
         if !is_known(&filter.name) {
             return Err(Ec2Error::new(
@@ -94,7 +89,17 @@ fn check(request: &DescribeRequest) -> Result<(), Ec2Error> {
     Ok(())
 }
 
-fn parse_token(token: &str) -> Result<u64, Ec2Error> {
+pub(super) fn check_page_size(wanted: Option<u32>) -> Result<(), Ec2Error> {
+    match wanted {
+        Some(count) if !(5..=1000).contains(&count) => Err(Ec2Error::new(
+            "InvalidParameterValue",
+            "Value for parameter maxResults is invalid. Expecting a value between 5 and 1000.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn parse_token(token: &str) -> Result<u64, Ec2Error> {
     let order = token.strip_prefix("page-").and_then(|rest| rest.parse().ok());
     order.ok_or_else(|| Ec2Error::new("InvalidParameterValue", "Unable to parse pagination token"))
 }
@@ -140,7 +145,7 @@ fn matches(instance: &Instance, filter: &Filter) -> bool {
 }
 
 /// Matches `*` (any run) and `?` (any one character). Filter values are case-sensitive.
-fn wildcard(pattern: &str, value: &str) -> bool {
+pub(super) fn wildcard(pattern: &str, value: &str) -> bool {
     fn go(pattern: &[char], value: &[char]) -> bool {
         match pattern.split_first() {
             None => value.is_empty(),

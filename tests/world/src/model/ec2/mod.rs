@@ -1,7 +1,8 @@
-//! EC2: instances, instant fleets, tags, eventual consistency and termination.
+//! EC2: instances, instant fleets, tags, images, eventual consistency and termination.
 
 mod describe;
 mod fleet;
+mod images;
 mod place;
 mod terminate;
 
@@ -16,6 +17,7 @@ pub use fleet::{
     CapacityRule, FleetAnswer, FleetConfig, FleetFault, FleetInstances, FleetOptions, FleetRequest,
     FleetTags, Override,
 };
+pub use images::{Image, ImagePage, ImageRequest};
 pub use place::PlaceSpec;
 pub use terminate::StateChange;
 
@@ -213,6 +215,7 @@ pub struct Ec2 {
     pub(crate) fleets: BTreeMap<String, fleet::Fleet>,
     pub(crate) templates: Vec<LaunchTemplate>,
     pub(crate) capacity: Vec<CapacityRule>,
+    pub(crate) images: Vec<Image>,
     /// Availability zone of a subnet, where it was given; otherwise it is derived from the id.
     pub subnets: BTreeMap<String, String>,
     launches: u64,

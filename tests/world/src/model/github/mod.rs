@@ -163,15 +163,18 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Every runner group, the default one first.
+    fn groups(&self) -> impl Iterator<Item = Group> {
+        let default = Group {
+            id: 1,
+            name: "Default".to_owned(),
+            public_repositories: self.spec.public_repositories,
+        };
+        std::iter::once(default).chain(self.spec.groups.iter().cloned())
+    }
+
     fn group(&self, id: u64) -> Option<Group> {
-        if id == 1 {
-            return Some(Group {
-                id: 1,
-                name: "Default".to_owned(),
-                public_repositories: self.spec.public_repositories,
-            });
-        }
-        self.spec.groups.iter().find(|group| group.id == id).cloned()
+        self.groups().find(|group| group.id == id)
     }
 }
 
@@ -257,6 +260,16 @@ impl GitHub {
     #[must_use]
     pub fn installation(&self, id: u64) -> Option<&Owner> {
         self.owners.values().find(|owner| owner.spec.installation_id == id)
+    }
+
+    pub(crate) fn set_groups(
+        &mut self,
+        login: &str,
+        groups: Vec<Group>,
+    ) -> Result<(), GitHubError> {
+        let owner = self.owner_mut(login).ok_or_else(GitHubError::not_found)?;
+        owner.spec.groups = groups;
+        Ok(())
     }
 
     /// Changes how GitHub lies about the runners of an owner.

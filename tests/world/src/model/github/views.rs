@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner};
+use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope};
 use crate::model::{Millis, rfc3339};
 
 impl GitHub {
@@ -122,6 +122,56 @@ impl GitHub {
         Some((login, body))
     }
 
+    /// The installations of an App.
+    #[must_use]
+    pub fn installations_view(&self, app: &str) -> Vec<Value> {
+        let owners = self.owners.values().filter(|owner| owner.spec.app_id == app);
+        owners.map(installation).collect()
+    }
+
+    /// An App's installation that covers a scope.
+    #[must_use]
+    pub fn installation_view(&self, app: &str, scope: &Scope) -> Option<Value> {
+        let owner = self.owner(scope.owner()).filter(|owner| owner.spec.app_id == app)?;
+        Some(installation(owner))
+    }
+
+    /// The repositories of an account, as far as a job was ever queued there.
+    #[must_use]
+    pub fn repositories_view(&self, login: &str) -> Vec<Value> {
+        let theirs = self.repositories.values();
+        theirs
+            .filter(|repository| repository.owner.eq_ignore_ascii_case(login))
+            .map(|repository| {
+                json!({
+                    "id": repository.id,
+                    "node_id": format!("R_{}", repository.id),
+                    "name": repository.name,
+                    "full_name": format!("{}/{}", repository.owner, repository.name),
+                    "private": repository.private,
+                })
+            })
+            .collect()
+    }
+
+    /// The runner groups of an organization or enterprise.
+    #[must_use]
+    pub fn groups_view(&self, login: &str) -> Vec<Value> {
+        let groups = self.owner(login).into_iter().flat_map(Owner::groups);
+        groups
+            .map(|group| {
+                json!({
+                    "id": group.id,
+                    "name": group.name,
+                    "default": group.id == 1,
+                    "visibility": "all",
+                    "allows_public_repositories": group.public_repositories,
+                    "inherited": false,
+                })
+            })
+            .collect()
+    }
+
     /// The runs of a repository whose jobs (one at least) are in this state.
     #[must_use]
     pub fn runs_view(&self, owner: &str, name: &str, status: Option<&str>) -> Vec<Value> {
@@ -158,6 +208,28 @@ impl GitHub {
 fn in_repository(job: &Job, owner: &str, name: &str) -> bool {
     job.repository.owner.eq_ignore_ascii_case(owner)
         && job.repository.name.eq_ignore_ascii_case(name)
+}
+
+fn installation(owner: &Owner) -> Value {
+    let target = match owner.spec.kind {
+        OwnerKind::User => "User",
+        OwnerKind::Organization => "Organization",
+        OwnerKind::Enterprise => "Enterprise",
+    };
+    let account = match owner.spec.kind {
+        OwnerKind::Enterprise => {
+            json!({ "id": owner.id, "slug": owner.spec.owner, "name": owner.spec.owner })
+        }
+        OwnerKind::User | OwnerKind::Organization => account(owner),
+    };
+    json!({
+        "id": owner.spec.installation_id,
+        "account": account,
+        "target_id": owner.id,
+        "target_type": target,
+        "repository_selection": "all",
+        "suspended_at": null,
+    })
 }
 
 fn account(owner: &Owner) -> Value {

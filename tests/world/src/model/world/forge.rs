@@ -6,8 +6,8 @@ use super::World;
 use crate::model::{
     Millis,
     github::{
-        Claims, GitHubError, InstallationToken, JitConfig, JitRequest, JobSpec, Lies, Message,
-        OwnerSpec, RateView, Scope,
+        Claims, GitHubError, Group, InstallationToken, JitConfig, JitRequest, JobSpec, Lies,
+        Message, OwnerSpec, RateView, Scope,
     },
 };
 
@@ -16,6 +16,11 @@ impl World {
     pub fn register_owner(&mut self, spec: OwnerSpec) {
         let id = self.clockwork.ids.small();
         self.github.register_owner(spec, id);
+    }
+
+    /// The runner groups of an owner, beside the default one.
+    pub fn set_groups(&mut self, owner: &str, groups: Vec<Group>) -> Result<(), GitHubError> {
+        self.github.set_groups(owner, groups)
     }
 
     /// Changes how GitHub lies about an owner's runners.
@@ -31,6 +36,11 @@ impl World {
         resets_at: Millis,
     ) -> Result<(), GitHubError> {
         self.github.set_rate(owner, remaining, resets_at)
+    }
+
+    /// The App that a token of its own proves to be.
+    pub fn identify_app(&mut self, claims: &Claims, now: Millis) -> Result<String, GitHubError> {
+        self.github.check_claims(claims, now)
     }
 
     /// `POST /app/installations/{id}/access_tokens`.
@@ -115,11 +125,6 @@ impl World {
     /// What the receiver of a delivery answered.
     pub fn delivery_answered(&mut self, number: u64, answer: String, now: Millis) {
         self.github.delivery_answered(number, answer, now);
-    }
-
-    /// The App that a JSON Web Token speaks for.
-    pub fn app_of(&mut self, claims: &Claims, now: Millis) -> Result<String, GitHubError> {
-        self.github.check_claims(claims, now)
     }
 
     /// `POST /app/hook/deliveries/{id}/attempts`.

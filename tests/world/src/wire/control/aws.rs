@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{super::cloud::Cloud, Answer, done, merged, refuse, say};
 use crate::model::{
     Stack, Timings,
-    ec2::{CapacityRule, Ec2Toggles, Instance, LaunchTemplate, PlaceSpec, TemplateRef},
+    ec2::{CapacityRule, Ec2Toggles, Image, Instance, LaunchTemplate, PlaceSpec, TemplateRef},
     github::Assignment,
     machines::{Death, Script},
 };
@@ -66,6 +66,11 @@ pub(super) async fn put_template(
     Json(template): Json<LaunchTemplate>,
 ) -> Answer {
     cloud.with(|world, _| world.ec2.put_template(template));
+    done()
+}
+
+pub(super) async fn put_image(State(cloud): World, Json(image): Json<Image>) -> Answer {
+    cloud.with(|world, _| world.ec2.put_image(image));
     done()
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{super::cloud::Cloud, Answer, done, merged, of_github, refuse, say};
 use crate::model::{
     Millis,
-    github::{HookRule, Job, JobSpec, Lies, OwnerSpec, Runner},
+    github::{Group, HookRule, Job, JobSpec, Lies, OwnerSpec, Runner},
 };
 
 type World = State<Arc<Cloud>>;
@@ -47,7 +47,23 @@ pub(super) async fn register_owner(State(cloud): World, Json(spec): Json<OwnerSp
 }
 
 pub(super) async fn owners(State(cloud): World) -> Answer {
-    cloud.look(|world, _| say(world.github.owners().map(|o| &o.spec).collect::<Vec<_>>()))
+    cloud.look(|world, _| {
+        let shown = world.github.owners().map(|owner| {
+            let mut view = serde_json::to_value(&owner.spec).unwrap_or_default();
+            view["id"] = json!(owner.id);
+            view
+        });
+        say(shown.collect::<Vec<_>>())
+    })
+}
+
+pub(super) async fn set_groups(
+    State(cloud): World,
+    Path(owner): Path<String>,
+    Json(groups): Json<Vec<Group>>,
+) -> Answer {
+    cloud.with(|world, _| world.set_groups(&owner, groups)).map_err(of_github)?;
+    done()
 }
 
 pub(super) async fn set_lies(

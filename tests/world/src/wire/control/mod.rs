@@ -4,7 +4,8 @@
 //! |-|-|
 //! | `GET health` | the world is up |
 //! | `POST stacks` · `GET` | a Muster stack: its reap queue, its machines' role |
-//! | `POST owners` · `GET` | an account with the App: key, installation, webhook |
+//! | `POST owners` · `GET` | an account with the App: key, installation, webhook; with GitHub's id |
+//! | `POST owners/{owner}/groups` | its runner groups beside the default one |
 //! | `POST owners/{owner}/lies` | how GitHub's answers differ from the truth |
 //! | `POST owners/{owner}/rate` | what is left of the rate limit |
 //! | `POST jobs` · `GET` · `GET jobs/{id}` | queue a job; look at jobs |
@@ -19,6 +20,7 @@
 //! | `POST instances/{id}/{stop,interrupt,terminate,protect,die}` | what others do to an instance |
 //! | `GET machines`, `GET machines/{id}/console` | machines, and what they print |
 //! | `POST templates`, `POST subnets` | launch templates and zones for a world without emulator |
+//! | `POST images` | an image that `DescribeImages` shows |
 //! | `POST faults` · `GET` · `DELETE` · `DELETE faults/{id}` | what goes wrong with calls |
 //! | `GET holds` · `POST holds/{call}` | calls that wait; let one go |
 //! | `GET calls` · `DELETE`, `GET counters` | the call log; how many calls there were |
@@ -57,6 +59,7 @@ fn aws_routes() -> Router<Arc<Cloud>> {
         .route("/control/stacks", post(aws::register_stack).get(aws::stacks))
         .route("/control/templates", post(aws::put_template))
         .route("/control/subnets", post(aws::put_subnets))
+        .route("/control/images", post(aws::put_image))
         .route("/control/capacity", post(aws::set_capacity).get(aws::capacity))
         .route("/control/timings", post(aws::set_timings).get(aws::timings))
         .route("/control/toggles", post(aws::set_toggles).get(aws::toggles))
@@ -70,6 +73,7 @@ fn aws_routes() -> Router<Arc<Cloud>> {
 fn github_routes() -> Router<Arc<Cloud>> {
     Router::new()
         .route("/control/owners", post(github::register_owner).get(github::owners))
+        .route("/control/owners/{owner}/groups", post(github::set_groups))
         .route("/control/owners/{owner}/lies", post(github::set_lies))
         .route("/control/owners/{owner}/rate", post(github::set_rate))
         .route("/control/jobs", post(github::queue_job).get(github::jobs))

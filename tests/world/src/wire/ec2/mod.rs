@@ -22,7 +22,7 @@ use super::{
 use crate::model::{
     World,
     calls::CallInfo,
-    ec2::{Ec2Error, FleetAnswer, FleetRequest, Instance, STACK_TAG},
+    ec2::{Ec2Error, Filter, FleetAnswer, FleetRequest, Instance, STACK_TAG},
 };
 
 pub(super) fn router(cloud: Arc<Cloud>) -> Router {
@@ -33,6 +33,7 @@ pub(super) fn router(cloud: Arc<Cloud>) -> Router {
 enum Request {
     CreateFleet(Box<FleetRequest>),
     DescribeInstances(crate::model::ec2::DescribeRequest),
+    DescribeImages(crate::model::ec2::ImageRequest),
     TerminateInstances(Vec<String>),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
     /// Launch templates live in the emulator: the request goes there as it is.
@@ -80,6 +81,7 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
     let understood = match action {
         "CreateFleet" => parse::create_fleet(form).map(|r| Request::CreateFleet(Box::new(r))),
         "DescribeInstances" => parse::describe_instances(form).map(Request::DescribeInstances),
+        "DescribeImages" => parse::describe_images(form).map(Request::DescribeImages),
         "TerminateInstances" => parse::terminate_instances(form).map(Request::TerminateInstances),
         "CreateTags" => parse::create_tags(form).map(|(ids, tags)| Request::CreateTags(ids, tags)),
         "DescribeLaunchTemplates" | "DescribeLaunchTemplateVersions" => {
@@ -110,22 +112,24 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
             })
         }
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
-        Request::PassOn(_) | Request::Refused(_) => None,
+        Request::DescribeImages(_) | Request::PassOn(_) | Request::Refused(_) => None,
     }
 }
 
 fn targets_of(request: &Request) -> Vec<String> {
     match request {
         Request::CreateFleet(fleet) => fleet.client_token.iter().cloned().collect(),
-        Request::DescribeInstances(describe) => describe
-            .ids
-            .iter()
-            .cloned()
-            .chain(describe.filters.iter().map(|f| format!("{}={}", f.name, f.values.join(","))))
-            .collect(),
+        Request::DescribeInstances(describe) => {
+            describe.ids.iter().cloned().chain(written(&describe.filters)).collect()
+        }
+        Request::DescribeImages(describe) => written(&describe.filters).collect(),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
         Request::PassOn(_) | Request::Refused(_) => vec![],
     }
+}
+
+fn written(filters: &[Filter]) -> impl Iterator<Item = String> {
+    filters.iter().map(|filter| format!("{}={}", filter.name, filter.values.join(",")))
 }
 
 async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
@@ -134,6 +138,9 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
         Request::DescribeInstances(describe) => cloud
             .look(|world, now| world.describe_instances(&describe, now))
             .map(|page| write::describe_instances(&page, &cloud.account)),
+        Request::DescribeImages(describe) => cloud
+            .look(|world, _| world.ec2.describe_images(&describe))
+            .map(|page| write::describe_images(&page, &cloud.account)),
         Request::TerminateInstances(ids) => cloud
             .with(|world, now| world.terminate_instances(&ids, now))
             .map(|changes| write::terminate_instances(&changes)),

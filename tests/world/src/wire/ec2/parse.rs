@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::form::Form;
 use crate::model::ec2::{
-    DescribeRequest, Ec2Error, Filter, FleetConfig, FleetOptions, FleetRequest, FleetTags, Market,
-    Override, TemplateRef,
+    DescribeRequest, Ec2Error, Filter, FleetConfig, FleetOptions, FleetRequest, FleetTags,
+    ImageRequest, Market, Override, TemplateRef,
 };
 
 /// What an override may say besides type, subnet and priority.
@@ -98,22 +98,36 @@ fn tag_specifications(form: &mut Form) -> Vec<FleetTags> {
 }
 
 pub(super) fn describe_instances(mut form: Form) -> Result<DescribeRequest, Ec2Error> {
-    let ids = form.take_list("InstanceId");
-    let mut filters = vec![];
-    for member in form.members("Filter") {
-        filters.push(Filter {
-            name: form.take(&format!("{member}.Name")).unwrap_or_default(),
-            values: form.take_list(&format!("{member}.Value")),
-        });
-    }
     let request = DescribeRequest {
-        ids,
-        filters,
+        ids: form.take_list("InstanceId"),
+        filters: filters(&mut form),
         max_results: form.take_number("MaxResults")?,
         next_token: form.take("NextToken"),
     };
     form.finish()?;
     Ok(request)
+}
+
+pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> {
+    let request = ImageRequest {
+        owners: form.take_list("Owner"),
+        filters: filters(&mut form),
+        max_results: form.take_number("MaxResults")?,
+        next_token: form.take("NextToken"),
+    };
+    form.finish()?;
+    Ok(request)
+}
+
+fn filters(form: &mut Form) -> Vec<Filter> {
+    let members = form.members("Filter");
+    members
+        .iter()
+        .map(|member| Filter {
+            name: form.take(&format!("{member}.Name")).unwrap_or_default(),
+            values: form.take_list(&format!("{member}.Value")),
+        })
+        .collect()
 }
 
 pub(super) fn terminate_instances(mut form: Form) -> Result<Vec<String>, Ec2Error> {

@@ -10,8 +10,8 @@ use super::{
 use crate::model::{
     Millis,
     ec2::{
-        FleetAnswer, Instance, InstancePage, InstanceState, Market, Override, StateChange,
-        TemplateRef,
+        FleetAnswer, Image, ImagePage, Instance, InstancePage, InstanceState, Market, Override,
+        StateChange, TemplateRef,
     },
 };
 
@@ -139,6 +139,30 @@ fn instance(instance: &Instance, account: &str) -> String {
     }
     let tags = instance.tags.iter().map(|(key, value)| text("key", key) + &text("value", value));
     out + &list("tagSet", tags)
+}
+
+pub(super) fn describe_images(page: &ImagePage, account: &str) -> Reply {
+    let items = page.images.iter().map(|image| image_item(image, account));
+    let next = page.next_token.as_ref().map(|token| text("nextToken", token));
+    answer("DescribeImages", &(list("imagesSet", items) + &next.unwrap_or_default()))
+}
+
+fn image_item(image: &Image, account: &str) -> String {
+    // What the caller owns has its number, and Amazon's images have an alias besides.
+    let owner = match image.owner.as_str() {
+        "self" => text("imageOwnerId", account),
+        "amazon" => text("imageOwnerId", "137112412989") + &text("imageOwnerAlias", "amazon"),
+        account => text("imageOwnerId", account),
+    };
+    text("imageId", &image.id)
+        + &text("name", &image.name)
+        + &text("imageState", &image.state)
+        + &owner
+        + &text("creationDate", &with_millis(image.created_at))
+        + &text("architecture", &image.architecture)
+        + &text("imageType", "machine")
+        + &text("rootDeviceType", "ebs")
+        + &text("virtualizationType", "hvm")
 }
 
 fn state(name: &str, state: InstanceState) -> String {

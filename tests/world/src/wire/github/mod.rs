@@ -32,6 +32,7 @@ pub(super) fn router(cloud: Arc<Cloud>) -> Router {
 
 struct Request {
     route: Route,
+    path: String,
     query: Vec<(String, String)>,
     authorization: String,
     has_agent: bool,
@@ -51,6 +52,7 @@ async fn handle(
     };
     let request = Request {
         route: Route::of(&method, uri.path()),
+        path: uri.path().to_owned(),
         query: query(&uri),
         authorization: text(header::AUTHORIZATION),
         has_agent: headers.contains_key(header::USER_AGENT),
@@ -122,6 +124,8 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
         Route::ListDeliveries => list_deliveries(world, request, now),
         Route::Redeliver(attempt) => redeliver(world, request, *attempt, now),
+        Route::ListInstallations => list_installations(world, request, now),
+        Route::GetInstallation(scope) => get_installation(world, request, scope, now),
         Route::Unknown(what) => Err(GitHubError::new(
             501,
             format!("the simulated cloud does not know this route: {what}"),
@@ -139,9 +143,10 @@ fn bearer(request: &Request) -> Result<&str, GitHubError> {
     Ok(credential.trim())
 }
 
+/// Who the App is whose own token a request carries.
 fn app_of(world: &mut World, request: &Request, now: Millis) -> Result<String, GitHubError> {
     let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
-    world.app_of(&claims, now)
+    world.identify_app(&claims, now)
 }
 
 /// Its pages begin where the last one ended; the next one's beginning is in the `Link` header.
@@ -190,15 +195,42 @@ fn access_token(
     Ok(json(201, &token.view()))
 }
 
+fn list_installations(
+    world: &mut World,
+    request: &Request,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    listing(request, world.github.installations_view(&app), |_, shown| json!(shown))
+}
+
+fn get_installation(
+    world: &mut World,
+    request: &Request,
+    scope: &Scope,
+    now: Millis,
+) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let found = world.github.installation_view(&app, scope);
+    found.map(|view| json(200, &view)).ok_or_else(|| GitHubError::new(404, "Not Found"))
+}
+
 fn with_token(
     world: &mut World,
     request: &Request,
     route: &Route,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
-    let scope = route.scope().ok_or_else(|| GitHubError::new(404, "Not Found"))?;
+    let scope = match route {
+        // Whatever the token's account has.
+        Route::ListRepositories => {
+            let login = world.github.token_owner(bearer(request)?, now);
+            Scope::Organization(login.unwrap_or_default().to_owned())
+        }
+        route => route.scope().ok_or_else(|| GitHubError::new(404, "Not Found"))?,
+    };
     let rate = world.authorize(bearer(request)?, &scope, now)?;
-    let mut reply = act(world, request, route, now).unwrap_or_else(|error| refuse(&error));
+    let mut reply = act(world, request, &scope, now).unwrap_or_else(|error| refuse(&error));
     add_headers(&mut reply, rate);
     Ok(reply)
 }
@@ -211,10 +243,26 @@ fn add_headers(reply: &mut Reply, rate: RateView) {
 fn act(
     world: &mut World,
     request: &Request,
-    route: &Route,
+    of: &Scope,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
-    match route {
+    match &request.route {
+        Route::ListRepositories => {
+            let all = world.github.repositories_view(of.owner());
+            listing(
+                request,
+                all,
+                |total, shown| json!({ "total_count": total, "repositories": shown }),
+            )
+        }
+        Route::ListGroups(scope) => {
+            let all = world.github.groups_view(scope.owner());
+            listing(
+                request,
+                all,
+                |total, shown| json!({ "total_count": total, "runner_groups": shown }),
+            )
+        }
         Route::GenerateJit(scope) => generate_jit(world, request, scope, now),
         Route::ListRunners(scope) => {
             let name = request.query.iter().find(|(key, _)| key == "name");
@@ -240,23 +288,41 @@ fn act(
             let status = request.query.iter().find(|(key, _)| key == "status");
             let status = status.map(|(_, value)| value.as_str());
             let runs = world.github.runs_view(owner, repo, status);
-            let (total, shown) = cut_page(runs, page_of(&request.query)?);
-            Ok(json(200, &json!({ "total_count": total, "workflow_runs": shown })))
+            listing(
+                request,
+                runs,
+                |total, shown| json!({ "total_count": total, "workflow_runs": shown }),
+            )
         }
         Route::RunJobs { owner, repo, run } => {
             let jobs = world.github.run_jobs_view(owner, repo, *run);
-            let (total, shown) = cut_page(jobs, page_of(&request.query)?);
-            Ok(json(200, &json!({ "total_count": total, "jobs": shown })))
+            listing(request, jobs, |total, shown| json!({ "total_count": total, "jobs": shown }))
         }
-        Route::AccessToken(_) | Route::ListDeliveries | Route::Redeliver(_) | Route::Unknown(_) => {
-            Err(GitHubError::new(404, "Not Found"))
-        }
+        Route::AccessToken(_)
+        | Route::ListDeliveries
+        | Route::Redeliver(_)
+        | Route::ListInstallations
+        | Route::GetInstallation(_)
+        | Route::Unknown(_) => Err(GitHubError::new(404, "Not Found")),
     }
 }
 
-fn cut_page(all: Vec<Value>, (number, size): (usize, usize)) -> (usize, Vec<Value>) {
+/// The page that was asked for, with a link to the next one if there is one.
+fn listing(
+    request: &Request,
+    all: Vec<Value>,
+    body: impl FnOnce(usize, Vec<Value>) -> Value,
+) -> Result<Reply, GitHubError> {
+    let (number, size) = page_of(&request.query)?;
     let total = all.len();
-    (total, all.into_iter().skip((number - 1) * size).take(size).collect())
+    let shown = all.into_iter().skip((number - 1) * size).take(size).collect();
+    let mut reply = json(200, &body(total, shown));
+    if number * size < total {
+        let next = format!("{}?per_page={size}&page={}", request.path, number + 1);
+        let link = format!("<https://api.github.com{next}>; rel=\"next\"");
+        reply.headers.push(("link".to_owned(), link));
+    }
+    Ok(reply)
 }
 
 fn generate_jit(

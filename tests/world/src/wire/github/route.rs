@@ -9,6 +9,10 @@ pub(super) enum Route {
     AccessToken(u64),
     ListDeliveries,
     Redeliver(u64),
+    ListInstallations,
+    GetInstallation(Scope),
+    ListRepositories,
+    ListGroups(Scope),
     GenerateJit(Scope),
     ListRunners(Scope),
     GetRunner(Scope, u64),
@@ -38,6 +42,24 @@ impl Route {
             ["app", "hook", "deliveries", id, "attempts"] if method == Method::POST => {
                 return Some(Self::Redeliver(id.parse().ok()?));
             }
+            ["app", "installations"] if method == Method::GET => {
+                return Some(Self::ListInstallations);
+            }
+            ["installation", "repositories"] if method == Method::GET => {
+                return Some(Self::ListRepositories);
+            }
+            [kind, .., "installation"] if method == Method::GET => {
+                let scope = match (*kind, &segments[1..segments.len() - 1]) {
+                    ("orgs", [org]) => Scope::Organization((*org).to_owned()),
+                    ("enterprises", [slug]) => Scope::Enterprise((*slug).to_owned()),
+                    ("repos", [owner, repo]) => {
+                        let (owner, name) = ((*owner).to_owned(), (*repo).to_owned());
+                        Scope::Repository { owner, name }
+                    }
+                    _ => return None,
+                };
+                return Some(Self::GetInstallation(scope));
+            }
             ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
             ["enterprises", slug, "actions", rest @ ..] => {
                 (Scope::Enterprise((*slug).to_owned()), rest)
@@ -53,6 +75,10 @@ impl Route {
             ("GET", ["runners"]) => Some(Self::ListRunners(scope)),
             ("GET", ["runners", id]) => Some(Self::GetRunner(scope, id.parse().ok()?)),
             ("DELETE", ["runners", id]) => Some(Self::DeleteRunner(scope, id.parse().ok()?)),
+            // A repository has none.
+            ("GET", ["runner-groups"]) if !matches!(scope, Scope::Repository { .. }) => {
+                Some(Self::ListGroups(scope))
+            }
             ("GET", rest) => Self::of_repository(scope, rest),
             _ => None,
         }
@@ -74,6 +100,10 @@ impl Route {
             Self::AccessToken(_) => "access-token",
             Self::ListDeliveries => "list-deliveries",
             Self::Redeliver(_) => "redeliver",
+            Self::ListInstallations => "list-installations",
+            Self::GetInstallation(_) => "get-installation",
+            Self::ListRepositories => "list-repositories",
+            Self::ListGroups(_) => "list-runner-groups",
             Self::GenerateJit(_) => "generate-jitconfig",
             Self::ListRunners(_) => "list-runners",
             Self::GetRunner(..) => "get-runner",
@@ -87,7 +117,9 @@ impl Route {
 
     pub(super) fn scope(&self) -> Option<Scope> {
         match self {
-            Self::GenerateJit(scope)
+            Self::GetInstallation(scope)
+            | Self::ListGroups(scope)
+            | Self::GenerateJit(scope)
             | Self::ListRunners(scope)
             | Self::GetRunner(scope, _)
             | Self::DeleteRunner(scope, _) => Some(scope.clone()),
@@ -96,9 +128,12 @@ impl Route {
             | Self::RunJobs { owner, repo, .. } => {
                 Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
             }
-            Self::AccessToken(_) | Self::ListDeliveries | Self::Redeliver(_) | Self::Unknown(_) => {
-                None
-            }
+            Self::AccessToken(_)
+            | Self::ListDeliveries
+            | Self::Redeliver(_)
+            | Self::ListInstallations
+            | Self::ListRepositories
+            | Self::Unknown(_) => None,
         }
     }
 
@@ -114,7 +149,13 @@ impl Route {
             Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
             Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
             Self::Unknown(what) => vec![what.clone()],
-            Self::GenerateJit(_) | Self::ListRunners(_) | Self::ListDeliveries => vec![],
+            Self::ListDeliveries
+            | Self::ListInstallations
+            | Self::GetInstallation(_)
+            | Self::ListRepositories
+            | Self::ListGroups(_)
+            | Self::GenerateJit(_)
+            | Self::ListRunners(_) => vec![],
         }
     }
 }

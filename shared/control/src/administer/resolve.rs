@@ -1,0 +1,77 @@
+//! What a pool file names, asked of GitHub and EC2 before anything else is done with it.
+
+use domain::instance::Fault;
+use domain::observation::Trouble;
+use domain::pool_file::{self, Answers, Question, Reading, Unread};
+use serde_json::Value;
+
+use super::pools::refused;
+use super::{Administer, Problem};
+use crate::ports::{Directory, Images};
+
+impl<T, Q, G: Directory, I: Images> Administer<'_, T, Q, G, I> {
+    /// Reads a file to its end. One that names nothing makes no call; otherwise there are two rounds of questions at
+    /// most, ids and images first and then the groups behind ids.
+    pub(super) async fn resolve(&self, file: Value) -> Result<Reading, Problem> {
+        let mut answers = Answers::default();
+        loop {
+            let Unread { open, wrongs } = match pool_file::read(file.clone(), &answers) {
+                Ok(reading) => return Ok(reading),
+                Err(unread) => unread,
+            };
+            if open.is_empty() {
+                return Err(refused(wrongs));
+            }
+            for question in open {
+                let whom = whom(&question);
+                if let Err(trouble) = self.ask(question, &mut answers).await {
+                    // A mistake is there with any answer: it is more use than the advice to try again.
+                    return Err(match wrongs.is_empty() {
+                        true => unanswered(whom, &trouble),
+                        false => refused(wrongs),
+                    });
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, question: Question, answers: &mut Answers) -> Result<(), Trouble> {
+        match question {
+            Question::Entity(id) => {
+                answers.entities.insert(id, self.github.entity(id).await?);
+            }
+            Question::Groups(entity) => {
+                let groups = self.github.groups(&entity).await?;
+                answers.groups.insert(entity, groups);
+            }
+            Question::Image(filter) => {
+                let image = self.images.newest(&filter).await?;
+                answers.images.insert(filter, image);
+            }
+        }
+        Ok(())
+    }
+}
+
+const fn whom(question: &Question) -> &'static str {
+    match question {
+        Question::Entity(_) | Question::Groups(_) => "GitHub",
+        Question::Image(_) => "EC2",
+    }
+}
+
+fn unanswered(whom: &str, trouble: &Trouble) -> Problem {
+    let told = |fault: &Fault| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
+    let (code, message) = match trouble {
+        Trouble::Unavailable(fault) => {
+            ("unavailable", format!("{whom} gives no answer to {}; try again", told(fault)))
+        }
+        Trouble::RateLimited(until) => {
+            ("unavailable", format!("{whom} answers no more calls before {until}; try again then"))
+        }
+        Trouble::Unauthorized(fault) => {
+            ("not_allowed", format!("{whom} refuses {}; see to the permission first", told(fault)))
+        }
+    };
+    Problem::new(code, format!("nothing was changed: {message}"))
+}

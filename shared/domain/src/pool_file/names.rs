@@ -1,0 +1,226 @@
+//! What a file names and somebody else resolves: entities by GitHub's id, runner groups by their name, images by a filter.
+//!
+//! Reading stays pure. A name without an answer is a question; whoever reads the file asks it, and reads again. Only
+//! what was resolved is stored, so a name is asked for when a file is applied, and at no other time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::read::{Section, Wrongs};
+use super::rules;
+use super::shape::Written;
+use crate::ids::{Entity, EntityKind};
+use crate::pool::{Arch, Image};
+
+/// An entity by GitHub's number for it, which a rename does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntityId {
+    /// What it is the number of: organizations, repositories and enterprises are counted apart.
+    pub kind: EntityKind,
+    /// The number.
+    pub number: u64,
+}
+
+/// As people say it, without an article.
+impl fmt::Display for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            EntityKind::Repository => "repository",
+            EntityKind::Organization => "organization",
+            EntityKind::Enterprise => "enterprise",
+        };
+        write!(f, "{kind} {}", self.number)
+    }
+}
+
+/// A runner group of an organization or enterprise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// GitHub's number of it.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// Images of which the newest is meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ImageFilter {
+    /// The image's name, where `*` stands for anything and `?` for one character.
+    pub name: String,
+    /// `self`, `amazon`, or the twelve digits of an account.
+    pub owner: String,
+    /// The processors of the pool's machines.
+    pub arch: Arch,
+}
+
+/// An image that a filter found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundImage {
+    /// `ami-…`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What must be known before a file is read to its end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// Whose id is this?
+    Entity(EntityId),
+    /// Which runner groups are there?
+    Groups(Entity),
+    /// Which is the newest?
+    Image(ImageFilter),
+}
+
+/// What was answered so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// None: GitHub shows the App no such entity.
+    pub entities: BTreeMap<EntityId, Option<Entity>>,
+    /// Every group of an entity.
+    pub groups: BTreeMap<Entity, Vec<Group>>,
+    /// None: EC2 shows no such image.
+    pub images: BTreeMap<ImageFilter, Option<FoundImage>>,
+}
+
+/// What a field holds: what is stored, or a name for it.
+#[derive(Debug)]
+pub(super) enum Said<T, N> {
+    Value(T),
+    Name(N),
+}
+
+impl<T, N> Said<T, N> {
+    /// One of both, when the field is written and right.
+    pub(super) fn split(said: Option<Self>) -> (Option<T>, Option<N>) {
+        match said {
+            Some(Self::Value(value)) => (Some(value), None),
+            Some(Self::Name(name)) => (None, Some(name)),
+            None => (None, None),
+        }
+    }
+}
+
+/// An image by filter. Its architecture is the pool's.
+#[derive(Debug)]
+pub(super) struct NamedImage {
+    pub(super) name: String,
+    pub(super) owner: String,
+}
+
+/// The names among the fields of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) entity: Option<EntityId>,
+    pub(super) group: Option<String>,
+    pub(super) image: Option<NamedImage>,
+}
+
+/// Puts answers in the place of names, and keeps what is still to be asked.
+pub(super) struct Names<'a> {
+    answers: &'a Answers,
+    pub(super) open: BTreeSet<Question>,
+    /// What was resolved, a line each.
+    pub(super) resolved: Vec<String>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) const fn new(answers: &'a Answers) -> Self {
+        Self { answers, open: BTreeSet::new(), resolved: Vec::new() }
+    }
+
+    /// Resolves the names of a pool as far as they are answered. The entity first: groups are an entity's.
+    pub(super) fn resolve(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
+        self.entity(written, &of.path_of("entity"), wrongs);
+        self.group(written, of, wrongs);
+        self.image(written, of, wrongs);
+    }
+
+    fn entity(&mut self, written: &mut Written, at: &str, wrongs: &mut Wrongs) {
+        let Some(id) = written.named.entity else { return };
+        match self.answers.entities.get(&id) {
+            None => {
+                self.open.insert(Question::Entity(id));
+            }
+            Some(None) => {
+                let what = "install the App there (and end its suspension), or write another id";
+                wrongs.add(at, format!("GitHub shows the App no {id}; {what}"));
+            }
+            Some(Some(entity)) => {
+                self.tell(at, entity, &id);
+                written.entity = Some(entity.clone());
+            }
+        }
+    }
+
+    fn group(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
+        let Some(name) = &written.named.group else { return };
+        let at = of.path_of("runner_group");
+        let Some(entity) = &written.entity else {
+            if of.get("entity").is_none() {
+                let what = "a group's name needs an entity: without one only the job says where runners \
+                            belong; write the entity, or the group's number";
+                wrongs.add(&at, what);
+            }
+            return;
+        };
+        // A repository has none, which the rules say.
+        if entity.kind() == EntityKind::Repository {
+            return;
+        }
+        let Some(groups) = self.answers.groups.get(entity) else {
+            self.open.insert(Question::Groups(entity.clone()));
+            return;
+        };
+        let lower = name.to_lowercase();
+        let Some(group) = groups.iter().find(|group| group.name.to_lowercase() == lower) else {
+            let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+            let known = names.join(", ");
+            wrongs
+                .add(&at, format!("{entity} has no runner group {name:?}; its groups are {known}"));
+            return;
+        };
+        self.tell(&at, &group.id, &group.name);
+        written.runner_group = Some(group.id);
+    }
+
+    fn image(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
+        let Some(image) = &written.named.image else { return };
+        let at = of.path_of("image");
+        let Some(arch) = written.arch.or_else(|| rules::arch_of_all(written)) else {
+            let is_known = written.types.is_some() || written.requirements.is_some();
+            if is_known && of.get("arch").is_none() {
+                wrongs.add(
+                    &at,
+                    "for which machines? beside a filter write arch: x64, or arch: arm64",
+                );
+            }
+            return;
+        };
+        let (name, owner) = (image.name.clone(), image.owner.clone());
+        let filter = ImageFilter { name, owner, arch };
+        match self.answers.images.get(&filter) {
+            None => {
+                self.open.insert(Question::Image(filter));
+            }
+            Some(None) => {
+                let ImageFilter { name, owner, arch } = filter;
+                let what = format!("EC2 shows no available image {name:?} for {}", arch.word());
+                wrongs.add(&at, format!("{what} in this region, owner {owner}"));
+            }
+            Some(Some(found)) => {
+                self.tell(&at, &found.id, &found.name);
+                written.image = Some(Image::Id(found.id.clone()));
+            }
+        }
+    }
+
+    fn tell(&mut self, at: &str, value: &dyn fmt::Display, name: &dyn fmt::Display) {
+        let line = format!("{at}: {value} ({name})");
+        // A default is resolved once for every pool that it holds for.
+        if !self.resolved.contains(&line) {
+            self.resolved.push(line);
+        }
+    }
+}

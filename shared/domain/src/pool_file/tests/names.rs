@@ -1,0 +1,235 @@
+//! What a file names: what is asked for it, what becomes of the answers, and what is wrong with them.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::yaml;
+use crate::ids::{Entity, EntityKind};
+use crate::pool::{Arch, Image};
+use crate::pool_file::{
+    Answers, EntityId, FoundImage, Group, ImageFilter, Question, Reading, Unread, read, written,
+};
+
+fn entity(text: &str) -> Entity {
+    text.parse().expect("an entity")
+}
+
+const fn organization(number: u64) -> EntityId {
+    EntityId { kind: EntityKind::Organization, number }
+}
+
+fn filter(arch: Arch) -> ImageFilter {
+    ImageFilter { name: "acme-runner-*".to_owned(), owner: "self".to_owned(), arch }
+}
+
+/// Pools of these lines each, over what all need.
+fn pools(lines: &[&str]) -> String {
+    let head = "
+defaults:
+  subnets: [subnet-0a1b2c3d]
+  labels: [linux]
+  instances: { types: [m7i.large] }
+  limits: { max: 3 }
+pools:";
+    let pool = |(n, lines): (usize, &&str)| {
+        format!("\n  - name: p{n}\n    {}", lines.replace('\n', "\n    "))
+    };
+    head.to_owned() + &lines.iter().enumerate().map(pool).collect::<String>()
+}
+
+fn asked(text: &str, answers: &Answers) -> Result<Reading, Unread> {
+    read(yaml(text), answers)
+}
+
+fn open(text: &str, answers: &Answers) -> BTreeSet<Question> {
+    asked(text, answers).expect_err("open").open
+}
+
+/// What GitHub and EC2 know in these tests.
+fn answers() -> Answers {
+    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    let image = |id: &str| {
+        Some(FoundImage { id: id.to_owned(), name: "acme-runner-2026-11-01".to_owned() })
+    };
+    let id = |kind, number| EntityId { kind, number };
+    Answers {
+        entities: [
+            (organization(9919), Some(entity("acme"))),
+            (id(EntityKind::Repository, 1_296_269), Some(entity("octocat/hello"))),
+            (id(EntityKind::Enterprise, 42), Some(entity("enterprises/big"))),
+            (organization(7), None),
+        ]
+        .into(),
+        groups: [
+            (entity("acme"), vec![group(1, "Default"), group(3, "Linux-Builders")]),
+            (entity("enterprises/big"), vec![group(1, "Default")]),
+        ]
+        .into(),
+        images: [
+            (filter(Arch::X64), image("ami-0a1b2c3d")),
+            (filter(Arch::Arm64), image("ami-0a1b2c3e")),
+            (ImageFilter { owner: "amazon".to_owned(), ..filter(Arch::X64) }, None),
+        ]
+        .into(),
+    }
+}
+
+const IMAGE: &str = "image: { filter: { name: acme-runner-* } }";
+
+#[test]
+fn a_file_that_names_nothing_asks_nothing() {
+    let text = pools(&["entity: acme\nrunner_group: 3\nimage: { id: ami-0a1b2c3d }"]);
+    let reading = asked(&text, &Answers::default()).expect("read");
+    assert_eq!(reading.resolved, Vec::<String>::new());
+}
+
+#[test]
+fn names_are_asked_for_and_groups_once_their_entity_is_known() {
+    let text = pools(&[&format!(
+        "entity: {{ organization: 9919 }}\nrunner_group: linux-builders\n{IMAGE}"
+    )]);
+    let mut known = Answers::default();
+    let first = [Question::Entity(organization(9919)), Question::Image(filter(Arch::X64))];
+    assert_eq!(open(&text, &known), first.into());
+    known.entities = answers().entities;
+    known.images = answers().images;
+    assert_eq!(open(&text, &known), [Question::Groups(entity("acme"))].into());
+    known.groups = answers().groups;
+    let reading = asked(&text, &known).expect("read");
+    let pool = &reading.file.pools[0];
+    assert_eq!(pool.entity, Some(entity("acme")));
+    assert_eq!(pool.runner_group_id, 3);
+    assert_eq!(pool.image, Some(Image::Id("ami-0a1b2c3d".to_owned())));
+    assert_eq!(
+        reading.resolved,
+        [
+            "pools[0].entity: acme (organization 9919)",
+            "pools[0].runner_group: 3 (Linux-Builders)",
+            "pools[0].image: ami-0a1b2c3d (acme-runner-2026-11-01)",
+        ]
+    );
+    // Told as it is stored, so that it is applied again without a question.
+    let again = json!({ "pools": [written(pool)] });
+    assert_eq!(read(again, &Answers::default()).map(|reading| reading.file), Ok(reading.file));
+}
+
+#[test]
+fn every_kind_of_entity_has_ids() {
+    let text = pools(&[
+        "entity: { repository: 1296269 }",
+        "entity: { enterprise: 42 }\nrunner_group: default",
+        "entity: acme\nrunner_group: DEFAULT",
+    ]);
+    let reading = asked(&text, &answers()).expect("read");
+    let told: Vec<(String, u64)> = reading
+        .file
+        .pools
+        .iter()
+        .map(|pool| (pool.entity.as_ref().map(ToString::to_string), pool.runner_group_id))
+        .map(|(entity, group)| (entity.unwrap_or_default(), group))
+        .collect();
+    let expected = [("octocat/hello", 1), ("enterprises/big", 1), ("acme", 1)];
+    assert_eq!(told, expected.map(|(entity, group)| (entity.to_owned(), group)));
+}
+
+/// An image fits the pool's machines, said or seen by their types.
+#[test]
+fn an_image_is_of_the_pools_architecture() {
+    let arm = format!("instances: {{ types: [m7g.large, c7gn.large] }}\n{IMAGE}");
+    let said = format!(
+        "instances: {{ vcpus: {{ min: 2 }}, memory_mib: {{ min: 2 }} }}\narch: arm64\n{IMAGE}"
+    );
+    let reading = asked(&pools(&[IMAGE, &arm, &said]), &answers()).expect("read");
+    let ids: Vec<Option<Image>> =
+        reading.file.pools.iter().map(|pool| pool.image.clone()).collect();
+    let image = |id: &str| Some(Image::Id(id.to_owned()));
+    assert_eq!(ids, ["ami-0a1b2c3d", "ami-0a1b2c3e", "ami-0a1b2c3e"].map(image));
+}
+
+/// A default is asked for and told once, at its own place; a pool's own takes its place as a whole.
+#[test]
+fn defaults_are_resolved_where_they_hold() {
+    let text = pools(&["priority: 1", "priority: 2", "entity: { enterprise: 42 }"])
+        .replace("defaults:", &format!("defaults:\n  entity: {{ organization: 9919 }}\n  {IMAGE}"));
+    let asked_for = open(&text, &Answers::default());
+    let enterprise = EntityId { kind: EntityKind::Enterprise, number: 42 };
+    let expected = [
+        Question::Entity(organization(9919)),
+        Question::Entity(enterprise),
+        Question::Image(filter(Arch::X64)),
+    ];
+    assert_eq!(asked_for, expected.into());
+    assert_eq!(
+        asked(&text, &answers()).expect("read").resolved,
+        [
+            "defaults.entity: acme (organization 9919)",
+            "defaults.image: ami-0a1b2c3d (acme-runner-2026-11-01)",
+            "pools[2].entity: enterprises/big (enterprise 42)",
+        ]
+    );
+}
+
+/// What nobody takes over is not asked for.
+#[test]
+fn an_unused_default_is_not_asked_for() {
+    let text = pools(&["entity: acme"])
+        .replace("defaults:", "defaults:\n  entity: { organization: 9919 }");
+    asked(&text, &Answers::default()).expect("read");
+}
+
+#[test]
+fn what_is_not_there_is_told_by_its_place() {
+    let rows: &[(&str, &str, &str)] = &[
+        ("entity: { organization: 7 }", "pools[0].entity", "no organization 7; install the App"),
+        (
+            "entity: { organization: 9919 }\nrunner_group: gpu",
+            "pools[0].runner_group",
+            "acme has no runner group \"gpu\"; its groups are Default, Linux-Builders",
+        ),
+        (
+            "image: { filter: { name: acme-runner-*, owner: amazon } }",
+            "pools[0].image",
+            "no available image \"acme-runner-*\" for x64 in this region, owner amazon",
+        ),
+        // What rules say of the file they say of what is behind it, too.
+        (
+            "entity: { repository: 1296269 }\nrunner_group: default",
+            "pools[0].runner_group",
+            "no runner groups",
+        ),
+        (
+            "entity: { organization: 9919 }\nrepositories: [other/web]",
+            "pools[0].repositories",
+            "none of acme's",
+        ),
+    ];
+    for (lines, path, words) in rows {
+        let unread = asked(&pools(&[lines]), &answers()).expect_err("wrong");
+        assert!(unread.open.is_empty(), "{unread:?}");
+        let [wrong] = &unread.wrongs[..] else { panic!("{lines}: {unread:#?}") };
+        assert_eq!(wrong.path, *path, "{lines}");
+        assert!(wrong.what.contains(words), "{wrong}\n{lines}");
+    }
+}
+
+/// Questions and mistakes are told side by side: the answers are asked for, so that all mistakes are told at once.
+#[test]
+fn a_mistake_keeps_no_question_back() {
+    let text = pools(&["entity: { organization: 7 }\nlimits: { max: 0 }", IMAGE]);
+    let unread = asked(&text, &Answers::default()).expect_err("wrong");
+    assert_eq!(unread.open.len(), 2);
+    assert_eq!(unread.wrongs[0].path, "pools[0].limits.max");
+    let unread = asked(&text, &answers()).expect_err("wrong");
+    let paths: BTreeSet<&str> = unread.wrongs.iter().map(|wrong| wrong.path.as_str()).collect();
+    assert_eq!(paths, ["pools[0].entity", "pools[0].limits.max"].into());
+}
+
+/// The entity's idle runners count against its limit, however it is written.
+#[test]
+fn an_entity_behind_an_id_is_counted() {
+    let text = pools(&["entity: { organization: 9919 }\nlimits: { max: 9, min_idle: 3 }"]);
+    let text = format!("limits: {{ entities: {{ ACME: 3 }} }}{text}");
+    let unread = asked(&text, &answers()).expect_err("wrong");
+    assert_eq!(unread.wrongs[0].path, "limits.entities.ACME");
+}

@@ -1,0 +1,58 @@
+//! The newest image of a name.
+
+use aws_sdk_ec2::operation::describe_images::DescribeImagesOutput;
+use aws_sdk_ec2::types::Image;
+use domain::observation::Trouble;
+use domain::pool::Arch;
+use domain::pool_file::{FoundImage, ImageFilter};
+
+use crate::machines::{PAGE, filter, trouble};
+use crate::{Ec2, classified};
+
+/// By the date of its creation; EC2 lists images in no order. Deprecated and disabled images of others are not listed.
+///
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
+pub(crate) async fn newest(ec2: &Ec2, wanted: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+    let mut newest = None;
+    let mut page = None;
+    loop {
+        let answer = describe(ec2, wanted, page).await?;
+        newest = answer.images().iter().filter_map(dated).chain(newest).max();
+        page = answer.next_token().filter(|token| !token.is_empty()).map(str::to_owned);
+        if page.is_none() {
+            return Ok(newest.map(|(_, image)| image));
+        }
+    }
+}
+
+async fn describe(
+    ec2: &Ec2,
+    wanted: &ImageFilter,
+    page: Option<String>,
+) -> Result<DescribeImagesOutput, Trouble> {
+    let architecture = match wanted.arch {
+        Arch::X64 => "x86_64",
+        Arch::Arm64 => "arm64",
+    };
+    let filters = vec![
+        // Its wildcards are EC2's own.
+        filter("name", [wanted.name.as_str()]),
+        filter("architecture", [architecture]),
+        filter("state", ["available"]),
+    ];
+    ec2.client
+        .describe_images()
+        .owners(&wanted.owner)
+        .set_filters(Some(filters))
+        .max_results(PAGE)
+        .set_next_token(page)
+        .send()
+        .await
+        .map_err(|error| trouble(classified("DescribeImages", &error)))
+}
+
+/// With its date, which is written so that texts sort as times do: `2026-11-01T08:15:00.000Z`.
+fn dated(image: &Image) -> Option<(String, FoundImage)> {
+    let found = FoundImage { id: image.image_id()?.to_owned(), name: image.name()?.to_owned() };
+    Some((image.creation_date()?.to_owned(), found))
+}

@@ -1,0 +1,168 @@
+//! What is behind the names of a pool file: which calls that takes, and what each answer means.
+
+mod support;
+
+use axum::http::Method;
+use control::ports::Directory;
+use domain::ids::{Entity, EntityKind};
+use domain::observation::Trouble;
+use domain::pool_file::{EntityId, Group};
+use serde_json::{Value, json};
+use support::{Fake, Reply, reply};
+
+const INSTALLATIONS: &str = "/app/installations";
+const REPOSITORIES: &str = "/installation/repositories";
+const GROUPS: &str = "/actions/runner-groups";
+
+fn id(kind: EntityKind, number: u64) -> EntityId {
+    EntityId { kind, number }
+}
+
+fn entity(text: &str) -> Entity {
+    text.parse().expect("an entity")
+}
+
+/// As GitHub writes them: an organization, a person, an enterprise, and one that is suspended.
+fn installations() -> Value {
+    json!([
+        { "id": 11, "target_type": "Organization", "target_id": 9919, "suspended_at": null,
+          "account": { "id": 9919, "login": "acme", "type": "Organization" } },
+        { "id": 12, "target_type": "User", "target_id": 583_231,
+          "account": { "id": 583_231, "login": "octocat", "type": "User" } },
+        { "id": 13, "target_type": "Enterprise", "target_id": 42,
+          "account": { "id": 42, "slug": "big", "name": "Big Inc" } },
+        { "id": 14, "target_type": "Organization", "suspended_at": "2026-11-01T00:00:00Z",
+          "account": { "id": 77, "login": "asleep", "type": "Organization" } },
+    ])
+}
+
+/// A page that is not the last one.
+fn page(body: &Value) -> Reply {
+    let links = r#"<https://api.github.com/x?page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last""#;
+    reply(200, body).header("link", links)
+}
+
+fn last(body: &Value) -> Reply {
+    reply(200, body).header("link", r#"<https://api.github.com/x?page=1>; rel="first""#)
+}
+
+async fn fake() -> Fake {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, INSTALLATIONS, [reply(200, installations())]);
+    fake
+}
+
+#[tokio::test]
+async fn organizations_and_enterprises_are_found_among_the_installations() {
+    let fake = fake().await;
+    let app = fake.app();
+    for (kind, number, expected) in [
+        (EntityKind::Organization, 9919, Some("acme")),
+        (EntityKind::Enterprise, 42, Some("enterprises/big")),
+        // Not installed, a person, suspended, and the number of another kind.
+        (EntityKind::Organization, 1, None),
+        (EntityKind::Organization, 583_231, None),
+        (EntityKind::Organization, 77, None),
+        (EntityKind::Organization, 42, None),
+        (EntityKind::Enterprise, 9919, None),
+    ] {
+        let found = app.entity(id(kind, number)).await;
+        assert_eq!(found, Ok(expected.map(entity)), "{kind:?} {number}");
+    }
+    // As the App itself: no installation is asked for anything.
+    let asked = fake.asked();
+    assert!(asked.iter().all(|one| one.path == "/app/installations?per_page=100&page=1"));
+    assert!(asked.iter().all(|one| one.bearer().starts_with("eyJ")));
+}
+
+#[tokio::test]
+async fn a_listing_is_read_to_its_end() {
+    let fake = Fake::start().await;
+    let all = installations();
+    let pages = [page(&json!([all[1]])), page(&json!([])), last(&json!([all[0]]))];
+    fake.on(Method::GET, INSTALLATIONS, pages);
+    let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
+    assert_eq!(found, Ok(Some(entity("acme"))));
+    assert_eq!(fake.paths()[2], "GET /app/installations?per_page=100&page=3");
+    // Only an end is proof that something is not there.
+    fake.on(Method::GET, INSTALLATIONS, [page(&json!([]))]);
+    let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
+    assert!(matches!(&found, Err(Trouble::Unavailable(fault)) if fault.code == "too-many"));
+}
+
+#[tokio::test]
+async fn a_repository_is_found_among_those_of_the_installations() {
+    let fake = fake().await;
+    let listed = |rows: Value| json!({ "total_count": 1, "repositories": rows });
+    let other = listed(json!([{ "id": 1, "full_name": "acme/web" }]));
+    let found = listed(json!([{ "id": 1_296_269, "full_name": "octocat/Hello-World" }]));
+    fake.on(Method::GET, REPOSITORIES, [page(&other), last(&other), last(&found)]);
+    let app = fake.app();
+    let repository = app.entity(id(EntityKind::Repository, 1_296_269)).await;
+    assert_eq!(repository, Ok(Some(entity("octocat/Hello-World"))));
+    assert_eq!(
+        fake.paths()[1..],
+        [
+            "POST /app/installations/11/access_tokens",
+            "GET /installation/repositories?per_page=100&page=1",
+            "GET /installation/repositories?per_page=100&page=2",
+            "POST /app/installations/12/access_tokens",
+            "GET /installation/repositories?per_page=100&page=1",
+        ]
+    );
+    assert_eq!(fake.asked()[1].body, json!({ "permissions": { "metadata": "read" } }));
+    let unknown = app.entity(id(EntityKind::Repository, 2)).await;
+    assert_eq!(unknown, Ok(None));
+    // Each installation but the suspended one, with a token of its own.
+    assert_eq!(fake.count("/access_tokens"), 3);
+}
+
+#[tokio::test]
+async fn groups_are_those_of_the_organization_or_enterprise() {
+    let fake = Fake::start().await;
+    let listed = |id: u64, name: &str| {
+        json!({ "total_count": 2, "runner_groups": [
+            { "id": id, "name": name, "default": id == 1, "visibility": "all" } ] })
+    };
+    fake.on(Method::GET, "/installation", [reply(200, json!({ "id": 11 }))]);
+    for (text, path) in [("acme", "/orgs/acme"), ("enterprises/big", "/enterprises/big")] {
+        fake.on(Method::GET, GROUPS, [page(&listed(1, "Default")), last(&listed(5, "gpu"))]);
+        let groups = fake.app().groups(&entity(text)).await;
+        let group = |id, name: &str| Group { id, name: name.to_owned() };
+        assert_eq!(groups, Ok(vec![group(1, "Default"), group(5, "gpu")]));
+        let asked = fake.paths();
+        let expected = format!("GET {path}{GROUPS}?per_page=100&page=2");
+        assert_eq!(asked.last(), Some(&expected), "{asked:?}");
+    }
+}
+
+/// No answer is never read as nothing there.
+#[tokio::test]
+async fn trouble_is_told_as_what_it_is() {
+    type Is = fn(&Trouble) -> bool;
+    let rows: [(Reply, Is); 5] = [
+        (reply(401, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
+        (reply(403, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
+        (reply(404, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
+        (reply(429, ""), |trouble| matches!(trouble, Trouble::RateLimited(_))),
+        (reply(502, "<html>"), |trouble| matches!(trouble, Trouble::Unavailable(_))),
+    ];
+    for (answer, is) in rows {
+        let fake = fake().await;
+        fake.on(Method::GET, "/installation", [reply(200, json!({ "id": 11 }))]);
+        fake.on(Method::GET, GROUPS, [answer.clone()]);
+        fake.on(Method::GET, REPOSITORIES, [answer.clone()]);
+        let app = fake.app();
+        let groups = app.groups(&entity("acme")).await.expect_err("trouble");
+        assert!(is(&groups), "{groups:?}");
+        let repository = app.entity(id(EntityKind::Repository, 1)).await.expect_err("trouble");
+        assert!(is(&repository), "{repository:?}");
+        fake.on(Method::GET, INSTALLATIONS, [answer]);
+        let organization = app.entity(id(EntityKind::Organization, 1)).await.expect_err("trouble");
+        assert!(is(&organization), "{organization:?}");
+    }
+    let fake = fake().await;
+    fake.on(Method::GET, INSTALLATIONS, [reply(200, "[{}]")]);
+    let odd = fake.app().entity(id(EntityKind::Organization, 9919)).await;
+    assert!(matches!(&odd, Err(Trouble::Unavailable(fault)) if fault.code == "unreadable"));
+}

@@ -1,0 +1,111 @@
+//! What is behind the names of a pool file, as `control::ports::Directory` and `control::ports::Images` show it.
+
+use control::ports::{Directory, Images};
+use domain::ids::{Entity, EntityKind};
+use domain::observation::Trouble;
+use domain::pool::Arch;
+use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+
+use crate::checks;
+
+/// GitHub and EC2 behind their doors.
+#[expect(async_fn_in_trait, reason = "checks run on one thread")]
+pub trait NamesWorld {
+    /// The port.
+    type Github: Directory;
+    /// The port.
+    type Ec2: Images;
+
+    /// The port.
+    fn github(&self) -> &Self::Github;
+    /// The port.
+    fn ec2(&self) -> &Self::Ec2;
+    /// An organization that has installed the App, with its number.
+    async fn organization(&self) -> (u64, Entity);
+    /// A repository of the organization, with its number.
+    async fn repository(&self) -> (u64, Entity);
+    /// The organization has this runner group beside the default one.
+    async fn have_group(&self, id: u64, name: &str);
+    /// The account has these images of one architecture, the last one the newest: id and name.
+    async fn have_images(&self, arch: Arch, images: &[(&str, &str)]);
+    /// Nobody answers from now on.
+    async fn fall_silent(&self);
+}
+
+checks! { NamesWorld:
+    an_organization_is_found_by_its_id,
+    a_repository_is_found_by_its_id,
+    an_unknown_id_is_nobodys,
+    an_id_is_of_its_kind,
+    the_groups_of_an_organization_are_listed_with_the_default_one,
+    the_newest_image_is_found,
+    an_image_of_another_architecture_or_name_is_not_found,
+    silence_is_no_answer,
+}
+
+async fn entity<W: NamesWorld>(world: &W, kind: EntityKind, number: u64) -> Option<Entity> {
+    world.github().entity(EntityId { kind, number }).await.expect("an answer")
+}
+
+const fn organization(number: u64) -> EntityId {
+    EntityId { kind: EntityKind::Organization, number }
+}
+
+fn runners(arch: Arch) -> ImageFilter {
+    ImageFilter { name: "runner-*".to_owned(), owner: "self".to_owned(), arch }
+}
+
+async fn an_organization_is_found_by_its_id<W: NamesWorld>(world: &W) {
+    let (number, named) = world.organization().await;
+    assert_eq!(entity(world, EntityKind::Organization, number).await, Some(named));
+}
+
+async fn a_repository_is_found_by_its_id<W: NamesWorld>(world: &W) {
+    let (number, named) = world.repository().await;
+    assert_eq!(entity(world, EntityKind::Repository, number).await, Some(named));
+}
+
+async fn an_unknown_id_is_nobodys<W: NamesWorld>(world: &W) {
+    for kind in [EntityKind::Organization, EntityKind::Repository, EntityKind::Enterprise] {
+        assert_eq!(entity(world, kind, 999_999_999).await, None);
+    }
+}
+
+async fn an_id_is_of_its_kind<W: NamesWorld>(world: &W) {
+    let (number, _) = world.organization().await;
+    assert_eq!(entity(world, EntityKind::Enterprise, number).await, None);
+}
+
+async fn the_groups_of_an_organization_are_listed_with_the_default_one<W: NamesWorld>(world: &W) {
+    let (_, named) = world.organization().await;
+    world.have_group(5, "Linux-Builders").await;
+    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    let groups = world.github().groups(&named).await;
+    assert_eq!(groups, Ok(vec![group(1, "Default"), group(5, "Linux-Builders")]));
+}
+
+async fn the_newest_image_is_found<W: NamesWorld>(world: &W) {
+    world.have_images(Arch::X64, &[("ami-2", "runner-2"), ("ami-1", "runner-1")]).await;
+    let found = world.ec2().newest(&runners(Arch::X64)).await;
+    let expected = FoundImage { id: "ami-1".to_owned(), name: "runner-1".to_owned() };
+    assert_eq!(found, Ok(Some(expected)));
+}
+
+async fn an_image_of_another_architecture_or_name_is_not_found<W: NamesWorld>(world: &W) {
+    world.have_images(Arch::Arm64, &[("ami-1", "runner-1")]).await;
+    world.have_images(Arch::X64, &[("ami-2", "builder-1")]).await;
+    assert_eq!(world.ec2().newest(&runners(Arch::X64)).await, Ok(None));
+}
+
+async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
+    let (number, named) = world.organization().await;
+    world.fall_silent().await;
+    let answers = [
+        world.github().entity(organization(number)).await.map(drop),
+        world.github().groups(&named).await.map(drop),
+        world.ec2().newest(&runners(Arch::X64)).await.map(drop),
+    ];
+    for answer in answers {
+        assert!(matches!(&answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What GitHub and EC2 know behind the names of a pool file.
+
+use control::ports::{Directory, Images};
+use domain::ids::Entity;
+use domain::observation::Trouble;
+use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+
+use crate::door::Door;
+
+impl Directory for Door {
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble> {
+        self.call(|world| {
+            world.github_answers("list-installations")?;
+            Ok(world.names.entities.get(&id).cloned().flatten())
+        })
+        .await
+    }
+
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble> {
+        self.call(|world| {
+            world.github_answers("list-runner-groups")?;
+            Ok(world.names.groups.get(entity).cloned().unwrap_or_default())
+        })
+        .await
+    }
+}
+
+impl Images for Door {
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+        self.call(|world| {
+            world.ec2_answers("DescribeImages")?;
+            Ok(world.names.images.get(filter).cloned().flatten())
+        })
+        .await
+    }
+}

@@ -1,0 +1,194 @@
+//! A pool file with names: what is asked, what is stored, and that nothing changes without an answer.
+
+use control::administer::Administer;
+use domain::ids::EntityKind;
+use domain::pool::Arch;
+use domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
+use serde_json::{Value, json};
+use sim::agenda::Millis;
+use sim::fault::Fault;
+use sim::world::Window;
+
+use crate::bench::Bench;
+
+const ACME: EntityId = EntityId { kind: EntityKind::Organization, number: 9919 };
+
+fn names() -> Answers {
+    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    Answers {
+        entities: [(ACME, Some("acme".parse().expect("an entity")))].into(),
+        groups: [(
+            "acme".parse().expect("an entity"),
+            vec![group(1, "Default"), group(5, "Linux-Builders")],
+        )]
+        .into(),
+        images: [(filter(), image("ami-00000001", "acme-runner-1"))].into(),
+    }
+}
+
+fn filter() -> ImageFilter {
+    ImageFilter { name: "acme-runner-*".to_owned(), owner: "self".to_owned(), arch: Arch::X64 }
+}
+
+fn image(id: &str, name: &str) -> Option<FoundImage> {
+    Some(FoundImage { id: id.to_owned(), name: name.to_owned() })
+}
+
+/// A cloud with an organization, its groups and an image.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.change(|world| world.names = names());
+    bench
+}
+
+/// A file with one pool of these fields, over what every pool needs.
+fn file(fields: &Value) -> Value {
+    let mut pool = json!({ "name": "small", "labels": ["linux"], "subnets": ["subnet-0a1b2c3d"],
+        "instances": { "types": ["m7i.large"] }, "limits": { "max": 3 } });
+    for (name, value) in fields.as_object().expect("fields") {
+        pool[name] = value.clone();
+    }
+    json!({ "pools": [pool] })
+}
+
+fn named() -> Value {
+    file(&json!({ "entity": { "organization": 9919 }, "runner_group": "linux-builders",
+        "image": { "filter": { "name": "acme-runner-*" } } }))
+}
+
+fn ask(bench: &Bench, request: Value) -> Value {
+    let mut request = request;
+    request["version"] = json!(1);
+    request["action"] = json!("pools");
+    let door = &bench.door;
+    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let settings = &door.sim.settings;
+    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
+    bench.drive(pass.answer(request, door.now()))
+}
+
+fn apply(bench: &Bench, file: &Value) -> Value {
+    ask(bench, json!({ "file": file.to_string() }))
+}
+
+fn dry_run(bench: &Bench, file: &Value) -> Value {
+    ask(bench, json!({ "file": file.to_string(), "dry_run": true }))
+}
+
+fn version(bench: &Bench) -> Value {
+    ask(bench, json!({}))["pools_version"].clone()
+}
+
+/// How often GitHub and EC2 were asked so far.
+fn asked(bench: &Bench) -> (u64, u64) {
+    bench.change(|world| (world.calls.github, world.calls.looks))
+}
+
+fn silence(bench: &Bench, fault: Fault) {
+    bench.change(|world| {
+        world.windows.push(Window { fault, from: world.now, until: Millis::MAX });
+    });
+}
+
+const RESOLVED: [&str; 3] = [
+    "pools[0].entity: acme (organization 9919)",
+    "pools[0].runner_group: 5 (Linux-Builders)",
+    "pools[0].image: ami-00000001 (acme-runner-1)",
+];
+
+#[test]
+fn what_is_stored_is_resolved() {
+    let bench = bench();
+    let answer = apply(&bench, &named());
+    assert_eq!((&answer["applied"], &answer["resolved"]), (&json!(true), &json!(RESOLVED)));
+    let pool = ask(&bench, json!({}))["file"]["pools"][0].clone();
+    assert_eq!(pool["entity"], "acme");
+    assert_eq!(pool["runner_group"], 5);
+    assert_eq!(pool["image"], json!({ "id": "ami-00000001" }));
+    assert_eq!(asked(&bench), (2, 1));
+}
+
+#[test]
+fn a_dry_run_asks_and_changes_nothing() {
+    let bench = bench();
+    let answer = dry_run(&bench, &named());
+    assert_eq!((&answer["applied"], &answer["resolved"]), (&json!(false), &json!(RESOLVED)));
+    assert_eq!((version(&bench), asked(&bench)), (json!(0), (2, 1)));
+}
+
+#[test]
+fn a_file_that_names_nothing_makes_no_call() {
+    let bench = bench();
+    let plain = file(&json!({ "entity": "acme", "runner_group": 5, "image": { "ssm": "/a" } }));
+    let answer = apply(&bench, &plain);
+    assert_eq!((&answer["applied"], &answer["resolved"]), (&json!(true), &json!([])));
+    assert_eq!(asked(&bench), (0, 0));
+}
+
+#[test]
+fn without_an_answer_nothing_changes() {
+    for (outage, whom, code) in [
+        (Fault::OutageGithub, "GitHub", "unavailable"),
+        (Fault::OutageEc2, "EC2", "unavailable"),
+        (Fault::OutageCredentials, "GitHub", "not_allowed"),
+    ] {
+        let bench = bench();
+        silence(&bench, outage);
+        for answer in [apply(&bench, &named()), dry_run(&bench, &named())] {
+            assert_eq!((&answer["ok"], &answer["error"]["code"]), (&json!(false), &json!(code)));
+            let message = answer["error"]["message"].as_str().expect("a sentence");
+            let told = format!("nothing was changed: {whom}");
+            assert!(message.starts_with(&told), "{message}");
+        }
+        assert_eq!(version(&bench), 0);
+        bench.change(|world| world.windows.clear());
+        assert_eq!(apply(&bench, &named())["applied"], true);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told_with_every_other_mistake() {
+    let bench = bench();
+    let wrong = file(&json!({ "entity": { "organization": 7 }, "limits": { "max": 0 },
+        "image": { "filter": { "name": "acme-runner-*", "owner": "amazon" } } }));
+    let paths = |answer: &Value| -> Vec<Value> {
+        let errors = answer["error"]["errors"].as_array().expect("mistakes");
+        errors.iter().map(|wrong| wrong["path"].clone()).collect()
+    };
+    let answer = apply(&bench, &wrong);
+    assert_eq!(answer["error"]["code"], "bad_pool_file");
+    assert_eq!(paths(&answer), ["pools[0].limits.max", "pools[0].entity", "pools[0].image"]);
+    // A mistake needs no answer to be one.
+    silence(&bench, Fault::OutageGithub);
+    let answer = apply(&bench, &wrong);
+    assert_eq!(answer["error"]["code"], "bad_pool_file");
+    assert_eq!(paths(&answer), ["pools[0].limits.max"]);
+    assert_eq!(version(&bench), 0);
+}
+
+#[test]
+fn applied_again_it_follows_a_rename_and_moves_to_the_newest_image() {
+    let bench = bench();
+    apply(&bench, &named());
+    assert_eq!(apply(&bench, &named())["applied"], false, "nothing has changed");
+    let renamed = "acme-inc".parse().expect("an entity");
+    bench.change(|world| {
+        let groups = world.names.groups.values().next().cloned().expect("groups");
+        world.names.groups.insert("acme-inc".parse().expect("an entity"), groups);
+        world.names.entities.insert(ACME, Some(renamed));
+        world.names.images.insert(filter(), image("ami-00000002", "acme-runner-2"));
+    });
+    let answer = apply(&bench, &named());
+    assert_eq!((&answer["applied"], &answer["pools_version"]), (&json!(true), &json!(2)));
+    let lines = answer["lines"].to_string();
+    for word in ["acme-inc", "ami-00000001", "ami-00000002"] {
+        assert!(lines.contains(word), "{word}: {lines}");
+    }
+    // What was resolved then is what is restored, whatever the names mean now.
+    let before = asked(&bench);
+    let restored = ask(&bench, json!({ "restore": 1 }));
+    assert_eq!((&restored["applied"], &restored["resolved"]), (&json!(true), &json!([])));
+    let pool = ask(&bench, json!({}))["file"]["pools"][0].clone();
+    assert_eq!((&pool["entity"], &pool["image"]["id"]), (&json!("acme"), &json!("ami-00000001")));
+    assert_eq!(asked(&bench), before);
+}
