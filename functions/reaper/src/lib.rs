@@ -75,9 +75,9 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     let pass = Inquire { table: &deps.table, github: &deps.github, settings: &settings };
     let inquiry = pass.run(&silent, now).await;
     tracing::info!(?inquiry, "GitHub asked");
+    let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
-        "redelivered": inquiry.redelivered, "asked": inquiry.asked,
-        "problems": [report.problems.as_slice(), &inquiry.problems].concat() });
+        "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
     Ok(Outcome { response, metrics: [report.metrics(), inquiry.metrics()].concat() })
 }
 
