@@ -42,26 +42,25 @@ impl Labels {
     /// missing. Empty means that the runner can take the job.
     #[must_use]
     pub fn missing_for(&self, job: &Self) -> Vec<String> {
-        job.iter()
-            .filter(|label| *label != SELF_HOSTED && !self.0.iter().any(|own| own == label))
-            .map(str::to_owned)
-            .collect()
+        self.missing(job).map(str::to_owned).collect()
+    }
+
+    fn missing<'a>(&'a self, job: &'a Self) -> impl Iterator<Item = &'a str> {
+        job.iter().filter(|label| *label != SELF_HOSTED && !self.0.iter().any(|own| own == label))
     }
 
     /// Whether a job asks for these labels, all of them and no other. `self-hosted` does not count.
     #[must_use]
     pub fn is_exactly(&self, job: &Self) -> bool {
-        let counted = |labels: &Self| -> Vec<String> {
-            labels.iter().filter(|label| *label != SELF_HOSTED).map(str::to_owned).collect()
-        };
-        counted(self) == counted(job)
+        let counts = |label: &&str| *label != SELF_HOSTED;
+        self.iter().filter(counts).eq(job.iter().filter(counts))
     }
 
     /// Whether a runner with these labels can take a job with those. A job without labels asks for
     /// nothing of ours: GitHub sends such events for hosted runners and in odd `completed` events.
     #[must_use]
     pub fn can_run(&self, job: &Self) -> bool {
-        !job.is_empty() && self.missing_for(job).is_empty()
+        !job.is_empty() && self.missing(job).next().is_none()
     }
 }
 
