@@ -200,13 +200,13 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let cooldowns = known.cooldowns.clone().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let most_slots = view.most_slots();
-        let mut plan = plan::plan(view.clone());
-        if !plan.launches.is_empty()
-            && let Some(held) = held_back(pool, known)
-        {
-            report.switched_off = true;
-            plan = plan::plan(View { held: Some(held), ..view });
-        }
+        let plan = match held_back(pool, known) {
+            None => plan::plan(view),
+            Some(held) => {
+                report.switched_off = !plan::plan(view.clone()).launches.is_empty();
+                plan::plan(View { held: Some(held), ..view })
+            }
+        };
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
         for (job, instance) in &plan.claims {
@@ -250,14 +250,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         known: &mut Known,
         now: Time,
     ) -> Result<Vec<Left>, PassError> {
-        let cooldowns = known.cooldowns.clone().unwrap_or_default();
-        known.rest.retain(|slot| {
-            let waits = slot.state() == State::PendingCreate;
-            let held = waits.then(|| plan::stuck(pool, slot, &cooldowns, now)).flatten();
-            let goes_on = held.is_none();
-            stuck.extend(held);
-            goes_on
-        });
+        if let Some(cooldowns) = &known.cooldowns {
+            known.rest.retain(|slot| {
+                let waits = slot.state() == State::PendingCreate;
+                let held = waits.then(|| plan::stuck(pool, slot, cooldowns, now)).flatten();
+                let goes_on = held.is_none();
+                stuck.extend(held);
+                goes_on
+            });
+        }
         let keys: Vec<JobKey> = stuck.iter().filter_map(|one| one.slot.claim()).collect();
         if keys.is_empty() || self.settings.pools.len() < 2 {
             return Ok(Vec::new());

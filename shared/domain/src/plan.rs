@@ -144,19 +144,22 @@ pub struct Plan {
 /// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is missing of the min
 /// idle.
 #[must_use]
-pub fn plan(view: View<'_>) -> Plan {
+pub fn plan(mut view: View<'_>) -> Plan {
     let mut plan = Plan::default();
-    let mut demand = view.demand.clone();
+    let mut demand = std::mem::take(&mut view.demand);
     demand.sort_by_key(|job| (job.queued_at(), job.key()));
     let mut demand = VecDeque::from(demand);
-    let mut supply = view.supply.clone();
     // Those nearest to taking a job first.
-    supply.sort_by_key(|instance| (nearness(instance), instance.created_at, instance.name.clone()));
-    for mut instance in supply {
-        let Some(index) = demand.iter().position(|job| can_serve(view.pool, &instance, job)) else {
+    view.supply.sort_by(|a, b| {
+        let rank = |one: &Instance| (nearness(one), one.created_at);
+        rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    for instance in &view.supply {
+        let Some(index) = demand.iter().position(|job| can_serve(view.pool, instance, job)) else {
             continue;
         };
         if let Some(mut job) = demand.remove(index) {
+            let mut instance = instance.clone();
             claim::assign(&mut job, &mut instance, view.now);
             plan.claims.push((job, instance));
         }
