@@ -37,6 +37,22 @@ pub(super) async fn happy(test: Test) -> Result<()> {
     stack.no_dead_letters().await
 }
 
+pub(super) async fn unheard(test: Test) -> Result<()> {
+    let stack = test.stack(&[]).await?;
+    // The first look says from when on; the second one lists.
+    stack.sweep().await?;
+    stack.hook_rule(&json!({ "action": "queued", "times": 1, "effect": "fail" })).await?;
+    let job = stack.queue_job(&json!({ "duration_ms": 300 })).await?;
+    ensure!(stack.rows().await?.is_empty(), "nobody was told of the job");
+    let answer = stack.sweep().await?;
+    test.shows(format!("the sweep: {answer}"));
+    ensure!(answer["redelivered"].as_u64() >= Some(1), "nothing was delivered again: {answer}");
+    let _sweeps = stack.ticker(Duration::from_secs(2));
+    stack.until_served(&job, 60).await?;
+    stack.until_all_deleted(60).await?;
+    stack.no_dead_letters().await
+}
+
 /// At most one core call and one JIT call at GitHub, three calls at EC2, and no terminate.
 fn check_calls(test: &Test, calls: &[(String, u64)]) -> Result<()> {
     let sum = |wanted: &dyn Fn(&str) -> bool| -> u64 {

@@ -118,6 +118,11 @@ fn main() -> ExitCode {
             batches::answered_one_by_one,
         ),
         Scenario::new(
+            "unheard",
+            "the door is closed when GitHub delivers a job's first event: a later sweep has it delivered again",
+            jobs::unheard,
+        ),
+        Scenario::new(
             "roles",
             "permissions are enforced, and no function may do another's work",
             roles::enforced,
