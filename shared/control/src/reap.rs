@@ -379,8 +379,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     /// of earlier names whose answer was lost. Tried once, when all else is done: nobody waits for it, no job can reach
     /// them, and GitHub itself removes an ephemeral runner that was offline for a day.
     async fn forget(&self, instance: &Instance) {
+        let names = instance.names_left();
+        // Without an answer nothing is removed on a guess.
+        if names.is_empty() || !matches!(self.deletes_off().await, Ok(false)) {
+            return;
+        }
         let registrar = registrar(instance);
-        for name in instance.names_left() {
+        for name in names {
             let known = instance.runner.id.filter(|_| name == instance.runner_name());
             let id = match known {
                 Some(id) => id,

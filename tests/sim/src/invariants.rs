@@ -129,13 +129,15 @@ impl World {
     pub(crate) fn check_deregister(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
-        let intended =
-            instance_of_runner(&name).and_then(|row| self.tables.instances.get(&row)).is_some_and(
-                |row| row.drain().is_some() || !row.state().is_live() || row.runner_name() != name,
-            );
+        let row = instance_of_runner(&name);
+        let row = row.and_then(|row| self.tables.instances.get(&row)).cloned();
+        let intended = row.as_ref().is_some_and(|row| {
+            row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
+        });
         if !intended {
             self.broken("I13", || format!("DELETE of {name} without a mark"));
         }
+        self.check_deletes_off(row.as_deref(), &format!("DELETE of {name}"));
     }
 
     pub(crate) fn owner(&self, machine: &MachineId) -> Option<&Instance> {
