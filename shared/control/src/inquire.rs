@@ -135,6 +135,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
         report: &mut Report,
     ) -> Result<(), PassError> {
         let ingest = Ingest { table: self.table, settings: self.settings };
+        let mut troubles = 0;
         for job in silent {
             let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
             let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { continue };
@@ -152,7 +153,17 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
                 Ok(_) => self.note_asked(job, now).await?,
                 Err(trouble) => {
                     report.problems.push(told("a job could not be asked for", &trouble));
-                    return Ok(());
+                    match trouble {
+                        Trouble::RateLimited(_) => return Ok(()),
+                        // One owner's refusal is no other's.
+                        Trouble::Unauthorized(_) => {}
+                        Trouble::Unavailable(_) => troubles += 1,
+                    }
+                    // It has had its turn: the others must not wait for an answer about it.
+                    self.note_asked(job, now).await?;
+                    if troubles == MOST_TROUBLES {
+                        return Ok(());
+                    }
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::ids::{LaunchId, MachineId};
+use domain::ids::{JobKey, LaunchId, MachineId};
 use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::message::{JobsMessage, ReapMessage};
@@ -114,7 +114,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for pool in &self.settings.pools {
             note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
         }
-        report.silent.sort_by_key(|job| (job.asked_at, job.queued_at(), job.key()));
+        report.silent.sort_by_key(turn);
         report.silent.truncate(MOST_SILENT);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
@@ -179,7 +179,10 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     ) -> Result<(), PassError> {
         let waiting = self.table.waiting_jobs(&pool.name, MOST_WAITING).await?;
         let (mut demand, mut expired) = (false, 0);
-        report.silent.extend(waiting.iter().filter(|job| job.is_silent(SILENCE, now)).cloned());
+        let mut silent: Vec<&Job> =
+            waiting.iter().filter(|job| job.is_silent(SILENCE, now)).collect();
+        silent.sort_by_key(|job| turn(job));
+        report.silent.extend(silent.into_iter().take(MOST_SILENT).cloned());
         for job in &waiting {
             let age = now.since(job.queued_at());
             if age < self.settings.timings.job_expiry_seconds {
@@ -365,6 +368,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let owner = self.table.instance(&name).await?;
         Ok(owner.is_some_and(|owner| owner.state().is_live()))
     }
+}
+
+/// Who is asked for first: those that never were, then those whose last time is longest ago.
+fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
+    (job.asked_at, job.queued_at(), job.key())
 }
 
 fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {

@@ -69,7 +69,7 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
 fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
     lines.push(format!("It has been queued for {}.", now.since(job.queued_at())));
     if let Some(at) = job.asked_at {
-        lines.push(format!("GitHub was asked {} ago: it still waits.", now.since(at)));
+        lines.push(format!("GitHub was asked for it {} ago.", now.since(at)));
     }
     let Some(name) = &job.pool else {
         lines.push(format!(

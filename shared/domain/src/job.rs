@@ -106,7 +106,7 @@ pub struct Job {
     /// Its last move to another pool.
     #[serde(default)]
     pub moved: Option<Moved>,
-    /// When GitHub last said, asked because nothing was heard of the job for long, that it still waits.
+    /// When GitHub was last asked for the job, because nothing had been heard of it for long.
     #[serde(default)]
     pub asked_at: Option<Time>,
 }

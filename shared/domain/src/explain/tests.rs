@@ -175,6 +175,13 @@ fn a_queued_job_says_what_it_waits_for() {
 }
 
 #[test]
+fn a_job_tells_when_github_was_asked_for_it() {
+    let asked = job(1).with(|job| job.asked_at = Some(at(541)));
+    let lines = of_job(&asked, &UNKNOWN);
+    assert_eq!(lines[1], "GitHub was asked for it 1 min ago.");
+}
+
+#[test]
 fn a_job_tells_where_it_came_from_and_the_order_of_the_pools() {
     let pool = pool();
     let moved = job(1).moved_to(&pool.name, "the pool is at its maximum", at(300));
