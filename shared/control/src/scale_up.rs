@@ -203,7 +203,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let plan = match held_back(pool, known) {
             None => plan::plan(view),
             Some(held) => {
-                report.switched_off = !plan::plan(view.clone()).launches.is_empty();
+                report.switched_off |= !plan::plan(view.clone()).launches.is_empty();
                 plan::plan(View { held: Some(held), ..view })
             }
         };
