@@ -124,10 +124,12 @@ impl Answer {
         until.clamp(self.at + Seconds(1), self.at + LONGEST_WAIT)
     }
 
-    /// Whether a listing has another page.
+    /// The address of a listing's next page, of a header like `<https://…?page=2>; rel="next"`.
     /// Source: docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api
-    pub(crate) fn has_next(&self) -> bool {
-        self.header(LINK.as_str()).is_some_and(|links| links.contains("rel=\"next\""))
+    pub(crate) fn next_page(&self) -> Option<&str> {
+        let links = self.header(LINK.as_str())?;
+        let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+        next.split(['<', '>']).nth(1)
     }
 
     fn header(&self, name: &str) -> Option<&str> {

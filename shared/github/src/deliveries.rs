@@ -6,8 +6,7 @@
 use control::ports::Delivery;
 use domain::observation::Trouble;
 use domain::time::Time;
-use http::header::LINK;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use serde::Deserialize;
 
 use crate::client::Call;
@@ -66,7 +65,7 @@ impl<K: AppKey> App<K> {
                 settled: one.is_settled(),
                 guid: one.guid,
             }));
-            match next_page(&answer.headers) {
+            match answer.next_page().and_then(cursor_of) {
                 Some(next) if !is_last => cursor = format!("&cursor={next}"),
                 _ => return Ok(all),
             }
@@ -91,37 +90,29 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// Where the next page begins, of a header like `<https://…?per_page=100&cursor=v1_1>; rel="next"`. It goes into a
-/// path as it came, so it must need no encoding.
-fn next_page(headers: &HeaderMap) -> Option<String> {
-    let links = headers.get(LINK)?.to_str().ok()?;
-    let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
-    let address = next.split(['<', '>']).nth(1)?;
+/// Where the next page begins. It goes into a path as it came, so it must need no encoding.
+fn cursor_of(address: &str) -> Option<&str> {
     let (_, query) = address.split_once('?')?;
     let cursor = query.split('&').find_map(|pair| pair.strip_prefix("cursor="))?;
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-.~%".contains(one);
-    (!cursor.is_empty() && cursor.chars().all(is_plain)).then(|| cursor.to_owned())
+    (!cursor.is_empty() && cursor.chars().all(is_plain)).then_some(cursor)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]
-    fn the_next_page_is_read_from_the_link() {
-        let of = |text: &'static str| {
-            next_page(&HeaderMap::from_iter([(LINK, HeaderValue::from_static(text))]))
-        };
-        let prev = "<https://api.github.com/app/hook/deliveries?cursor=a>; rel=\"prev\"";
-        assert_eq!(of(prev), None);
-        let both = "<https://h/app/hook/deliveries?cursor=a>; rel=\"prev\", \
-                    <https://h/app/hook/deliveries?per_page=100&cursor=v1_2>; rel=\"next\"";
-        assert_eq!(of(both).as_deref(), Some("v1_2"));
-        assert_eq!(of("<https://h/x?cursor=a b>; rel=\"next\""), None);
-        assert_eq!(of("garbage rel=\"next\""), None);
-        assert_eq!(next_page(&HeaderMap::new()), None);
+    fn a_page_begins_at_its_cursor() {
+        assert_eq!(
+            cursor_of("https://h/app/hook/deliveries?per_page=100&cursor=v1_2"),
+            Some("v1_2")
+        );
+        assert_eq!(cursor_of("https://h/app/hook/deliveries?cursor=a%3D"), Some("a%3D"));
+        assert_eq!(cursor_of("https://h/x?cursor=a b"), None);
+        assert_eq!(cursor_of("https://h/x?cursor="), None);
+        assert_eq!(cursor_of("https://h/x?page=2"), None);
+        assert_eq!(cursor_of("https://h/x"), None);
     }
 
     #[test]

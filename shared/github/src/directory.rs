@@ -125,7 +125,7 @@ impl<K: AppKey> App<K> {
                 StatusCode::NOT_FOUND => return Err(Trouble::Unauthorized(answer.fault())),
                 _ => return Err(answer.trouble()),
             }
-            if !answer.has_next() {
+            if answer.next_page().is_none() {
                 return Ok(found);
             }
         }

@@ -34,8 +34,12 @@ fn told(id: u64, ago: u32, settled: bool) -> Delivery {
     Delivery { id, guid: format!("guid-{id}"), at, settled }
 }
 
+/// As GitHub writes it: the way back stands there too, and first.
 fn next(cursor: &str) -> String {
-    format!("<https://api.github.com{LIST}?per_page=100&cursor={cursor}>; rel=\"next\"")
+    format!(
+        "<https://api.github.com{LIST}?cursor=back>; rel=\"prev\", \
+         <https://api.github.com{LIST}?per_page=100&cursor={cursor}>; rel=\"next\""
+    )
 }
 
 #[tokio::test]
