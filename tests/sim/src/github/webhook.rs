@@ -42,8 +42,7 @@ impl World {
         if self.github.job(number).unheard {
             return;
         }
-        if self.github.fail_next > 0 {
-            self.github.fail_next -= 1;
+        if self.door_is_closed() {
             self.narrate(|| format!("the webhook about job {number} finds the door closed"));
             self.attempt_over(event, None, false);
             return;
@@ -70,6 +69,13 @@ impl World {
             };
             self.send(Sent { event: Rc::clone(&event), again: None }, after);
         }
+    }
+
+    /// A scenario says so, of this delivery and maybe the next.
+    const fn door_is_closed(&mut self) -> bool {
+        let closed = self.github.fail_next > 0;
+        self.github.fail_next = self.github.fail_next.saturating_sub(1);
+        closed
     }
 
     fn send(&mut self, sent: Sent, after: Millis) {
@@ -109,10 +115,7 @@ impl World {
         self.narrate(|| {
             format!("GitHub delivers {} of job {} again", word(event.status), event.key.job - 1000)
         });
-        if self.github.fail_next > 0 {
-            self.github.fail_next -= 1;
-            self.attempt_over(event, Some(first), false);
-        } else if self.strikes(Fault::WebhookLost) {
+        if self.door_is_closed() || self.strikes(Fault::WebhookLost) {
             self.attempt_over(event, Some(first), false);
         } else {
             let after = self.between(50, 1_500);
