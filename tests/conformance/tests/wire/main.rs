@@ -7,7 +7,7 @@ mod names;
 mod tables;
 // The emulator, and a stack's tables and queues on it: as the adapters' own tests make them.
 #[path = "../../../../shared/aws/tests/emulator/support.rs"]
-#[allow(dead_code, reason = "the adapters' own tests use all of it")]
+#[expect(dead_code, reason = "the adapters' own tests use all of it")]
 mod support;
 
 use std::path::PathBuf;
