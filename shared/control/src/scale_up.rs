@@ -1,24 +1,26 @@
 //! The launch pass of a pool: one at a time per pool, drains the table rather than the queue.
 
+mod commits;
 mod known;
+mod lease;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::capacity::Capacity;
 use domain::claim;
 use domain::cooldown::{self, Cooldowns};
 use domain::ids::{JobKey, MachineId, PoolName};
 use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::launch::{ErrorClass, Launch, LaunchState};
-use domain::limits::{Limits, Scope};
+use domain::limits::Limits;
 use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
 use domain::time::Time;
 
+use self::commits::{claim_writes, outcome_writes};
 use self::known::{Known, count_refusals, newest};
 use crate::Settings;
-use crate::ports::{CommitError, Compute, Standing, Table, Write};
+use crate::ports::{CommitError, Compute, Table, Write};
 use crate::room;
 use crate::spill::Spill;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
@@ -116,70 +118,6 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         self.release(name, None).await?;
         report.unfinished = true;
         Ok(report)
-    }
-
-    /// Asks for a pass and takes the lease when it is free.
-    async fn wake(&self, pool: &Pool, now: Time) -> Result<Known, PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            let standing = self.table.standing(&pool.name).await?;
-            let replaces = standing.capacity.as_ref().map(|capacity| capacity.generation);
-            let stored = standing.capacity.clone();
-            let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
-            let next = stored
-                .woken(self.holder, now, &self.settings.timings)
-                .configured(pool.version(), now);
-            let write = Write::Capacity { next: next.clone(), replaces };
-            match self.table.commit(&[write]).await {
-                Ok(()) => {
-                    let rest = Standing { capacity: None, ..standing };
-                    return Ok(Known::of(next, rest));
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(CommitError::Conflict.into())
-    }
-
-    /// Gives the lease back in one write, if nobody has written the record since: then nobody asked for a pass either.
-    async fn give_back(&self, known: &Capacity) -> Result<bool, PassError> {
-        if !known.is_held_by(self.holder) {
-            return Ok(false);
-        }
-        let write = Write::Capacity { next: known.released(), replaces: Some(known.generation) };
-        match self.table.commit(&[write]).await {
-            Ok(()) => Ok(true),
-            Err(CommitError::Conflict) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Gives the lease back. With `seen` wakes: only if nobody asked for a pass since; otherwise answers with
-    /// the record, and the lease is kept.
-    async fn release(
-        &self,
-        name: &PoolName,
-        seen: Option<u64>,
-    ) -> Result<Option<Capacity>, PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            let Some(stored) = self.table.capacity(name).await? else {
-                return Ok(None);
-            };
-            if !stored.is_held_by(self.holder) {
-                return Ok(None);
-            }
-            if seen.is_some_and(|wakes| wakes != stored.wakes) {
-                return Ok(Some(stored));
-            }
-            let next = stored.released();
-            let write = Write::Capacity { next, replaces: Some(stored.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => return Ok(None),
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(CommitError::Conflict.into())
     }
 
     async fn round(
@@ -370,46 +308,6 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(())
     }
 
-    fn launch_writes(
-        &self,
-        pool: &Pool,
-        planned: &PlannedLaunch,
-        wakes: Option<u64>,
-        now: Time,
-    ) -> Vec<Write> {
-        let mut writes =
-            vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
-        let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
-        if count > 0 {
-            writes.push(Write::CapacityUp {
-                pool: pool.name.clone(),
-                count,
-                max: pool.max,
-                holder: self.holder.to_owned(),
-                at: now,
-                wakes,
-            });
-        }
-        writes.extend(self.counted(planned.instances()));
-        for (instance, job) in &planned.fresh {
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-            writes.push(Write::Job {
-                next: Box::new(job.clone()),
-                replaces: Some(job.generation - 1),
-            });
-        }
-        let unclaimed = planned.beyond.iter().map(|(instance, _)| instance).chain(&planned.idle);
-        for instance in unclaimed {
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-        }
-        for instance in &planned.again {
-            // `relaunch` is one move, which is one generation.
-            let replaces = Some(instance.generation() - 1);
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces });
-        }
-        writes
-    }
-
     /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile, or nobody answers, the
     /// slot stays free, for it or for another job.
     async fn claim_beyond(&self, planned: &PlannedLaunch, now: Time) -> Vec<Instance> {
@@ -425,19 +323,6 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             pairs = planned.beyond.clone();
         }
         pairs.into_iter().map(|(instance, _)| instance).collect()
-    }
-
-    /// New instances in the counters of limits.
-    fn counted<'b>(&self, new: impl Iterator<Item = &'b Instance>) -> Vec<Write> {
-        let mut counts: BTreeMap<&Scope, u32> = BTreeMap::new();
-        for scope in new.flat_map(|instance| &instance.counted_in) {
-            *counts.entry(scope).or_default() += 1;
-        }
-        let max = |scope| self.settings.limits.max(scope).unwrap_or(u32::MAX);
-        counts
-            .into_iter()
-            .map(|(scope, count)| Write::CountUp { scope: scope.clone(), count, max: max(scope) })
-            .collect()
     }
 
     /// Replays launches whose pass was stopped before EC2's answer was on record.
@@ -585,31 +470,6 @@ enum Round {
     Again,
     /// Nothing is left that can be done now.
     Drained,
-}
-
-fn claim_writes(job: &Job, instance: &Instance) -> Vec<Write> {
-    // `claim::assign` is one change of each record, which is one generation.
-    vec![
-        Write::Job { next: Box::new(job.clone()), replaces: Some(job.generation - 1) },
-        Write::Instance {
-            next: Box::new(instance.clone()),
-            replaces: Some(instance.generation() - 1),
-        },
-    ]
-}
-
-/// The writes of each slot, which stay together.
-fn outcome_writes(slots: &[Instance], outcome: &Outcome) -> Vec<Vec<Write>> {
-    let change = |next: &Instance| {
-        let before = slots.iter().find(|slot| slot.name == next.name)?;
-        crate::writes::instance(before, next)
-    };
-    let bound = outcome.bound.iter().map(|(machine, next)| {
-        let owner = Write::BindMachine { machine: machine.clone(), instance: next.name.clone() };
-        [Some(owner), change(next)].into_iter().flatten().collect()
-    });
-    let others = outcome.failed.iter().chain(&outcome.waiting);
-    bound.chain(others.map(|next| change(next).into_iter().collect())).collect()
 }
 
 fn count(outcome: &Outcome, report: &mut Report) {

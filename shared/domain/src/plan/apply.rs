@@ -1,0 +1,147 @@
+//! What EC2's answer means for a launch and its slots.
+
+use std::collections::VecDeque;
+
+use crate::ids::MachineId;
+use crate::instance::{Instance, State};
+use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// What EC2's answer, or the look by tag, makes of a launch and its slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The launch, settled or still open.
+    pub launch: Launch,
+    /// Slots that got a machine.
+    pub bound: Vec<(MachineId, Instance)>,
+    /// Slots that certainly got none.
+    pub failed: Vec<Instance>,
+    /// Slots of a launch that stays open: due when it is to be looked for again.
+    pub waiting: Vec<Instance>,
+}
+
+/// What is known after a call: EC2's answer, and for a replay what carries the launch's tag.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The answer to this call.
+    pub answer: Result<LaunchAnswer, LaunchError>,
+    /// Machines found by tag, where that was looked at.
+    pub found: Vec<MachineId>,
+}
+
+/// Applies an answer to a launch. `slots` are its instances as they stand now; `owned` says which machines
+/// have an owner already.
+///
+/// Only the first call's answer, or a definite one that a replay cannot get after a success, settles a
+/// launch. After an ambiguous call neither an empty replay nor an empty look by tag proves anything
+/// alone; the launch stays open until `launch_lookup` has passed, and what shows up later is an orphan.
+#[must_use]
+pub fn apply(
+    launch: &Launch,
+    slots: Vec<Instance>,
+    answered: &Answered,
+    owned: impl Fn(&MachineId) -> bool,
+    now: Time,
+    timings: &Timings,
+) -> Outcome {
+    let (answer_machines, errors) = match &answered.answer {
+        Ok(answer) => (answer.machines.as_slice(), answer.errors.as_slice()),
+        Err(error) => ([].as_slice(), std::slice::from_ref(error)),
+    };
+    let mut machines: Vec<MachineId> = answer_machines
+        .iter()
+        .chain(&answered.found)
+        .filter(|machine| !owned(machine))
+        .cloned()
+        .collect();
+    machines.sort();
+    machines.dedup();
+
+    let mut free: VecDeque<Instance> =
+        slots.into_iter().filter(|slot| slot.is_free_slot_of(&launch.id)).collect();
+    let mut bound = Vec::new();
+    for machine in machines {
+        let Some(mut slot) = free.pop_front() else {
+            break;
+        };
+        slot.bind(machine.clone(), now, timings);
+        bound.push((machine, slot));
+    }
+
+    let settled = free.is_empty()
+        || is_definite(launch, &answered.answer, now, timings)
+        || launch.is_given_up(now, timings);
+    if !settled {
+        let again_at = now + timings.launch_retry_seconds;
+        let is_refused = matches!(&answered.answer, Err(error) if error.class.is_definite());
+        let waiting = free
+            .into_iter()
+            .filter(|slot| slot.state() == State::Creating)
+            .map(|mut slot| {
+                slot.set_due(again_at);
+                slot
+            })
+            .collect();
+        return Outcome {
+            launch: launch.released(again_at, is_refused),
+            bound,
+            failed: Vec::new(),
+            waiting,
+        };
+    }
+    let error = worst(errors);
+    let failed = free
+        .into_iter()
+        .map(|mut slot| {
+            slot.launch_failed(&error, now, timings);
+            slot
+        })
+        .collect();
+    Outcome { launch: launch.settled(), bound, failed, waiting: Vec::new() }
+}
+
+/// Whether the answer says for certain how many machines there are.
+fn is_definite(
+    launch: &Launch,
+    answer: &Result<LaunchAnswer, LaunchError>,
+    now: Time,
+    timings: &Timings,
+) -> bool {
+    let first = launch.calls <= 1;
+    match answer {
+        // A replay that lists machines or errors repeats the first answer; one that lists nothing may
+        // have left the machines out.
+        Ok(answer) => first || !answer.machines.is_empty() || !answer.errors.is_empty(),
+        Err(error) if first => error.class.is_definite(),
+        // A replay refused for capacity shows that the token is unknown: the earlier call never happened,
+        // unless it is still under way. Any other refusal (throttling, permissions) comes before EC2 looks at
+        // the token.
+        Err(error) => error.class == ErrorClass::Capacity && !launch.may_be_under_way(now, timings),
+    }
+}
+
+/// The error that says most about what to do: the one that will not heal by itself first.
+fn worst(errors: &[LaunchError]) -> LaunchError {
+    errors.iter().max_by_key(|error| weight(error.class)).cloned().unwrap_or_else(|| {
+        LaunchError::new(
+            ErrorClass::Ambiguous,
+            "NoAnswer",
+            "EC2 did not say whether it launched; nothing was found",
+        )
+    })
+}
+
+const fn weight(class: ErrorClass) -> u8 {
+    match class {
+        ErrorClass::Authorization => 8,
+        ErrorClass::Configuration => 7,
+        ErrorClass::Quota => 6,
+        ErrorClass::Blocked => 5,
+        ErrorClass::Idempotency => 4,
+        ErrorClass::Consistency => 3,
+        ErrorClass::Capacity => 2,
+        ErrorClass::Throttle => 1,
+        ErrorClass::Ambiguous => 0,
+    }
+}
