@@ -178,7 +178,7 @@ fn a_queued_job_says_what_it_waits_for() {
 fn a_job_tells_when_github_was_asked_for_it() {
     let asked = job(1).with(|job| job.asked_at = Some(at(541)));
     let lines = of_job(&asked, &UNKNOWN);
-    assert_eq!(lines[1], "GitHub was asked for it 1 min ago.");
+    assert_eq!(lines[1], "GitHub was asked for it 60 s ago.");
 }
 
 #[test]
