@@ -131,9 +131,14 @@ impl World {
         let name = runner.name.clone();
         let row = instance_of_runner(&name);
         let row = row.and_then(|row| self.tables.instances.get(&row)).cloned();
-        let intended = row.as_ref().is_some_and(|row| {
-            row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
-        });
+        // A machine that boots asks again: what it was never answered goes, and no switch holds back its boot.
+        let replaced =
+            row.as_ref().is_some_and(|row| row.state().is_live() && row.runner_name() != name);
+        if replaced {
+            return;
+        }
+        let intended =
+            row.as_ref().is_some_and(|row| row.drain().is_some() || !row.state().is_live());
         if !intended {
             self.broken("I13", || format!("DELETE of {name} without a mark"));
         }
