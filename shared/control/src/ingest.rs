@@ -54,7 +54,7 @@ impl<T: Table> Ingest<'_, T> {
     /// When the tables do not answer or somebody else kept being faster: deliver the event again.
     pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
-            match self.try_fold(event, now).await {
+            match Box::pin(self.try_fold(event, now)).await {
                 Err(PassError::Commit(CommitError::Conflict)) => {}
                 other => return other,
             }

@@ -46,9 +46,10 @@ impl Settings {
 
     /// The set with the stack's launch template, which no pool file names: every pool of these settings has it.
     pub(crate) fn with_template(&self, set: PoolSet) -> PoolSet {
-        let (id, version) = self.pools.first().map_or(("", ""), |pool| {
-            (pool.launch_template_id.as_str(), pool.launch_template_version.as_str())
-        });
+        let (id, version) = self
+            .pools
+            .first()
+            .map_or(("", ""), |pool| (&*pool.launch_template_id, &*pool.launch_template_version));
         set.with_template(id, version)
     }
 }

@@ -351,7 +351,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
-                reason = next.events.last().map(|event| event.what.as_str()), "instance moved");
+                reason = next.events.last().map(|event| &*event.what), "instance moved");
             let outlived =
                 next.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime);
             if before.state() == State::Running && outlived {

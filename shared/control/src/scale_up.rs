@@ -350,7 +350,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             }
             let slots = self.table.instances(&leased.slots).await?;
             if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
-                self.call(&leased, slots, known, now, report).await?;
+                Box::pin(self.call(&leased, slots, known, now, report)).await?;
                 continue;
             }
             // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets tokens after a

@@ -1,7 +1,9 @@
-//! Identifiers. Each is its own type, so that a runner id cannot stand where a machine id belongs.
+//! Identifiers. Each is its own type, so that a runner id cannot stand where a machine id belongs. Records are
+//! copied at every decision: a copy shares its texts.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +27,7 @@ macro_rules! text_id {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The text of the identifier.
@@ -55,7 +57,7 @@ macro_rules! text_id {
             fn try_from(text: String) -> Result<Self, InvalidId> {
                 let valid: fn(&str) -> bool = $valid;
                 if valid(&text) {
-                    Ok(Self(text))
+                    Ok(Self(text.into()))
                 } else {
                     Err(InvalidId { text, expected: $expected })
                 }
@@ -64,7 +66,7 @@ macro_rules! text_id {
 
         impl From<$name> for String {
             fn from(id: $name) -> Self {
-                id.0
+                String::from(&*id.0)
             }
         }
     };
@@ -148,7 +150,7 @@ impl Entity {
     /// The same owner, spelt as a key.
     #[must_use]
     pub fn lower_case(&self) -> Self {
-        Self(self.0.to_ascii_lowercase())
+        Self(self.0.to_ascii_lowercase().into())
     }
 
     /// Repository, organization or enterprise, as the text says.

@@ -1,11 +1,13 @@
 //! Label matching. A label selects a pool and nothing else; no text of a label reaches EC2.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// A set of labels, lower-cased and sorted. GitHub compares labels without regard to case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
-pub struct Labels(Vec<String>);
+pub struct Labels(Arc<[String]>);
 
 /// The label that stands for every runner that is not GitHub's own. `config.sh` adds it by itself. Of a just-in-time
 /// configuration GitHub only says that it has the labels that were asked for, so it is asked for.
@@ -24,7 +26,7 @@ impl Labels {
         labels.retain(|label| !label.is_empty());
         labels.sort();
         labels.dedup();
-        Self(labels)
+        Self(labels.into())
     }
 
     /// Whether there is no label at all.
@@ -131,7 +133,7 @@ impl From<Vec<String>> for Labels {
 
 impl From<Labels> for Vec<String> {
     fn from(labels: Labels) -> Self {
-        labels.0
+        labels.0.to_vec()
     }
 }
 

@@ -5,6 +5,8 @@
 //! `IdempotentParameterMismatch`, and a new token launches again.
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
@@ -36,9 +38,9 @@ impl std::fmt::Display for Market {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Override {
     /// For example `m7i.large`. Empty where the request has requirements instead.
-    pub instance_type: String,
+    pub instance_type: Arc<str>,
     /// For example `subnet-0abc`.
-    pub subnet: String,
+    pub subnet: Arc<str>,
 }
 
 impl std::fmt::Display for Override {
@@ -52,9 +54,9 @@ impl std::fmt::Display for Override {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchRequest {
     /// The launch template and its numbered version.
-    pub template_id: String,
+    pub template_id: Arc<str>,
     /// See `template_id`.
-    pub template_version: String,
+    pub template_version: Arc<str>,
     /// Types times subnets, or, with requirements, subnets.
     pub overrides: Vec<Override>,
     /// What every machine must have, where no types are listed.
@@ -96,11 +98,11 @@ impl LaunchRequest {
         );
         let mut types: Vec<&str> = Vec::new();
         for one in &self.overrides {
-            if !types.contains(&one.instance_type.as_str()) {
+            if !types.contains(&&*one.instance_type) {
                 types.push(&one.instance_type);
             }
         }
-        let rank = types.iter().position(|name| *name == choice.instance_type)?;
+        let rank = types.iter().position(|name| *name == &*choice.instance_type)?;
         u16::try_from(rank).ok().filter(|_| counts)
     }
 }

@@ -1,6 +1,7 @@
 //! Pools: which jobs a set of machines serves, and how they are launched.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -147,17 +148,17 @@ pub struct Pool {
     #[serde(default)]
     pub arch: Option<Arch>,
     /// The EC2 launch template.
-    pub launch_template_id: String,
+    pub launch_template_id: Arc<str>,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
-    pub launch_template_version: String,
+    pub launch_template_version: Arc<str>,
     /// Instance types, in order of preference. Empty with `requirements`.
     #[serde(default)]
-    pub instance_types: Vec<String>,
+    pub instance_types: Vec<Arc<str>>,
     /// What machines must have, where no types are listed.
     #[serde(default)]
     pub requirements: Option<Requirements>,
     /// Subnets to spread over.
-    pub subnets: Vec<String>,
+    pub subnets: Vec<Arc<str>>,
     /// Spot, on-demand, or one after the other.
     #[serde(default)]
     pub market: MarketPolicy,
@@ -294,8 +295,8 @@ impl Pool {
             runner_group_id: default_runner_group(),
             name_prefix: None,
             arch: None,
-            launch_template_id: String::new(),
-            launch_template_version: String::new(),
+            launch_template_id: Arc::default(),
+            launch_template_version: Arc::default(),
             instance_types: Vec::new(),
             requirements: None,
             subnets: Vec::new(),
@@ -417,17 +418,19 @@ impl Pool {
     /// All that its machines may be: types times subnets, or, with requirements, subnets. In order of preference.
     #[must_use]
     pub fn places(&self) -> Vec<Override> {
-        let any = String::new();
+        let any = Arc::default();
         let types = match self.requirements {
             Some(_) => std::slice::from_ref(&any),
             None => self.instance_types.as_slice(),
         };
-        let of_type = |kind: &String| {
-            let place =
-                |subnet: &String| Override { instance_type: kind.clone(), subnet: subnet.clone() };
-            self.subnets.iter().map(place).collect::<Vec<_>>()
+        let place = |kind: &Arc<str>, subnet: &Arc<str>| Override {
+            instance_type: Arc::clone(kind),
+            subnet: Arc::clone(subnet),
         };
-        types.iter().flat_map(of_type).collect()
+        types
+            .iter()
+            .flat_map(|kind| self.subnets.iter().map(move |subnet| place(kind, subnet)))
+            .collect()
     }
 
     /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot. The class is unknown for

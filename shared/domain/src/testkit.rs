@@ -216,10 +216,10 @@ pub(crate) fn unavailable() -> Trouble {
 pub(crate) fn pool() -> Pool {
     Pool {
         labels: LabelRows::one(Labels::new(["linux", "x64"])),
-        launch_template_id: "lt-1".to_owned(),
-        launch_template_version: "3".to_owned(),
-        instance_types: vec!["m7i.large".to_owned(), "m7a.large".to_owned()],
-        subnets: vec!["subnet-a".to_owned(), "subnet-b".to_owned()],
+        launch_template_id: "lt-1".into(),
+        launch_template_version: "3".into(),
+        instance_types: vec!["m7i.large".into(), "m7a.large".into()],
+        subnets: vec!["subnet-a".into(), "subnet-b".into()],
         max: 10,
         max_lifetime_seconds: Seconds(LIFETIME),
         ..Pool::named("default".parse().expect("valid"))

@@ -59,8 +59,8 @@ pub(crate) async fn create(
 
 fn template(request: &LaunchRequest) -> FleetLaunchTemplateConfigRequest {
     let specification = FleetLaunchTemplateSpecificationRequest::builder()
-        .launch_template_id(&request.template_id)
-        .version(&request.template_version)
+        .launch_template_id(&*request.template_id)
+        .version(&*request.template_version)
         .build();
     FleetLaunchTemplateConfigRequest::builder()
         .launch_template_specification(specification)
@@ -97,11 +97,11 @@ fn on_demand_allocation(request: &LaunchRequest) -> Option<FleetOnDemandAllocati
 fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest> {
     let spot = request.market == Market::Spot;
     let one = |choice: &Override| {
-        let kind = Some(choice.instance_type.as_str()).filter(|name| !name.is_empty());
+        let kind = Some(&*choice.instance_type).filter(|name| !name.is_empty());
         FleetLaunchTemplateOverridesRequest::builder()
             .set_instance_type(kind.map(InstanceType::from))
             .set_instance_requirements(request.requirements.as_ref().map(requirements))
-            .subnet_id(&choice.subnet)
+            .subnet_id(&*choice.subnet)
             .set_priority(request.priority(choice).map(f64::from))
             .set_max_price(request.max_price.clone().filter(|_| spot))
             .set_image_id(request.image.as_ref().map(image))
@@ -171,7 +171,7 @@ fn part(error: &CreateFleetError) -> LaunchError {
     let choice = error.launch_template_and_overrides().and_then(|both| both.overrides());
     let place = choice.and_then(|choice| {
         let kind = choice.instance_type().map_or("", InstanceType::as_str);
-        Some(Override { instance_type: kind.to_owned(), subnet: choice.subnet_id()?.to_owned() })
+        Some(Override { instance_type: kind.into(), subnet: choice.subnet_id()?.into() })
     });
     LaunchError {
         place,

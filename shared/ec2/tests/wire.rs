@@ -238,7 +238,7 @@ async fn what_the_pool_says_of_its_machines_is_in_every_override() {
 #[tokio::test]
 async fn requirements_stand_where_types_would() {
     let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
-    let any = |subnet: &str| Override { instance_type: String::new(), subnet: subnet.into() };
+    let any = |subnet: &str| Override { instance_type: "".into(), subnet: subnet.into() };
     let own = LaunchRequest {
         overrides: vec![any("subnet-a"), any("subnet-b")],
         requirements: Some(Requirements {

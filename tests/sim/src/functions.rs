@@ -134,7 +134,7 @@ impl World {
 pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
     let door = Door { sim, skew, cold: Cell::new(cold) };
     match door.naive() {
-        Some(naive) => naive.run(&door, &call).await,
+        Some(naive) => Box::pin(naive.run(&door, &call)).await,
         None => ours(&door, &call, &door, &door).await,
     }
 }

@@ -211,7 +211,7 @@ impl World {
         if before.state() != next.state() {
             let (from, to) = (before.state(), next.state());
             self.narrate(|| {
-                let why = next.events.last().map_or("", |event| event.what.as_str());
+                let why = next.events.last().map_or("", |event| &*event.what);
                 let why = why.split_once(": ").map_or(why, |(_, why)| why);
                 format!("{name}: {from} → {to} ({why})")
             });

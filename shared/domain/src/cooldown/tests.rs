@@ -22,7 +22,7 @@ fn launch(pool: &Pool) -> Launch {
 }
 
 fn place(kind: &str, subnet: &str) -> Override {
-    Override { instance_type: kind.to_owned(), subnet: subnet.to_owned() }
+    Override { instance_type: kind.into(), subnet: subnet.into() }
 }
 
 fn part(class: ErrorClass, place: Override) -> LaunchError {
@@ -262,8 +262,8 @@ fn nothing_is_written_when_nothing_changes() {
 #[test]
 fn the_record_stays_small() {
     let wide = of(MarketPolicy::Spot).with(|pool| {
-        pool.instance_types = (0..50).map(|n| format!("m{n}.large")).collect();
-        pool.subnets = (0..10).map(|n| format!("subnet-{n}")).collect();
+        pool.instance_types = (0..50).map(|n| format!("m{n}.large").into()).collect();
+        pool.subnets = (0..10).map(|n| format!("subnet-{n}").into()).collect();
     });
     let known = first(&wide, &Err(refusal(Capacity)));
     assert_eq!(known.list.len(), super::MOST);

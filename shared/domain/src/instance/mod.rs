@@ -7,6 +7,8 @@ mod record;
 mod runner;
 mod state;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::Group;
@@ -77,7 +79,7 @@ pub struct Instance {
     /// The launch that its machine comes from.
     pub launch: LaunchId,
     /// The version of that launch's template, where it is known.
-    pub template_version: Option<String>,
+    pub template_version: Option<Arc<str>>,
     /// The counters of limits that it is counted in, beside its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
@@ -110,7 +112,7 @@ pub struct Instance {
     due_at: Option<Time>,
     wake: Option<u64>,
     /// Newest last.
-    pub events: Vec<Event>,
+    pub events: Arc<Vec<Event>>,
 }
 
 impl Instance {
@@ -160,7 +162,7 @@ impl Instance {
             spot_notice_at: None,
             due_at: None,
             wake: None,
-            events: Vec::new(),
+            events: Arc::default(),
         };
         instance.note(
             now,
@@ -377,9 +379,10 @@ impl Instance {
 
     /// Adds a line to the story. The caller touches.
     fn note(&mut self, at: Time, what: String) {
-        self.events.push(Event { at, what });
-        if self.events.len() > EVENTS_KEPT {
-            self.events.remove(0);
+        let events = Arc::make_mut(&mut self.events);
+        events.push(Event { at, what: what.into() });
+        if events.len() > EVENTS_KEPT {
+            events.remove(0);
         }
     }
 
@@ -451,6 +454,6 @@ pub(crate) mod tests {
             instance.tell(at(n), format!("line {n}"));
         }
         assert_eq!(instance.events.len(), EVENTS_KEPT);
-        assert_eq!(instance.events.last().map(|event| event.what.as_str()), Some("line 99"));
+        assert_eq!(instance.events.last().map(|event| &*event.what), Some("line 99"));
     }
 }

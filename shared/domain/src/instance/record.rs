@@ -1,5 +1,7 @@
 //! The parts of an instance's record.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::state::RunnerState;
@@ -224,5 +226,5 @@ pub struct Event {
     /// When.
     pub at: Time,
     /// What happened, in a sentence.
-    pub what: String,
+    pub what: Arc<str>,
 }

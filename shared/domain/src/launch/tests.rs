@@ -6,8 +6,8 @@ use crate::testkit::{With, at, pool, slot, timings};
 /// Committed at second 0.
 fn open() -> Launch {
     let request = LaunchRequest {
-        template_id: "lt-1".to_owned(),
-        template_version: "3".to_owned(),
+        template_id: "lt-1".into(),
+        template_version: "3".into(),
         overrides: Vec::new(),
         requirements: None,
         market: Market::Spot,

@@ -1,5 +1,7 @@
 //! What the fields of one pool must be to each other.
 
+use std::sync::Arc;
+
 use super::read::{Section, Wrongs, written as told};
 use super::shape::Written;
 use crate::ids::{EntityKind, PoolName};
@@ -186,6 +188,10 @@ fn arch_of(instance_type: &str) -> Arch {
     if family == "a1" || behind.contains('g') { Arch::Arm64 } else { Arch::X64 }
 }
 
+fn shared(texts: Vec<String>) -> Vec<Arc<str>> {
+    texts.into_iter().map(Arc::from).collect()
+}
+
 fn build(written: Written) -> Option<Pool> {
     let limits = written.limits;
     let (types, requirements) = chosen(written.types, written.requirements)?;
@@ -198,9 +204,9 @@ fn build(written: Written) -> Option<Pool> {
         runner_group_id: written.runner_group.unwrap_or(named.runner_group_id),
         name_prefix: written.name_prefix,
         arch: written.arch,
-        instance_types: types,
+        instance_types: shared(types),
         requirements,
-        subnets: written.subnets?,
+        subnets: shared(written.subnets?),
         market: written.market.unwrap_or_default(),
         on_demand_after: written.on_demand_after.unwrap_or_default(),
         allocation: written.allocation,

@@ -1,5 +1,7 @@
 //! What an apply makes of the set before it.
 
+use std::sync::Arc;
+
 use super::{PoolSet, REMOVED_FOR};
 use crate::ids::PoolName;
 use crate::pool::Pool;
@@ -72,8 +74,8 @@ impl PoolSet {
     #[must_use]
     pub fn with_template(mut self, id: &str, version: &str) -> Self {
         for pool in &mut self.pools {
-            id.clone_into(&mut pool.launch_template_id);
-            version.clone_into(&mut pool.launch_template_version);
+            pool.launch_template_id = id.into();
+            pool.launch_template_version = version.into();
         }
         self
     }
@@ -109,5 +111,5 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
 
 /// A pool as far as the set stores it.
 fn without_template(pool: Pool) -> Pool {
-    Pool { launch_template_id: String::new(), launch_template_version: String::new(), ..pool }
+    Pool { launch_template_id: Arc::default(), launch_template_version: Arc::default(), ..pool }
 }

@@ -10,8 +10,8 @@ use crate::time::Seconds;
 fn pool(name: &str) -> Pool {
     Pool {
         labels: LabelRows::one(Labels::new(["linux"])),
-        instance_types: vec!["m7i.large".to_owned()],
-        subnets: vec!["subnet-a".to_owned()],
+        instance_types: vec!["m7i.large".into()],
+        subnets: vec!["subnet-a".into()],
         max: 10,
         ..Pool::named(name.parse().expect("valid"))
     }
@@ -67,7 +67,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("labels", |p| p.labels = LabelRows::one(Labels::new(["linux", "gpu"]))),
         ("runner group", |p| p.runner_group_id = 2),
         ("arch", |p| p.arch = Some(Arch::X64)),
-        ("types", |p| p.instance_types.push("m7a.large".to_owned())),
+        ("types", |p| p.instance_types.push("m7a.large".into())),
         ("requirements", |p| {
             p.requirements = Some(Requirements {
                 vcpus_min: 2,
@@ -76,7 +76,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
                 memory_mib_max: None,
             });
         }),
-        ("subnets", |p| p.subnets.push("subnet-b".to_owned())),
+        ("subnets", |p| p.subnets.push("subnet-b".into())),
         ("image", |p| p.image = Some(Image::Id("ami-1".to_owned()))),
         ("disk", |p| {
             let device = "/dev/xvda".to_owned();
@@ -159,14 +159,14 @@ fn a_removal_can_be_taken_back_and_a_name_can_come_again() {
 #[test]
 fn the_pools_of_the_parameters_are_succeeded_like_any() {
     let given = pool("default").with(|pool| {
-        pool.launch_template_id = "lt-1".to_owned();
-        pool.launch_template_version = "3".to_owned();
+        pool.launch_template_id = "lt-1".into();
+        pool.launch_template_version = "3".into();
     });
     let set = PoolSet { pools: vec![given.clone()], ..empty() };
     let same = set.succeeded_by(&file(vec![pool("default")]), "ada", at(1));
     assert_eq!(generations(&same), [("default", 0, 0)], "the template is the stack's");
-    assert_eq!(same.pools[0].launch_template_id, "", "and is not stored");
-    assert_eq!(same.clone().with_template("lt-2", "4").pools[0].launch_template_id, "lt-2");
+    assert_eq!(&*same.pools[0].launch_template_id, "", "and is not stored");
+    assert_eq!(&*same.clone().with_template("lt-2", "4").pools[0].launch_template_id, "lt-2");
     let other = set.succeeded_by(&file(vec![pool("x")]), "ada", at(1));
     assert!(other.pools[1].is_removed());
     assert_eq!(

@@ -94,7 +94,7 @@ fn only_runners_that_could_take_the_same_job_are_counted() {
         ("claimed", idle().with(|i| i.name = slot(3).name)),
         ("marked", runner(3).marked(DeleteReason::Idle, 900)),
         ("elsewhere", runner(3).with(|i| i.entity = "other".parse().expect("valid"))),
-        ("outdated", runner(3).with(|i| i.template_version = Some("2".to_owned()))),
+        ("outdated", runner(3).with(|i| i.template_version = Some("2".into()))),
         ("passed over", runner(3).with(|i| i.passed_over = true)),
     ];
     for (name, other) in others {

@@ -80,7 +80,7 @@ impl Stop {
         if self.rules.generations_are_checked && next.generation() <= state.row.generation() {
             return Err("the row changed and its generation did not".to_owned());
         }
-        next.events.clear();
+        next.events = Arc::default();
         state.row = Arc::new(next);
         for (index, worker) in state.workers.iter_mut().enumerate() {
             if Some(index) == by || !self.rules.generations_are_checked {
@@ -169,7 +169,7 @@ impl World for Stop {
         };
         let mut row = Instance::planned(slot, now, &self.timings);
         row.bind("i-00000001".parse().expect("valid"), now, &self.timings);
-        row.events.clear();
+        row.events = Arc::default();
         let state = |hooks| State {
             now,
             row: Arc::new(row.clone()),

@@ -385,10 +385,10 @@ fn snapshot(read: Option<&Arc<Instance>>, state: &State, key: &mut Key<'_>) {
 fn pool(max: u32) -> Pool {
     Pool {
         labels: LabelRows::one(Labels::new(["linux"])),
-        launch_template_id: "lt".to_owned(),
-        launch_template_version: "1".to_owned(),
-        instance_types: vec!["m".to_owned()],
-        subnets: vec!["s".to_owned()],
+        launch_template_id: "lt".into(),
+        launch_template_version: "1".into(),
+        instance_types: vec!["m".into()],
+        subnets: vec!["s".into()],
         max,
         max_lifetime_seconds: reap::LIFETIME,
         ..Pool::named("p".parse().expect("valid"))

@@ -137,7 +137,7 @@ fn put(state: &mut State, write: Write) {
     match write {
         Write::Instance { mut next, .. } => {
             // The story is for people; it would only make states large.
-            next.events.clear();
+            next.events = Arc::default();
             let next = Arc::new(*next);
             match state.rows.iter_mut().find(|row| row.name == next.name) {
                 Some(row) => *row = next,

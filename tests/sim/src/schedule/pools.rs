@@ -1,5 +1,7 @@
 //! The stacks of the schedules.
 
+use std::sync::Arc;
+
 use control::Settings;
 use domain::limits::Balance;
 use domain::pool::{LabelMatch, Pool};
@@ -94,9 +96,9 @@ fn season(rng: &mut Rng, settings: &mut Settings) {
 fn vary(pool: &mut Pool, rng: &mut Rng) {
     let types = ["m7i.large", "m7a.large", "m6i.large"];
     let subnets = ["subnet-a", "subnet-b", "subnet-c"];
-    let some = |rng: &mut Rng, all: [&str; 3]| -> Vec<String> {
+    let some = |rng: &mut Rng, all: [&str; 3]| -> Vec<Arc<str>> {
         let count = 1 + rng.index(3);
-        all.iter().take(count).map(ToString::to_string).collect()
+        all.into_iter().take(count).map(Arc::from).collect()
     };
     (pool.instance_types, pool.subnets) = (some(rng, types), some(rng, subnets));
     if rng.chance(300_000) {

@@ -13,7 +13,7 @@ fn panics(instance: Instance, call: impl FnOnce(&mut Instance)) -> bool {
 }
 
 fn last_event(instance: &Instance) -> &str {
-    instance.events.last().map_or("", |event| event.what.as_str())
+    instance.events.last().map_or("", |event| &*event.what)
 }
 
 #[test]

@@ -153,7 +153,8 @@ fn every_change_makes_a_later_generation() {
 
 #[test]
 fn a_record_begins_in_pending_create() {
-    let lines: Vec<String> = creating().events.into_iter().map(|event| event.what).collect();
+    let row = creating();
+    let lines: Vec<&str> = row.events.iter().map(|event| &*event.what).collect();
     assert_eq!(lines, ["pending_create: planned for job 1/1", "creating: launch committed"]);
     assert!(TRANSITIONS.iter().any(|line| line.from.is_none() && line.to == State::PendingCreate));
 }

@@ -27,7 +27,7 @@ fn known(list: Vec<Cooldown>) -> Cooldowns {
 }
 
 fn place(kind: &str, subnet: &str) -> Override {
-    Override { instance_type: kind.to_owned(), subnet: subnet.to_owned() }
+    Override { instance_type: kind.into(), subnet: subnet.into() }
 }
 
 fn of(market: MarketPolicy) -> Pool {

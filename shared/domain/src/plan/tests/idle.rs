@@ -88,7 +88,7 @@ fn jobs_are_served_where_the_min_idle_is_the_maximum() {
 fn runners_that_the_pool_would_not_launch_today_do_not_count() {
     let (own, timings) = (keeps(1), timings());
     let odd = [
-        free_idle(1).with(|i| i.template_version = Some("2".to_owned())),
+        free_idle(1).with(|i| i.template_version = Some("2".into())),
         free_idle(1).with(|i| i.entity = "elsewhere".parse().expect("valid")),
         free_idle(1).with(|i| i.passed_over = true),
     ];

@@ -140,11 +140,11 @@ fn the_request_holds_all_that_is_sent() {
     assert_eq!((launch.state, launch.calls, launch.created_at), (LaunchState::Open, 1, at(1000)));
     assert_eq!(launch.lease_until, at(1120));
     let request = &launch.request;
-    assert_eq!((request.template_id.as_str(), request.template_version.as_str()), ("lt-1", "3"));
+    assert_eq!((&*request.template_id, &*request.template_version), ("lt-1", "3"));
     assert_eq!((request.capacity, request.market), (2, Market::OnDemand));
     let pair = |(instance_type, subnet): (&str, &str)| Override {
-        instance_type: instance_type.to_owned(),
-        subnet: subnet.to_owned(),
+        instance_type: instance_type.into(),
+        subnet: subnet.into(),
     };
     let overrides = [
         ("m7i.large", "subnet-a"),
@@ -196,12 +196,12 @@ fn a_slot_knows_the_template_that_its_machine_comes_from() {
     let (pool, timings) = (pool().with(|pool| pool.generation = 7), timings());
     let later = |change: fn(&mut Pool)| pool.clone().with(change);
     let plan = plan(view(&pool, &timings, vec![job(1)]).with(|view| {
-        view.retries = vec![retry(1, 1).with(|i| i.template_version = Some("2".to_owned()))];
+        view.retries = vec![retry(1, 1).with(|i| i.template_version = Some("2".into()))];
     }));
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     for slot in [&launch.fresh[0].0, &launch.again[0]] {
         assert!(!slot.is_outdated(&pool));
-        assert!(slot.is_outdated(&later(|pool| pool.launch_template_version = "4".to_owned())));
+        assert!(slot.is_outdated(&later(|pool| pool.launch_template_version = "4".into())));
         assert!(!slot.is_outdated(&later(|pool| (pool.generation, pool.machines_since) = (9, 7))));
         assert!(slot.is_outdated(&later(|pool| (pool.generation, pool.machines_since) = (9, 8))));
         assert!(slot.is_outdated(&later(|pool| pool.enabled = false)));

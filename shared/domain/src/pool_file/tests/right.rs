@@ -24,8 +24,8 @@ fn what_is_left_out_has_its_default() {
     let file = right(MINIMAL);
     let expected = Pool {
         labels: crate::labels::LabelRows::one(Labels::new(["linux"])),
-        instance_types: vec!["m7i.large".to_owned()],
-        subnets: vec!["subnet-0a1b2c3d".to_owned()],
+        instance_types: vec!["m7i.large".into()],
+        subnets: vec!["subnet-0a1b2c3d".into()],
         max: 3,
         ..Pool::named("big".parse().expect("valid"))
     };
@@ -84,7 +84,7 @@ pools:
     assert_eq!(json!(b.tags), json!({ "team": "build", "env": "release", "x": "y" }));
     assert_eq!((&b.entity, b.instance_types.len()), (&None, 0));
     assert_eq!(b.image, Some(Image::Ssm("/b".to_owned())));
-    assert_eq!(b.subnets, ["subnet-00000002"]);
+    assert_eq!(b.subnets, ["subnet-00000002".into()]);
 }
 
 #[test]
