@@ -138,7 +138,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let cooldowns = known.cooldowns.clone().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let most_slots = view.most_slots();
-        let plan = match held_back(pool, known) {
+        let mut plan = match held_back(pool, known) {
             None => plan::plan(view),
             Some(held) => {
                 report.switched_off |= !plan::plan(view.clone()).launches.is_empty();
@@ -151,7 +151,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             self.table.commit(&claim_writes(job, instance)).await?;
             report.claimed += 1;
         }
-        self.put_off(&plan, report).await?;
+        self.put_off(&mut plan, report).await?;
         for (number, planned) in plan.launches.iter().enumerate() {
             if known.is_refused(&planned.launch, now) {
                 // An earlier call of this pass has just found out. What it would have asked for is asked for again,
@@ -277,8 +277,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records meanwhile knows better.
-    async fn put_off(&self, plan: &Plan, report: &mut Report) -> Result<(), PassError> {
+    /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records meanwhile knows better, and
+    /// the plan does nothing else with that one.
+    async fn put_off(&self, plan: &mut Plan, report: &mut Report) -> Result<(), PassError> {
         report.held += plan.held.len();
         let jobs = plan.held.iter().map(|job| Write::Job {
             next: Box::new(job.clone()),
@@ -297,7 +298,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Err(CommitError::Conflict) => {
                     for write in part {
                         match self.table.commit(std::slice::from_ref(write)).await {
-                            Ok(()) | Err(CommitError::Conflict) => {}
+                            Ok(()) => {}
+                            Err(CommitError::Conflict) => leave_out(plan, write),
                             Err(error) => return Err(error.into()),
                         }
                     }
@@ -450,6 +452,16 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             }
         }
         Ok(owned)
+    }
+}
+
+/// Its copy in the plan is of a version that was never stored. Another writer's next version may have that very number,
+/// and would be replaced unseen.
+fn leave_out(plan: &mut Plan, write: &Write) {
+    match write {
+        Write::Job { next, .. } => plan.left.retain(|left| left.job.key() != next.key()),
+        Write::Instance { next, .. } => plan.stuck.retain(|one| one.slot.name != next.name),
+        _ => {}
     }
 }
 

@@ -3,7 +3,7 @@
 //! - no launch by a pool that is paused, disabled or switched off, and none for a job that is too young;
 //! - a job comes to the best pool that serves it, and moves to none that does not;
 //! - the min idle is never undercut by a scale-down, and none begins soon after a launch;
-//! - nothing is deregistered or terminated while deletes are off, but by force, or by a machine that boots under a new name.
+//! - nothing is deregistered or terminated while deletes are off, but by force, or by runner-api taking back what nobody got.
 //!
 //! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than that is excused.
 

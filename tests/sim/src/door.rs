@@ -17,6 +17,8 @@ pub struct Door {
     pub skew: Millis,
     /// No installation token is in its cache yet.
     pub cold: Cell<bool>,
+    /// The caller is runner-api.
+    pub is_api: bool,
 }
 
 impl Door {

@@ -132,7 +132,8 @@ impl World {
 
 /// Runs an invocation to its end.
 pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
-    let door = Door { sim, skew, cold: Cell::new(cold) };
+    let is_api = matches!(call, Call::Api(_));
+    let door = Door { sim, skew, cold: Cell::new(cold), is_api };
     match door.naive() {
         Some(naive) => Box::pin(naive.run(&door, &call)).await,
         None => ours(&door, &call, &door, &door).await,

@@ -2,6 +2,7 @@
 //! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is killed: `kills.rs`,
 //!   at the step;
 //! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
+//! - that nothing is replaced unseen: `stale.rs`, at the step;
 //! - what the pool file and the switches say, the limits of I7 among it: `choices.rs`, at the step;
 //! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
 
@@ -125,24 +126,22 @@ impl World {
         }
     }
 
-    /// I13: a DELETE is sent for a marked row, or for a registration that a newer one replaced.
-    pub(crate) fn check_deregister(&mut self, id: u64) {
+    /// I13: a DELETE is sent for a marked row, or for a registration that a newer one replaced. No switch holds back
+    /// runner-api: what it takes back is a registration that no machine was told of.
+    pub(crate) fn check_deregister(&mut self, id: u64, by_api: bool) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
         let row = instance_of_runner(&name);
         let row = row.and_then(|row| self.tables.instances.get(&row)).cloned();
-        // A machine that boots asks again: what it was never answered goes, and no switch holds back its boot.
-        let replaced =
-            row.as_ref().is_some_and(|row| row.state().is_live() && row.runner_name() != name);
-        if replaced {
-            return;
-        }
-        let intended =
-            row.as_ref().is_some_and(|row| row.drain().is_some() || !row.state().is_live());
+        let intended = row.as_ref().is_some_and(|row| {
+            row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
+        });
         if !intended {
             self.broken("I13", || format!("DELETE of {name} without a mark"));
         }
-        self.check_deletes_off(row.as_deref(), &format!("DELETE of {name}"));
+        if !by_api {
+            self.check_deletes_off(row.as_deref(), &format!("DELETE of {name}"));
+        }
     }
 
     pub(crate) fn owner(&self, machine: &MachineId) -> Option<&Instance> {
@@ -157,6 +156,7 @@ impl World {
     pub(crate) fn before_commit(&mut self, writes: &[Write]) {
         self.choices_before(writes);
         for write in writes {
+            self.check_seen(write);
             if let Write::Instance { next, .. } = write {
                 self.check_instance(next, writes);
             }

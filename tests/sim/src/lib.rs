@@ -28,6 +28,7 @@ pub mod run;
 pub mod scenario;
 pub mod schedule;
 pub mod shrink;
+mod stale;
 pub mod table;
 pub mod totals;
 pub mod world;

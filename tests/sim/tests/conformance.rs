@@ -45,7 +45,7 @@ impl Bench {
         let world = World::new(1, &pools, Odds::none(), manner);
         let settings = Settings::of_parameters("sim".into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
-        Self { door: Door { sim, skew: 0, cold: false.into() } }
+        Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {

@@ -162,8 +162,8 @@ impl World {
         })
     }
 
-    fn delete_runner(&mut self, registrar: &Registrar, id: u64) -> Deregistration {
-        self.check_deregister(id);
+    fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {
+        self.check_deregister(id, by_api);
         if !self.is_registered(registrar, id) {
             return Deregistration::NotFound;
         }
@@ -312,7 +312,7 @@ impl Github for Door {
             self.token(registrar).await?;
             self.call(|world| {
                 world.ask_github(registrar, "delete-runner")?;
-                let answer = world.delete_runner(registrar, id.0);
+                let answer = world.delete_runner(registrar, id.0, self.is_api);
                 world.narrate(|| format!("delete-runner {id}: {answer:?}"));
                 world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;
                 Ok(answer)

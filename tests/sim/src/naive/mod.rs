@@ -85,7 +85,7 @@ impl Naive {
     /// held to what comes of it.
     #[must_use]
     pub fn is_forgiven(self, rule: &str) -> bool {
-        matches!(rule, "I13" | "I14" | "gate" | "order")
+        matches!(rule, "I13" | "I14" | "gate" | "order" | "stale")
     }
 
     /// Durations of which the peer knows nothing.

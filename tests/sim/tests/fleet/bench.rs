@@ -50,7 +50,7 @@ impl Bench {
         let timings = Timings::default();
         let settings = Settings::of_parameters("sim".into(), pools.into(), timings);
         let sim = Rc::new(Sim { world: world.into(), settings });
-        Self { door: Door { sim, skew: 0, cold: false.into() } }
+        Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
 
     /// The comparison with EC2 and the look at GitHub's deliveries have just been, as in four of five ticks: they are not

@@ -1,0 +1,34 @@
+//! Whoever replaces a record has seen what it replaces. The condition of a write compares version numbers, and a copy that
+//! was changed before it was stored carries the number that another writer's next version gets.
+
+use control::ports::Write;
+use domain::instance::Instance;
+
+use crate::world::World;
+
+impl World {
+    /// Asked for every write of a commit whose conditions hold.
+    pub(crate) fn check_seen(&mut self, write: &Write) {
+        match write {
+            Write::Instance { next, .. } => {
+                let before = self.tables.instances.get(&next.name).cloned();
+                if before.is_some_and(|before| !continues(&before, next)) {
+                    self.broken("stale", || format!("{}: a line of its story is lost", next.name));
+                }
+            }
+            Write::Job { next, .. } => {
+                let before = self.tables.jobs.get(&next.key()).map(|job| job.said.status);
+                if before.is_some_and(|status| status > next.said.status) {
+                    let (key, now) = (next.key(), next.said.status);
+                    self.broken("stale", || format!("job {key} goes back to {now:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Lines are added behind, and the oldest go.
+fn continues(before: &Instance, next: &Instance) -> bool {
+    before.events.last().is_none_or(|last| next.events.iter().rev().any(|line| line == last))
+}
