@@ -87,7 +87,10 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
             Verdict::Wait(next, at) => return bypassed_or(*next, at, policy, now),
             Verdict::Busy(_) => return job_runs(instance, Waiting::Busy, policy, now),
             Verdict::Passed(mut next) => {
-                next.update_drain(|drain| drain.gate_passed = true);
+                next.update_drain(|drain| {
+                    drain.gate_passed = true;
+                    drain.waiting = None;
+                });
                 return act(*next);
             }
         }
