@@ -34,6 +34,8 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 struct Place {
     age: u32,
     work: Option<(Task, Work)>,
+    /// A function's time limit.
+    ends_at: Option<Millis>,
 }
 
 /// Runs a world.
@@ -95,13 +97,16 @@ impl Executor {
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
         });
         let id = TaskId { place, age: self.places[place as usize].age };
+        let mut ends_at = None;
         let work: Work = match &task {
             Task::Machine(machine) => Box::pin(machine::life(Rc::clone(&self.sim), *machine)),
             Task::Function(call) => {
                 let mut world = self.sim.world.borrow_mut();
                 let skew = world.skew();
+                let limit = world.now + call.time_limit();
+                ends_at = Some(limit);
+                // One that does nothing any more ends by itself; the others when they go on too late.
                 if world.may_stall() {
-                    let limit = world.now + call.time_limit();
                     world.agenda.at(limit, Event::Kill(id));
                 }
                 Box::pin(functions::run(Rc::clone(&self.sim), call.clone(), skew, cold))
@@ -110,7 +115,8 @@ impl Executor {
         if let Task::Machine(machine) = task {
             self.sim.world.borrow_mut().ec2.at_mut(machine).task = Some(id);
         }
-        self.places[place as usize].work = Some((task, work));
+        let place = &mut self.places[place as usize];
+        (place.work, place.ends_at) = (Some((task, work)), ends_at);
         self.poll(id);
     }
 
@@ -120,6 +126,10 @@ impl Executor {
             return;
         }
         let Some((_, work)) = &mut place.work else { return };
+        let now = self.sim.world.borrow().now;
+        if place.ends_at.is_some_and(|limit| now > limit) {
+            return self.end(id, true);
+        }
         self.sim.world.borrow_mut().current = Some(id);
         let done = work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         self.sim.world.borrow_mut().current = None;
