@@ -8,7 +8,7 @@ ARCH ?= x86_64
 # One build of everything: any other selection of packages compiles the SDKs again.
 CARGO_BUILD := cargo build --release --workspace
 # And the webhook once more, optimised as a whole (Cargo.toml).
-CARGO_BUILD_WEBHOOK := cargo build --profile webhook --package webhook
+CARGO_BUILD_WEBHOOK := cargo build --profile fast --package webhook
 # Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
 PYTHON := .local/ministack/bin/python
 SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .local/sam/bin/sam
@@ -26,6 +26,7 @@ demo: ## Show a job from webhook to deleted machine, on the local stack; stops w
 .PHONY: test
 test: test-template up ## Set up and run every test (the planted bugs are `make mutants`)
 	cargo test --release --workspace
+	$(MAKE) simulate SEEDS=20000
 
 .PHONY: test-fast
 test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
@@ -34,7 +35,7 @@ test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no 
 
 .PHONY: simulate
 simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk
-	cargo run --release --quiet --package sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
+	cargo run --profile fast --package sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
 
 .PHONY: explore
 explore: ## The worlds that are too large for every run: minutes rather than seconds

@@ -49,7 +49,7 @@ pub(crate) fn all() -> Vec<Function> {
     };
     vec![
         Function {
-            profile: "webhook",
+            profile: "fast",
             unwanted: Some(forged()),
             goals: Goals {
                 init_and_first_ms: Some(12.0),

@@ -6,6 +6,9 @@ use crate::fault::{Counts, Fault};
 use crate::run::Outcome;
 use crate::world::Tally;
 
+/// So many days meet every kind of fault.
+const MEET_ALL: u64 = 20_000;
+
 /// The sum over seeds. The order in which they are added does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -31,11 +34,23 @@ impl Totals {
         self.tally.add(&outcome.tally);
     }
 
-    /// Kinds of faults that never struck.
+    /// What must not be, a sentence each: a count that should be zero; and of so many days that they meet every kind of
+    /// fault, one that never struck, or a stack that served fewer than half of its jobs.
     #[must_use]
-    pub fn missed(&self) -> Vec<&'static str> {
-        let missed = Fault::ALL.iter().filter(|fault| self.counts.of(**fault) == 0);
-        missed.map(|fault| fault.word()).collect()
+    pub fn complaints(&self, without: &[Fault]) -> Vec<String> {
+        let counted = self.zeros().into_iter().filter(|(_, count)| *count > 0);
+        let mut all: Vec<String> =
+            counted.map(|(name, count)| format!("{name}: {count}")).collect();
+        if self.seeds >= MEET_ALL {
+            let missed = Fault::ALL.iter().filter(|fault| self.counts.of(**fault) == 0);
+            let missed = missed.filter(|fault| !without.contains(fault));
+            all.extend(missed.map(|fault| format!("{} never struck", fault.word())));
+            let Tally { jobs, served, .. } = self.tally;
+            if served * 2 <= jobs {
+                all.push(format!("of {jobs} jobs {served} were served"));
+            }
+        }
+        all
     }
 
     /// What must be zero, by name.
@@ -91,5 +106,28 @@ impl Totals {
             text.push('\n');
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_may_miss_faults_and_many_days_may_not() {
+        let mut totals = Totals { seeds: MEET_ALL - 1, ..Totals::default() };
+        assert_eq!(totals.complaints(&[]), Vec::<String>::new());
+        totals.seeds = MEET_ALL;
+        assert_eq!(totals.complaints(&[]).len(), Fault::ALL.len() + 1);
+        assert_eq!(totals.complaints(Fault::ALL), ["of 0 jobs 0 were served"]);
+        (totals.tally.jobs, totals.tally.served) = (10, 6);
+        assert_eq!(totals.complaints(Fault::ALL), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lost_job_is_a_complaint_on_any_day() {
+        let mut totals = Totals { seeds: 1, ..Totals::default() };
+        totals.tally.lost = 2;
+        assert_eq!(totals.complaints(&[]), ["lost jobs: 2"]);
     }
 }
