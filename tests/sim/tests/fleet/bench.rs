@@ -34,21 +34,21 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self::of(schedule::pool("small", &["linux"], 20_000, "spot", None))
+        Self::of(vec![schedule::pool("small", &["linux"], 20_000, "spot", None)])
     }
 
     /// Its pool belongs to this entity.
     pub(crate) fn belonging_to(self, entity: &str) -> Self {
         let entity = entity.parse().expect("an entity");
-        Self::of(Pool { entity: Some(entity), ..self.door.sim.settings.pools[0].clone() })
+        let pool = self.door.sim.settings.pools[0].clone();
+        Self::of(vec![Pool { entity: Some(entity), ..pool }])
     }
 
-    fn of(pool: Pool) -> Self {
-        let pools = [pool];
+    pub(crate) fn of(pools: Vec<Pool>) -> Self {
         let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
         let timings = Timings::default();
-        let settings = Settings::of_parameters("sim".into(), pools.into(), timings);
+        let settings = Settings::of_parameters("sim".into(), pools, timings);
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
@@ -69,8 +69,18 @@ impl Bench {
 
     /// Runs something to its end, in virtual time; nothing else runs.
     pub(crate) fn drive<R>(&self, work: impl Future<Output = R>) -> R {
+        self.drive_with(work, |_| ())
+    }
+
+    /// The same, with something done before each call is carried out; it is told which.
+    pub(crate) fn drive_with<R>(
+        &self,
+        work: impl Future<Output = R>,
+        mut before: impl FnMut(usize),
+    ) -> R {
         let mut work = pin!(work);
-        loop {
+        for call in 0.. {
+            before(call);
             self.change(|world| world.current = Some(TEST));
             let poll = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             self.change(|world| world.current = None);
@@ -79,6 +89,7 @@ impl Bench {
             }
             self.change(until_woken);
         }
+        unreachable!("it ends")
     }
 
     /// Idle runners that were launched an hour ago; nothing is due about them.
@@ -126,6 +137,12 @@ impl Bench {
         row.mark(DeleteReason::Idle, ago(400));
         row.update_drain(|drain| drain.not_busy_since = Some(ago(400)));
         row.set_due(ago(1));
+    }
+
+    /// Records from nowhere, which breaks rules: those are forgotten.
+    pub(crate) fn put(&self, writes: &[Write]) {
+        self.drive(self.door.commit(writes)).expect("stored");
+        self.change(|world| world.violation = None);
     }
 
     /// The rows as they would stand. They come from nowhere, which breaks rules: those are forgotten.

@@ -1,7 +1,8 @@
-//! Fleets of any size at the simulated cloud's doors: what the reaper's calls cost, what operators are shown, and what a
-//! pool file names.
+//! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in fleets of any size, what
+//! operators are shown, what a pool file names, and what a second writer changes.
 
 mod bench;
 mod counts;
 mod listings;
 mod names;
+mod writers;

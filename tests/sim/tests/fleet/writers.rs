@@ -1,0 +1,144 @@
+//! Two writers at one record: what another writes between any two calls of a launch pass stays.
+
+use std::rc::Rc;
+
+use control::ports::Write;
+use control::scale_up::ScaleUp;
+use domain::capacity::Capacity;
+use domain::cooldown::{Closed, Cooldown, Cooldowns};
+use domain::ids::{JobKey, PoolName};
+use domain::instance::{Instance, Slot, State};
+use domain::job::{Job, JobStatus, fold};
+use domain::launch::{ErrorClass, LaunchError};
+use domain::time::{Seconds, Time};
+use domain::timings::Timings;
+use sim::schedule;
+
+use super::bench::{Bench, waiting};
+
+/// Two pools that serve the same jobs. EC2 refuses the requests of the first one for some time, so that its pass puts
+/// off what it has, and then moves the jobs to the other.
+fn stack() -> Bench {
+    let pool = |name| schedule::pool(name, &["linux"], 10, "spot", None);
+    let bench = Bench::of(vec![pool("small"), pool("other")]);
+    let now = bench.door.now();
+    let closed = Cooldown {
+        closed: Closed::Pool(small()),
+        since: now,
+        at: now,
+        until: now + Seconds(900),
+        times: 1,
+        class: ErrorClass::Configuration,
+        code: "InvalidLaunchTemplateId.NotFound".to_owned(),
+        message: "simulated".to_owned(),
+    };
+    let next = Cooldowns { list: vec![closed], ..Cooldowns::default() };
+    bench.put(&[Write::Cooldowns { next, replaces: None }]);
+    bench
+}
+
+fn small() -> PoolName {
+    "small".parse().expect("a pool")
+}
+
+/// A slot that EC2 has refused, due for its next attempt, with the job that it is for.
+fn refused(now: Time) -> (Instance, Job) {
+    let then = Time::from_millis(now.as_millis() - 600_000);
+    let mut job = waiting(1, then);
+    let slot = Slot {
+        name: "small-l0-0".parse().expect("a name"),
+        pool: small(),
+        entity: "acme".parse().expect("an entity"),
+        installation: None,
+        launch: "small-l0".parse().expect("a launch"),
+        claim: Some(job.key()),
+    };
+    let timings = Timings::default();
+    let mut slot = Instance::planned(slot, then, &timings);
+    let error = LaunchError::new(ErrorClass::Capacity, "InsufficientInstanceCapacity", "simulated");
+    slot.launch_failed(&error, then, &timings);
+    job.claim = Some(slot.name.clone());
+    (slot, job)
+}
+
+/// Runs the pass; before its call number `at`, another writer comes. Whether the pass got that far.
+fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
+    let door = &bench.door;
+    let settings = &Rc::clone(&door.sim).settings;
+    let pass =
+        ScaleUp { table: door, compute: door, settings, holder: "test", seed: 1, thorough: true };
+    let (pool, now) = (small(), door.now());
+    let mut other = Some(other);
+    let done = bench.drive_with(pass.pass(&pool, now), |call| {
+        if call == at
+            && let Some(other) = other.take()
+        {
+            other(bench);
+        }
+    });
+    done.expect("passed");
+    let stale = bench.change(|world| world.violation.take()).filter(|one| one.rule == "stale");
+    assert_eq!(stale, None, "call {at}");
+    other.is_none()
+}
+
+#[test]
+fn a_slot_that_another_pass_launches_is_left_to_it() {
+    let mut moved = 0;
+    for at in 0.. {
+        let bench = stack();
+        let (slot, job) = refused(bench.door.now());
+        let mut counter = Capacity::empty(small());
+        counter.live = 1;
+        bench.put(&[
+            Write::Instance { next: Box::new(slot.clone()), replaces: None },
+            Write::Job { next: Box::new(job), replaces: None },
+            Write::Capacity { next: counter, replaces: None },
+        ]);
+        let came = pass_with(&bench, at, |bench| {
+            let stored = bench.change(|world| Instance::clone(&world.tables.instances[&slot.name]));
+            if stored.state() != State::PendingCreate {
+                return;
+            }
+            let mut next = stored.clone();
+            let launch = "small-l9".parse().expect("a launch");
+            next.relaunch(launch, bench.door.now(), &Timings::default());
+            let replaces = Some(stored.generation());
+            bench.put(&[Write::Instance { next: Box::new(next), replaces }]);
+        });
+        let row = bench.change(|world| Instance::clone(&world.tables.instances[&slot.name]));
+        let launched = row.events.iter().any(|line| line.what.contains("attempt 2"));
+        let ended = row.state() == State::PendingDelete;
+        assert!(launched != ended, "call {at}: {row:?}");
+        moved += usize::from(ended);
+        if !came {
+            break;
+        }
+    }
+    assert!(moved > 1, "the pass moves the job when nobody is faster");
+}
+
+#[test]
+fn a_job_that_has_begun_elsewhere_is_not_put_back() {
+    let mut moved = 0;
+    for at in 0.. {
+        let bench = stack();
+        let job = waiting(1, bench.door.now());
+        let key: JobKey = job.key();
+        bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
+        let came = pass_with(&bench, at, |bench| {
+            let stored = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
+            let mut event = stored.said.clone();
+            event.status = JobStatus::InProgress;
+            let next = Box::new(fold(Some(stored.clone()), event, bench.door.now()));
+            bench.put(&[Write::Job { next, replaces: Some(stored.generation) }]);
+        });
+        let job = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
+        assert_eq!(job.said.status == JobStatus::InProgress, came, "call {at}: {job:?}");
+        moved += usize::from(job.pool != Some(small()));
+        if !came {
+            break;
+        }
+    }
+    assert!(moved > 0, "the pass moves the job when nobody is faster");
+}
