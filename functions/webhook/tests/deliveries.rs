@@ -214,7 +214,7 @@ fn the_message_is_ours_and_in_ascii() {
     let JobsMessage::JobEvent { event, delivery } = &messages[0] else { panic!("{messages:?}") };
     assert_eq!(delivery, "72d3162e-cc78-11e3-81ab-4c9367dc0958");
     let payload: Value = serde_json::from_str(QUEUED).expect("the sample");
-    assert_eq!(event.name, payload["workflow_job"]["name"].as_str().expect("a name"));
+    assert_eq!(&*event.name, payload["workflow_job"]["name"].as_str().expect("a name"));
     assert!(!event.name.is_ascii(), "the sample shows nothing");
     let ascii = to_ascii_json(&messages[0]);
     assert!(ascii.is_ascii());

@@ -292,7 +292,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let claims = |job: &Job| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
         let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
         let registrar = registrar(instance);
-        let (repository, number) = (job.said.repository.as_str(), job.key().job);
+        let (repository, number) = (&*job.said.repository, job.key().job);
         let answer = self.github.job(&registrar, repository, number).await;
         self.note_health(instance, answer.as_ref().err(), now).await?;
         match answer {

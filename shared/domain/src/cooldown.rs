@@ -4,6 +4,8 @@
 //! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing else. So nothing waits
 //! for it to be written.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
@@ -117,13 +119,13 @@ pub struct Cooldowns {
     /// Bumped by every write.
     pub generation: u64,
     /// At most one of each.
-    pub list: Vec<Cooldown>,
+    pub list: Arc<Vec<Cooldown>>,
 }
 
 impl Default for Cooldowns {
     /// Nothing was refused.
     fn default() -> Self {
-        Self { schema: SCHEMA, generation: 0, list: Vec::new() }
+        Self { schema: SCHEMA, generation: 0, list: Arc::default() }
     }
 }
 
@@ -202,56 +204,55 @@ impl Cooldowns {
         now: Time,
         timings: &Timings,
     ) -> Option<Self> {
-        let mut next = self.clone();
-        next.list.retain(|one| !one.is_forgotten(now));
-        let known = next.list.clone();
+        let remembered = self.list.iter().filter(|one| !one.is_forgotten(now));
+        let mut list: Vec<Cooldown> = remembered.cloned().collect();
+        let known = list.clone();
         if answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
             let open = [
                 Closed::Calls,
                 Closed::Market(launch.request.market),
                 Closed::Pool(launch.pool.clone()),
             ];
-            next.list.retain(|one| !open.contains(&one.closed));
+            list.retain(|one| !open.contains(&one.closed));
         }
         for (closed, error) in closed_by(launch, answer) {
-            next.close(closed, error, &launch.id, now, timings);
+            close(&mut list, closed, error, &launch.id, now, timings);
         }
-        (next.list != known).then(|| {
-            next.generation += 1;
-            next.list.sort_by_key(|one| std::cmp::Reverse(one.until));
-            next.list.truncate(MOST);
-            next
+        (list != known).then(|| {
+            list.sort_by_key(|one| std::cmp::Reverse(one.until));
+            list.truncate(MOST);
+            Self { schema: self.schema, generation: self.generation + 1, list: list.into() }
         })
     }
+}
 
-    fn close(
-        &mut self,
-        closed: Closed,
-        error: &LaunchError,
-        id: &LaunchId,
-        now: Time,
-        timings: &Timings,
-    ) {
-        let before = self.list.iter().position(|one| one.closed == closed);
-        let before = before.map(|index| self.list.swap_remove(index));
-        // Answers to calls that were out together are one refusal.
-        let times = match &before {
-            Some(one) if one.is_on(now) => one.times,
-            Some(one) => one.times.saturating_add(1),
-            None => 1,
-        };
-        let until = now + wait(&closed, times, id, timings);
-        self.list.push(Cooldown {
-            closed,
-            since: before.as_ref().map_or(now, |one| one.since),
-            at: now,
-            until: before.map_or(until, |one| one.until.max(until)),
-            times,
-            class: error.class,
-            code: error.code.clone(),
-            message: error.message.clone(),
-        });
-    }
+fn close(
+    list: &mut Vec<Cooldown>,
+    closed: Closed,
+    error: &LaunchError,
+    id: &LaunchId,
+    now: Time,
+    timings: &Timings,
+) {
+    let before = list.iter().position(|one| one.closed == closed);
+    let before = before.map(|index| list.swap_remove(index));
+    // Answers to calls that were out together are one refusal.
+    let times = match &before {
+        Some(one) if one.is_on(now) => one.times,
+        Some(one) => one.times.saturating_add(1),
+        None => 1,
+    };
+    let until = now + wait(&closed, times, id, timings);
+    list.push(Cooldown {
+        closed,
+        since: before.as_ref().map_or(now, |one| one.since),
+        at: now,
+        until: before.map_or(until, |one| one.until.max(until)),
+        times,
+        class: error.class,
+        code: error.code.clone(),
+        message: error.message.clone(),
+    });
 }
 
 /// What an answer closes, each once. The answer to a replay may be as old as its launch: its parts say nothing of now.

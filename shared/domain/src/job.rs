@@ -1,5 +1,7 @@
 //! Jobs, and the fold that makes one of any number of events in any order.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
@@ -30,7 +32,7 @@ pub struct JobEvent {
     /// The status that this event reports.
     pub status: JobStatus,
     /// `owner/repo`, for people and for GitHub's paths.
-    pub repository: String,
+    pub repository: Arc<str>,
     /// Whether the repository is private. Jobs of public ones are refused by default.
     pub private: bool,
     /// Whether a person rather than an organization owns the repository: its runners can only be registered
@@ -44,7 +46,7 @@ pub struct JobEvent {
     /// See `run`.
     pub attempt: u32,
     /// The job's name. Text of the workflow's author: shown, never interpreted.
-    pub name: String,
+    pub name: Arc<str>,
     /// The labels of `runs-on`. Empty in some `completed` events (ARC #1370).
     pub labels: Labels,
     /// The runner that took the job, by name.

@@ -79,7 +79,7 @@ pub struct LaunchRequest {
     /// How many machines.
     pub capacity: u32,
     /// Tags of machine and volume.
-    pub tags: Vec<(String, String)>,
+    pub tags: Arc<[(String, String)]>,
 }
 
 impl LaunchRequest {

@@ -103,7 +103,7 @@ pub(crate) fn idle_without_hooks() -> Instance {
 }
 
 pub(crate) fn report() -> StartReport {
-    StartReport { repository: "acme/web".to_owned(), run: 3, name: "build".to_owned() }
+    StartReport { repository: "acme/web".into(), run: 3, name: "build".into() }
 }
 
 /// Its hook reported a start. GitHub's event has not come.
@@ -231,13 +231,13 @@ pub(crate) fn job(n: u32) -> Job {
     let said = JobEvent {
         key: JobKey { repository: 1, job: u64::from(n) },
         status: JobStatus::Queued,
-        repository: "acme/web".to_owned(),
+        repository: "acme/web".into(),
         private: true,
         user_owned: false,
         installation: None,
         run: 3,
         attempt: 1,
-        name: "build".to_owned(),
+        name: "build".into(),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
         conclusion: None,

@@ -145,7 +145,7 @@ fn request(market: Market) -> LaunchRequest {
         image: None,
         disk: None,
         capacity: 2,
-        tags: vec![("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())],
+        tags: [("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())].into(),
     }
 }
 

@@ -144,7 +144,7 @@ pub fn request(stack: &str, launch: &str, capacity: u32) -> LaunchRequest {
         image: None,
         disk: None,
         capacity,
-        tags: vec![(STACK_TAG.into(), stack.into()), (LAUNCH_TAG.into(), launch.into())],
+        tags: [(STACK_TAG.into(), stack.into()), (LAUNCH_TAG.into(), launch.into())].into(),
     }
 }
 

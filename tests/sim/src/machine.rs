@@ -140,7 +140,11 @@ impl Script {
         let report = {
             let world = self.sim.world.borrow();
             let job = world.github.job(job);
-            StartReport { repository: job.repository.clone(), run: 5000, name: job.name.clone() }
+            StartReport {
+                repository: job.repository.to_string(),
+                run: 5000,
+                name: job.name.to_string(),
+            }
         };
         let report = Report::JobStarted { runner: name.to_owned(), job: report };
         self.report(report).await == Reply::Noted

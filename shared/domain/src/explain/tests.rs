@@ -88,7 +88,8 @@ fn a_queued_job_says_what_it_waits_for() {
             class: ErrorClass::Quota,
             code: "VcpuLimitExceeded".to_owned(),
             message: "no more".to_owned(),
-        }],
+        }]
+        .into(),
         ..Cooldowns::default()
     };
     let rows = [

@@ -16,7 +16,7 @@ fn open() -> Launch {
         image: None,
         disk: None,
         capacity: 2,
-        tags: Vec::new(),
+        tags: [].into(),
     };
     let slots = vec![slot(1).name, slot(2).name];
     Launch::open(slot(1).launch, pool().name, request, slots, at(0), &timings())

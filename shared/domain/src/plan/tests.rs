@@ -8,6 +8,8 @@ mod idle;
 mod requests;
 mod searches;
 
+use std::sync::LazyLock;
+
 use super::{Plan, View, plan};
 use crate::cooldown::Cooldowns;
 use crate::instance::{Instance, Slot};
@@ -39,8 +41,7 @@ pub(super) fn free_booting(n: u32) -> Instance {
 }
 
 /// Nothing was refused.
-pub(crate) static CALM: Cooldowns =
-    Cooldowns { schema: crate::SCHEMA, generation: 0, list: Vec::new() };
+pub(crate) static CALM: LazyLock<Cooldowns> = LazyLock::new(Cooldowns::default);
 
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {

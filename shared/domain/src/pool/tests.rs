@@ -107,7 +107,7 @@ fn a_runner_is_registered_where_its_pool_says_or_where_the_repository_belongs() 
     assert_eq!(entity(pool(), &job(1)).as_deref(), Some("acme"));
     // A person has no runners of her own: only the repository can hold them.
     assert_eq!(entity(pool(), &person).as_deref(), Some("acme/web"));
-    let nameless = job(1).with(|job| job.said.repository = "acme".to_owned());
+    let nameless = job(1).with(|job| job.said.repository = "acme".into());
     assert_eq!(entity(pool(), &nameless), None);
 }
 

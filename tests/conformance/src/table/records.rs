@@ -114,7 +114,7 @@ fn refused(generation: u64) -> Cooldowns {
         code: "InsufficientInstanceCapacity".into(),
         message: "none left".into(),
     };
-    Cooldowns { generation, list: all.map(cooldown).to_vec(), ..Cooldowns::default() }
+    Cooldowns { generation, list: all.map(cooldown).to_vec().into(), ..Cooldowns::default() }
 }
 
 fn refusals(next: Cooldowns, replaces: Option<u64>) -> Write {

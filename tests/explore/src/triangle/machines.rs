@@ -255,8 +255,7 @@ impl Triangle {
         let mut next = state.clone();
         let owner = state.machine(&machine_id(number)).and_then(|own| own.owner.as_ref());
         let row = owner.and_then(|name| state.row(name));
-        let report =
-            StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
+        let report = StartReport { repository: "acme/web".into(), run: 1, name: "j".into() };
         let started = row.and_then(|row| {
             let mut next = (**row).clone();
             let result = (self.rules.job_started)(&mut next, name, report, state.now);
@@ -317,13 +316,13 @@ impl Triangle {
                 STARTED => JobStatus::InProgress,
                 _ => JobStatus::Completed,
             },
-            repository: "acme/web".to_owned(),
+            repository: "acme/web".into(),
             private: true,
             user_owned: false,
             installation: None,
             run: 1,
             attempt: 1,
-            name: "j".to_owned(),
+            name: "j".into(),
             labels: if event == COMPLETED { Labels::default() } else { Labels::new(["linux"]) },
             runner: (event != QUEUED).then(|| side.runner.as_deref().map(str::to_owned)).flatten(),
             conclusion: None,

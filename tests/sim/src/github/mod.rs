@@ -4,6 +4,7 @@ mod port;
 mod webhook;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::ids::{Entity, JobKey};
 use domain::instance::Instance;
@@ -32,11 +33,11 @@ pub struct Job {
     /// Its key.
     pub key: JobKey,
     /// `owner/repo`.
-    pub repository: String,
+    pub repository: Arc<str>,
     /// Of a private repository.
     pub private: bool,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// The labels of `runs-on`.
     pub labels: Labels,
     /// How long its steps take; for ever when none.
@@ -85,9 +86,9 @@ impl Job {
     ) -> Self {
         Self {
             key: JobKey { repository: 77, job: 1000 + u64::from(number) },
-            repository: repository.to_owned(),
+            repository: repository.into(),
             private,
-            name: format!("job {number}"),
+            name: format!("job {number}").into(),
             labels,
             length,
             status: Status::Planned,

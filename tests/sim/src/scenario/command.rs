@@ -182,7 +182,7 @@ impl Scenario {
             if world.github.job(number).status == Status::Planned {
                 let job = world.github.job_mut(number);
                 job.labels = labels;
-                job.repository = repository.to_owned();
+                job.repository = repository.into();
                 world.queue_job(number);
             } else {
                 world.tell(number);

@@ -32,7 +32,7 @@ fn stack() -> Bench {
         code: "InvalidLaunchTemplateId.NotFound".to_owned(),
         message: "simulated".to_owned(),
     };
-    let next = Cooldowns { list: vec![closed], ..Cooldowns::default() };
+    let next = Cooldowns { list: vec![closed].into(), ..Cooldowns::default() };
     bench.put(&[Write::Cooldowns { next, replaces: None }]);
     bench
 }

@@ -23,7 +23,7 @@ fn closed(closed: Closed, until: u32) -> Cooldown {
 }
 
 fn known(list: Vec<Cooldown>) -> Cooldowns {
-    Cooldowns { list, ..Cooldowns::default() }
+    Cooldowns { list: list.into(), ..Cooldowns::default() }
 }
 
 fn place(kind: &str, subnet: &str) -> Override {

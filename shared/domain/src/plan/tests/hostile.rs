@@ -29,7 +29,7 @@ fn hostile(n: u32) -> impl Strategy<Value = Job> {
     (prop::collection::vec(word(), 0..6), word(), word()).prop_map(move |(labels, name, runner)| {
         job(n).with(|job| {
             job.said.labels = Labels::new(labels.iter().map(String::as_str).chain(["linux"]));
-            job.said.name = name;
+            job.said.name = name.into();
             job.said.runner = Some(runner);
         })
     })

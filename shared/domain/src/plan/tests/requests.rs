@@ -171,7 +171,7 @@ fn slots_carry_their_job_and_their_launch() {
     let (own, timings) = (pool(), timings());
     let person = job(2).with(|job| {
         job.said.user_owned = true;
-        job.said.repository = "ada/tools".to_owned();
+        job.said.repository = "ada/tools".into();
     });
     let first = plan(view(&own, &timings, vec![job(1), person]));
     let [launch] = first.launches.as_slice() else { panic!("one launch") };
@@ -214,7 +214,7 @@ fn a_slot_knows_the_template_that_its_machine_comes_from() {
 #[test]
 fn a_job_without_a_place_for_its_runner_makes_no_launch() {
     let (pool, timings) = (pool(), timings());
-    let nameless = || job(1).with(|job| job.said.repository = "acme".to_owned());
+    let nameless = || job(1).with(|job| job.said.repository = "acme".into());
     assert_eq!(plan(view(&pool, &timings, vec![nameless()])).launches, []);
     let mixed = plan(view(&pool, &timings, vec![nameless(), job(2)]));
     assert_eq!(launched(&mixed), [[2]]);
