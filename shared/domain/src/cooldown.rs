@@ -207,7 +207,9 @@ impl Cooldowns {
         let remembered = self.list.iter().filter(|one| !one.is_forgotten(now));
         let mut list: Vec<Cooldown> = remembered.cloned().collect();
         let known = list.clone();
-        if answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
+        // A replay's machines may be older than the refusal.
+        let first = launch.calls <= 1;
+        if first && answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
             let open = [
                 Closed::Calls,
                 Closed::Market(launch.request.market),

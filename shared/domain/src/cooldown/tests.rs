@@ -245,6 +245,9 @@ fn the_parts_of_a_replayed_answer_are_old() {
     let errors = answer(0, vec![part(Capacity, place("m7i.large", "subnet-a"))]);
     let replay = launch(&pool).with(|launch| launch.calls = 2);
     assert_eq!(Cooldowns::default().after(&replay, &errors, at(0), &timings()), None);
+    // Its machines open nothing either.
+    let closed = first(&pool, &Err(refusal(Quota)));
+    assert_eq!(closed.after(&replay, &answer(1, Vec::new()), at(1), &timings()), None);
     // A call that is refused as a whole is refused now.
     let refused = Cooldowns::default().after(&replay, &Err(refusal(Throttle)), at(0), &timings());
     assert!(refused.is_some_and(|known| known.of(&Closed::Calls, at(1)).is_some()));

@@ -325,7 +325,9 @@ impl Instance {
         if self.claim.is_some() || self.runner.has_taken_job() {
             return None;
         }
-        let never_listened = self.runner.state != RunnerState::Idle;
+        // Also one whose agent ended well has listened: it has run its one job, and nobody told us.
+        let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
+        let never_listened = self.runner.state != RunnerState::Idle && !ended_well;
         match drain.reason {
             DeleteReason::NotNeeded | DeleteReason::LaunchFailed => {
                 let fault = self.last_error.as_ref()?;
@@ -437,6 +439,28 @@ pub(crate) mod tests {
 
     pub(crate) fn at(seconds: u32) -> Time {
         T0 + Seconds(seconds)
+    }
+
+    /// It would hold the min idle back for up to an hour.
+    #[test]
+    fn only_a_machine_whose_runner_never_listened_has_failed_the_min_idle() {
+        use crate::testkit::{
+            Story as _, With as _, active, booting, completed, exited_unused, idle, timings,
+        };
+        let ended_well = idle().with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
+        let rows = [
+            ("booting", booting(), true),
+            ("its agent gave up", exited_unused(), true),
+            ("listening", idle(), false),
+            ("ran a job that nobody told us of", ended_well, false),
+            ("with a job", active(), false),
+            ("after its job", completed(), false),
+        ];
+        for (what, row, fails) in rows {
+            let row = row.unclaimed();
+            let next = row.clone().marked(DeleteReason::MachineGone, 120);
+            assert_eq!(row.failed_idle(&next).is_some(), fails, "{what}");
+        }
     }
 
     #[test]
