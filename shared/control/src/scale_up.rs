@@ -414,7 +414,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 return Ok(());
             }
             slots = self.table.instances(&stored.slots).await?;
-            owned = self.owned_among(&answered).await?;
+            owned = self.owned_among(&answered, &slots).await?;
             launch = stored;
         }
         Err(CommitError::Conflict.into())
@@ -443,11 +443,17 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         self.table.commit(&last).await
     }
 
-    async fn owned_among(&self, answered: &Answered) -> Result<Vec<MachineId>, PassError> {
+    /// The launch's own slots tell most of it: machines bind themselves to them.
+    async fn owned_among(
+        &self,
+        answered: &Answered,
+        slots: &[Instance],
+    ) -> Result<Vec<MachineId>, PassError> {
         let answer = answered.answer.iter().flat_map(|answer| &answer.machines);
-        let mut owned = Vec::new();
+        let mut owned: Vec<MachineId> =
+            slots.iter().filter_map(Instance::machine).cloned().collect();
         for machine in answer.chain(&answered.found) {
-            if self.table.owner_of(machine).await?.is_some() {
+            if !owned.contains(machine) && self.table.owner_of(machine).await?.is_some() {
                 owned.push(machine.clone());
             }
         }
