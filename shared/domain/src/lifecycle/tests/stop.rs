@@ -118,6 +118,13 @@ fn evidence_comes_before_the_delete_call() {
         ),
         ("the second read", first(), quiet(), 700, "gate passed"),
         (
+            "then nothing is waited for any more",
+            first().with(|i| i.update_drain(|d| d.waiting = Some(Waiting::SecondRead))),
+            quiet(),
+            700,
+            "gate passed, waits for nothing",
+        ),
+        (
             "busy: the row of reads is broken",
             first(),
             sees_runner(RunnerSeen::Busy(RUNNER)),
