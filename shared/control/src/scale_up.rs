@@ -352,6 +352,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             }
             let slots = self.table.instances(&leased.slots).await?;
             if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
+                // Rare, and large: not part of every pass.
                 Box::pin(self.call(&leased, slots, known, now, report)).await?;
                 continue;
             }
@@ -385,7 +386,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         // A replayed fleet may be answered without its machines, and a look by tag may be late:
         // neither is trusted alone. A token that EC2 knows with other parameters has most likely launched.
         let is_known = answer.as_ref().is_err_and(|error| error.class == ErrorClass::Idempotency);
-        let found = if launch.calls > 1 || is_known {
+        let found = if launch.is_replay() || is_known {
             self.compute.find_launched(&launch.id).await.unwrap_or_default()
         } else {
             Vec::new()

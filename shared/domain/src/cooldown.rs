@@ -119,7 +119,7 @@ pub struct Cooldowns {
     /// Bumped by every write.
     pub generation: u64,
     /// At most one of each.
-    pub list: Arc<Vec<Cooldown>>,
+    pub list: Arc<[Cooldown]>,
 }
 
 impl Default for Cooldowns {
@@ -208,8 +208,7 @@ impl Cooldowns {
         let mut list: Vec<Cooldown> = remembered.cloned().collect();
         let known = list.clone();
         // A replay's machines may be older than the refusal.
-        let first = launch.calls <= 1;
-        if first && answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
+        if !launch.is_replay() && answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
             let open = [
                 Closed::Calls,
                 Closed::Market(launch.request.market),
@@ -270,7 +269,7 @@ fn closed_by<'a>(
             ErrorClass::Capacity => all.extend(places().map(|place| (at(place), error))),
             class => all.extend(whole(launch, class).map(|closed| (closed, error))),
         },
-        Ok(answer) if launch.calls <= 1 => {
+        Ok(answer) if !launch.is_replay() => {
             let nothing = answer.machines.is_empty();
             let refused =
                 nothing && answer.errors.iter().all(|error| is_refusal_of_pool(error.class));

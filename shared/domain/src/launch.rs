@@ -230,6 +230,12 @@ impl Launch {
         Self { generation, lease_until: again_at, called_at, ..self.clone() }
     }
 
+    /// Whether EC2 has been called before with this launch's token: an answer may be as old as the first call.
+    #[must_use]
+    pub const fn is_replay(&self) -> bool {
+        self.calls > 1
+    }
+
     /// Whether an earlier call may still be under way: EC2 may yet carry it out.
     #[must_use]
     pub fn may_be_under_way(&self, now: Time, timings: &Timings) -> bool {

@@ -108,7 +108,7 @@ fn is_definite(
     now: Time,
     timings: &Timings,
 ) -> bool {
-    let first = launch.calls <= 1;
+    let first = !launch.is_replay();
     match answer {
         // A replay that lists machines or errors repeats the first answer; one that lists nothing may
         // have left the machines out.
