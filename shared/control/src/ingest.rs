@@ -54,6 +54,7 @@ impl<T: Table> Ingest<'_, T> {
     /// When the tables do not answer or somebody else kept being faster: deliver the event again.
     pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
+            // Large, and in most passes that could fold never reached: not part of them.
             match Box::pin(self.try_fold(event, now)).await {
                 Err(PassError::Commit(CommitError::Conflict)) => {}
                 other => return other,

@@ -105,7 +105,7 @@ impl Executor {
                 let skew = world.skew();
                 let limit = world.now + call.time_limit();
                 ends_at = Some(limit);
-                // One that does nothing any more ends by itself; the others when they go on too late.
+                // Who goes on too late is ended then; one that stalls has to be ended here, for others wait for it.
                 if world.may_stall() {
                     world.agenda.at(limit, Event::Kill(id));
                 }
