@@ -142,3 +142,49 @@ fn a_job_that_has_begun_elsewhere_is_not_put_back() {
     }
     assert!(moved > 0, "the pass moves the job when nobody is faster");
 }
+
+/// Machines that register themselves while EC2's answer is put on record bind themselves, and the pass reads anew.
+/// Where a call takes seconds, one for each machine is more than a function's time.
+#[test]
+fn what_a_conflict_costs_does_not_grow_with_the_launch() {
+    let reads = |jobs: u64| {
+        let costs = (0..).map_while(|at| {
+            let bench = Bench::of(vec![schedule::pool("small", &["linux"], 50, "spot", None)]);
+            for n in 1..=jobs {
+                let next = Box::new(waiting(n, bench.door.now()));
+                bench.put(&[Write::Job { next, replaces: None }]);
+            }
+            let before = bench.change(|world| world.calls.reads);
+            pass_with(&bench, at, bind_all).then(|| {
+                let unbound = bench.in_state(State::Creating);
+                assert_eq!(unbound, 0, "call {at}");
+                bench.change(|world| world.calls.reads) - before
+            })
+        });
+        costs.max().expect("a pass makes calls")
+    };
+    assert_eq!(reads(20), reads(3));
+}
+
+/// Each machine that looks for its slot finds it.
+fn bind_all(bench: &Bench) {
+    let now = bench.door.now();
+    let rows: Vec<Instance> = bench
+        .change(|world| world.tables.instances.values().map(|row| Instance::clone(row)).collect());
+    let machines: Vec<_> = bench.change(|world| {
+        let all = world.ec2.machines.iter();
+        all.filter_map(|one| Some((one.launch.clone()?, one.id.clone()))).collect()
+    });
+    let mut free: Vec<Instance> =
+        rows.into_iter().filter(|row| row.state() == State::Creating).collect();
+    for (launch, machine) in machines {
+        let Some(index) = free.iter().position(|row| row.is_free_slot_of(&launch)) else { return };
+        let row = free.swap_remove(index);
+        let mut next = row.clone();
+        next.bind(machine.clone(), now, &Timings::default());
+        bench.put(&[
+            Write::BindMachine { machine, instance: row.name.clone() },
+            Write::Instance { next: Box::new(next), replaces: Some(row.generation()) },
+        ]);
+    }
+}
