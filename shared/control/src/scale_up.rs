@@ -393,7 +393,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         };
         let answered = Answered { answer, found };
         let (mut launch, mut slots) = (launch.clone(), slots);
-        let mut owned: Vec<MachineId> = Vec::new();
+        let mut owned = BTreeSet::new();
         for _ in 0..CONFLICT_ROUNDS {
             let timings = &self.settings.timings_of(&launch.pool);
             let is_owned = |machine: &MachineId| owned.contains(machine);
@@ -415,7 +415,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 return Ok(());
             }
             slots = self.table.instances(&stored.slots).await?;
-            owned = self.owned_among(&answered, &slots).await?;
+            owned = self.owned_among(&answered).await?;
             launch = stored;
         }
         Err(CommitError::Conflict.into())
@@ -444,21 +444,11 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         self.table.commit(&last).await
     }
 
-    /// The launch's own slots tell most of it: machines bind themselves to them.
-    async fn owned_among(
-        &self,
-        answered: &Answered,
-        slots: &[Instance],
-    ) -> Result<Vec<MachineId>, PassError> {
+    /// Machines of the answer that somebody owns by now, in one read.
+    async fn owned_among(&self, answered: &Answered) -> Result<BTreeSet<MachineId>, PassError> {
         let answer = answered.answer.iter().flat_map(|answer| &answer.machines);
-        let mut owned: Vec<MachineId> =
-            slots.iter().filter_map(Instance::machine).cloned().collect();
-        for machine in answer.chain(&answered.found) {
-            if !owned.contains(machine) && self.table.owner_of(machine).await?.is_some() {
-                owned.push(machine.clone());
-            }
-        }
-        Ok(owned)
+        let machines: Vec<MachineId> = answer.chain(&answered.found).cloned().collect();
+        Ok(self.table.owners_of(&machines).await?.into_keys().collect())
     }
 }
 

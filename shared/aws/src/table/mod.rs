@@ -127,11 +127,13 @@ impl Table for DynamoTable {
         &self,
         machines: &[MachineId],
     ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
-        let keys = machines.iter().map(keys::machine).collect();
+        let mut by_key: BTreeMap<String, &MachineId> =
+            machines.iter().map(|machine| (keys::machine(machine), machine)).collect();
+        let keys = by_key.keys().cloned().collect();
         let mut owners = BTreeMap::new();
         for item in self.reader().items(Place::Instances, keys).await? {
             let key = text(item.get(Place::Instances.key())).unwrap_or_default();
-            if let Some(machine) = machines.iter().find(|machine| keys::machine(machine) == key) {
+            if let Some(machine) = by_key.remove(key) {
                 owners.insert(machine.clone(), owner(&item)?);
             }
         }
