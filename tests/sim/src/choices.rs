@@ -10,7 +10,7 @@
 use control::Settings;
 use control::ports::Write;
 use domain::cooldown::first_market;
-use domain::ids::{MachineId, PoolName};
+use domain::ids::{Entity, MachineId, PoolName};
 use domain::instance::{DeleteReason, Instance, RunnerState, State};
 use domain::job::Job;
 use domain::limits::Scope;
@@ -308,7 +308,21 @@ impl World {
         let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
         let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();
-        there < pool.idle_wanted() as usize && live < pool.max && !reached && !self.is_refused(pool)
+        there < pool.idle_wanted() as usize
+            && live < pool.max
+            && !reached
+            && !self.is_refused(pool)
+            && !self.is_robbed(pool, entity)
+    }
+
+    /// Whether GitHub gives the pool's runners to jobs that no pool of ours serves, as soon as they come up.
+    fn is_robbed(&self, pool: &Pool, entity: &Entity) -> bool {
+        let carried = pool.labels.carried();
+        self.github.queued.iter().any(|number| {
+            let job = self.github.job(*number);
+            let takes = entity.covers(&job.repository) && carried.can_run(&job.labels);
+            takes && !self.is_ours(*number)
+        })
     }
 
     /// Whether a pool has more idle runners than it wants and jobs could take.

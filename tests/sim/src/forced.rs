@@ -63,7 +63,7 @@ impl World {
             return true;
         }
         let bypasses = row.order().is_some_and(|order| order.bypass_github_unauthorized);
-        match self.github.last_outcome(row).map(|(_, outcome)| outcome) {
+        match self.github.last_outcome(row) {
             None | Some(Outcome::Answered) => true,
             Some(Outcome::Refused) => bypasses,
             Some(Outcome::Busy | Outcome::Limited | Outcome::Silent) => false,

@@ -155,21 +155,22 @@ impl World {
     /// can save its job.
     fn note_unseen(&mut self, machine: Option<u32>) {
         let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
-        let Some(job) = machine.works_on.filter(|_| machine.behaviour.no_hooks) else { return };
+        // Also one whose steps have yet to begin.
+        let job = machine.works_on.or(machine.job);
+        let Some(job) = job.filter(|_| machine.behaviour.no_hooks) else { return };
         let known = self.owner(&machine.id).is_some_and(|row| row.runner.is_busy());
         self.github.job_mut(job).given_up_unseen |= !known;
     }
 
-    /// What GitHub had said, in the pass that decided, of a runner that it had not let go. A pass lasts a minute.
+    /// What GitHub had said, in the pass that decided, of a runner that it had not let go.
     pub(crate) fn note_passage(&mut self, before: &Instance, next: &Instance) {
         if next.state() != State::Deleting || before.state() == State::Deleting {
             return;
         }
         let let_go = next.drain().is_some_and(|drain| drain.deregistered);
-        let last =
-            self.github.last_outcome(next).filter(|(at, _)| !let_go && *at >= self.now - 60_000);
-        match last {
-            Some((_, outcome)) => self.checker.passages.insert(next.name.clone(), outcome),
+        let heard = self.github.outcome_for(self.current, next, self.now);
+        match heard.filter(|_| !let_go) {
+            Some(outcome) => self.checker.passages.insert(next.name.clone(), outcome),
             None => self.checker.passages.remove(&next.name),
         };
     }

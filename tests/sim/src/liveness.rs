@@ -11,7 +11,8 @@
 //!   the boot deadline, evidence twice because a job came in between, and twice the ten minutes;
 //! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
 //!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
-//! - a runner without a claim idles for at most 5 minutes before its end begins, here 10;
+//! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told otherwise, before its end
+//!   begins, here 5 more;
 //!   (a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
 //! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs. A full or
 //!   paused pool explains nothing while another one that serves the job has room.
@@ -22,6 +23,7 @@ use domain::ids::{InstanceName, JobKey, MachineId, PoolName};
 use domain::instance::{DeleteReason, Instance, RunnerState, State, Waiting};
 use domain::pool::{LabelMatch, Pool};
 use domain::time::Seconds;
+use domain::timings::Timings;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::choices::{LONGEST_SHORTAGE, LONGEST_SURPLUS};
@@ -48,8 +50,8 @@ enum Suspect {
     Orphan(MachineId),
     /// A machine without a record.
     Stray(MachineId),
-    /// Its runner idles without a claim.
-    Idle(InstanceName),
+    /// Its runner idles without a claim, in a pool with this limit.
+    Idle(InstanceName, Seconds),
     /// Waits, and nobody can say what for.
     Job(JobKey),
     /// A pool with more idle runners than it wants.
@@ -62,7 +64,8 @@ impl Suspect {
     /// How long it may last.
     const fn limit(&self) -> Millis {
         match self {
-            Self::Row(_) | Self::Job(_) | Self::Idle(_) => 10 * MINUTE,
+            Self::Row(_) | Self::Job(_) => 10 * MINUTE,
+            Self::Idle(_, limit) => limit.0 as Millis * SECOND + 5 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
@@ -145,7 +148,9 @@ impl World {
             return Vec::new();
         }
         if idles {
-            return vec![Suspect::Idle(row.name.clone())];
+            let own = self.checker.pool(&row.pool).and_then(|pool| pool.idle_limit_seconds);
+            let limit = own.unwrap_or(Timings::default().idle_limit_seconds);
+            return vec![Suspect::Idle(row.name.clone(), limit)];
         }
         let ending = matches!(
             row.state(),
@@ -238,7 +243,7 @@ impl World {
             | Suspect::Unheard(name)
             | Suspect::CalledBusy(name)
             | Suspect::Leaving(name)
-            | Suspect::Idle(name) => {
+            | Suspect::Idle(name, _) => {
                 let row = self.tables.instances.get(name);
                 let drain = row.and_then(|row| row.drain());
                 format!("{suspect:?} is {:?}: {drain:?}", row.map(|row| row.state()))
@@ -279,7 +284,7 @@ impl World {
     }
 
     /// A job with a row that one of our pools serves, now or when the pause ends that the pool file orders.
-    fn is_ours(&self, job: u32) -> bool {
+    pub(crate) fn is_ours(&self, job: u32) -> bool {
         let row = self.tables.jobs.get(&self.github.job(job).key);
         row.is_some_and(|row| self.is_served(row))
     }

@@ -10,7 +10,7 @@ use domain::ids::{Entity, JobKey};
 use domain::instance::Instance;
 use domain::labels::Labels;
 
-use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, TaskId};
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -151,6 +151,18 @@ fn about(row: &Instance) -> String {
     row.runner.id.map_or_else(|| row.runner_name(), |id| id.to_string())
 }
 
+/// The end of a call about a registration.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    /// Whose call it was.
+    caller: Option<TaskId>,
+    at: Millis,
+    how: Outcome,
+}
+
+/// A pass lasts no longer.
+const LONGEST_PASS: Millis = MINUTE;
+
 /// All of GitHub.
 #[derive(Debug)]
 pub struct Github {
@@ -170,8 +182,9 @@ pub struct Github {
     pub in_flight: usize,
     removed: BTreeMap<(Entity, String), (Millis, u64)>,
     next_runner: u64,
-    /// How and when the last call about a registration ended, by its number or, where we know none, by its name.
-    outcomes: BTreeMap<String, (Millis, Outcome)>,
+    /// How the last minute's calls about a registration ended, the last one of each caller and the newest at the end; by
+    /// its number or, where we know none, by its name.
+    outcomes: BTreeMap<String, Vec<Ended>>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
     /// A scenario's lost webhooks: that many of the next are never sent.
@@ -234,10 +247,30 @@ impl Github {
         runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
     }
 
-    /// How and when our last call about this row's registration ended.
+    /// A call about a registration has ended.
+    fn note_outcome(&mut self, about: String, ended: Ended) {
+        let all = self.outcomes.entry(about).or_default();
+        all.retain(|one| one.caller != ended.caller && one.at >= ended.at - LONGEST_PASS);
+        all.push(ended);
+    }
+
+    /// How our last call about this row's registration ended.
     #[must_use]
-    pub fn last_outcome(&self, row: &Instance) -> Option<(Millis, Outcome)> {
-        self.outcomes.get(&about(row)).copied()
+    pub fn last_outcome(&self, row: &Instance) -> Option<Outcome> {
+        self.outcomes.get(&about(row))?.last().map(|one| one.how)
+    }
+
+    /// How this caller's own last call about it ended, in the pass that it is in. Another pass may have heard otherwise.
+    #[must_use]
+    pub fn outcome_for(
+        &self,
+        caller: Option<TaskId>,
+        row: &Instance,
+        now: Millis,
+    ) -> Option<Outcome> {
+        let all = self.outcomes.get(&about(row))?;
+        let own = all.iter().find(|one| one.caller == caller && one.at >= now - LONGEST_PASS)?;
+        Some(own.how)
     }
 
     fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {

@@ -8,7 +8,7 @@ use domain::labels::Labels;
 use domain::observation::{Deregistration, RunnerSeen, Trouble};
 use domain::time::Time;
 
-use super::{Outcome, Runner, Status};
+use super::{Ended, Outcome, Runner, Status};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -111,10 +111,10 @@ impl World {
     }
 
     fn view(&mut self, registrar: &Registrar, id: u64) -> RunnerSeen {
-        if self.github.hides_runners || !self.is_registered(registrar, id) {
+        if !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
         }
-        if self.strikes(Fault::RunnerHidden) {
+        if self.github.hides_runners || self.strikes(Fault::RunnerHidden) {
             self.lies_about(id);
             self.says_quiet(id);
             RunnerSeen::Absent
@@ -206,7 +206,7 @@ const fn is_busy(seen: RunnerSeen) -> bool {
 impl Door {
     /// Remembers how a call about a registration ended: whether it was called busy, or why there is no answer.
     fn note_outcome(&self, about: String, busy: Result<bool, &Trouble>) {
-        let outcome = match busy {
+        let how = match busy {
             Ok(true) => Outcome::Busy,
             Ok(false) => Outcome::Answered,
             Err(Trouble::Unauthorized(_)) => Outcome::Refused,
@@ -214,8 +214,8 @@ impl Door {
             Err(Trouble::RateLimited(_)) => Outcome::Limited,
         };
         let mut world = self.sim.world.borrow_mut();
-        let now = world.now;
-        world.github.outcomes.insert(about, (now, outcome));
+        let ended = Ended { caller: world.current, at: world.now, how };
+        world.github.note_outcome(about, ended);
     }
 
     /// An invocation without an installation token in its cache gets one first.
