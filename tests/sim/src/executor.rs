@@ -17,6 +17,7 @@ use crate::agenda::{Event, Millis, SECOND, TaskId};
 use crate::fault::Fault;
 use crate::functions;
 use crate::machine;
+use crate::scenario::Way;
 use crate::world::{Task, World};
 
 /// The world and what never changes in it.
@@ -186,7 +187,9 @@ impl Future for Pause<'_> {
             return if world.now >= until { Poll::Ready(()) } else { Poll::Pending };
         }
         let Some(task) = world.current else { return Poll::Pending };
-        if self.crashes && world.strikes(Fault::Crash) {
+        let disturbed = if self.crashes { world.disturb() } else { None };
+        let is_stopped = disturbed == Some(Way::Stopped);
+        if is_stopped || (self.crashes && world.strikes(Fault::Crash)) {
             world.say(|| "  … and crashes".to_owned());
             let now = world.now;
             world.agenda.at(now, Event::Kill(task));
@@ -194,8 +197,8 @@ impl Future for Pause<'_> {
             self.until = Some(Millis::MAX);
             return Poll::Pending;
         }
-        let length = match self.length {
-            length @ 0.. => length,
+        let length = match (self.length, disturbed) {
+            (length @ 0.., _) | (_, Some(Way::Held(length))) => length,
             _ if world.strikes(Fault::Stall) => world.rng.between(20 * SECOND, 150 * SECOND),
             _ => world.latency(),
         };

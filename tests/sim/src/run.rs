@@ -67,7 +67,7 @@ pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> Outcome {
 }
 
 /// No more faults: whatever is under way comes to its end, in the time that it may take.
-fn come_to_rest(executor: &mut Executor, faults_end: Millis) {
+pub(crate) fn come_to_rest(executor: &mut Executor, faults_end: Millis) {
     {
         let mut world = executor.sim().world.borrow_mut();
         world.say(|| "no more faults".to_owned());

@@ -14,6 +14,7 @@ use crate::invariants::{Checker, Violation};
 use crate::naive::Naive;
 use crate::queue::Queues;
 use crate::rng::Rng;
+use crate::scenario::{Disturbed, Way};
 use crate::table::{Expiring, Tables};
 
 /// A thing that the executor runs.
@@ -174,6 +175,8 @@ pub struct World {
     pub story: Option<Vec<(Millis, String)>>,
     /// A peer's way of doing one thing, in place of ours.
     pub naive: Option<Naive>,
+    /// The one call that goes wrong.
+    pub(crate) disturbed: Option<Disturbed>,
 }
 
 /// A time in which one service is away.
@@ -234,6 +237,7 @@ impl World {
             trace: None,
             story: None,
             naive: None,
+            disturbed: None,
         }
     }
 
@@ -308,6 +312,13 @@ impl World {
     pub fn may_stall(&self) -> bool {
         let all = self.weathers.iter().chain([&self.odds]);
         self.now < self.faults_end && all.into_iter().any(|odds| odds.of(Fault::Stall) > 0)
+    }
+
+    /// What befalls the next call of a function, where a scenario has one go wrong.
+    pub(crate) fn disturb(&mut self) -> Option<Way> {
+        let way = self.disturbed.as_mut()?.next()?;
+        self.say(|| format!("  ! {way:?}"));
+        Some(way)
     }
 
     /// Whether an outage is on.

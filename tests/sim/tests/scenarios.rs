@@ -3,28 +3,14 @@
 //!
 //! After a change that is meant to change the story: `UPDATE=1 cargo test -p sim --test scenarios`.
 
-use std::path::{Path, PathBuf};
+mod stories;
+
+use std::path::Path;
 
 use sim::naive::Naive;
 use sim::scenario::{Breakage, breakages, tell};
 
-/// Every scenario: its path, its name and its text.
-fn scenarios() -> Vec<(PathBuf, String, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-    let mut all: Vec<_> = std::fs::read_dir(&directory)
-        .expect("the scenarios")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .map(|path| {
-            let name =
-                path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-            let text = std::fs::read_to_string(&path).expect("readable");
-            (path, name, text)
-        })
-        .collect();
-    all.sort();
-    all
-}
+use self::stories::scenarios;
 
 #[test]
 fn every_scenario_tells_its_story() {

@@ -448,6 +448,9 @@ fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
         _ => return Err("waiting, queued or completed".to_owned()),
     };
     let truth = world.github.job(number).clone();
+    if told == Status::Completed && truth.status == Status::Queued {
+        return Err("a job that waits is not called completed".to_owned());
+    }
     let job = world.github.job_mut(number);
     job.status = told;
     job.conclusion = (told == Status::Completed).then_some("success");

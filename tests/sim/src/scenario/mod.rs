@@ -1,9 +1,12 @@
 //! Scenarios in plain text: a few words a line, told by hand, against the same world.
 //!
+//! Disturbed, it is told again for each call that its functions make (`disturb_each`).
+//!
 //! A scenario's timeline, one line for every transition, effect and call, stands beside it and is compared
 //! word for word, so that a reviewer sees in a diff what a change does to the story.
 
 mod command;
+mod disturbed;
 mod expect;
 mod narrate;
 mod timeline;
@@ -19,6 +22,8 @@ use crate::fault::Odds;
 use crate::naive::Naive;
 use crate::world::{Manner, World};
 
+pub use self::disturbed::{Broken, disturb_each};
+pub(crate) use self::disturbed::{Disturbed, Way};
 pub use self::timeline::render;
 
 /// How much time passes after each command.
@@ -33,6 +38,7 @@ pub struct Scenario {
     timeline: Vec<(Millis, String)>,
     replay_shows_machines: bool,
     naive: Option<Naive>,
+    disturbed: Option<Disturbed>,
 }
 
 /// Tells a scenario, under our passes or under a peer's policy.
@@ -40,15 +46,7 @@ pub struct Scenario {
 /// # Errors
 /// The line at fault and what is wrong with it: a word that is not known, or an expectation that failed.
 pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
-    let mut scenario = Scenario {
-        executor: None,
-        pools: Vec::new(),
-        limits: Limits::default(),
-        balance: Balance::default(),
-        timeline: Vec::new(),
-        replay_shows_machines: true,
-        naive,
-    };
+    let mut scenario = Scenario::under(naive);
     for (number, line) in (1..).zip(text.lines()) {
         for command in commands(line) {
             scenario.obey(command).map_err(|problem| {
@@ -90,9 +88,24 @@ fn commands(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Scenario {
+    /// An empty one, under our passes or under a peer's policy.
+    fn under(naive: Option<Naive>) -> Self {
+        Self {
+            executor: None,
+            pools: Vec::new(),
+            limits: Limits::default(),
+            balance: Balance::default(),
+            timeline: Vec::new(),
+            replay_shows_machines: true,
+            naive,
+            disturbed: None,
+        }
+    }
+
     /// The world, made at the first command that needs it.
     fn executor(&mut self) -> &mut Executor {
-        let (pools, replay, naive) = (&self.pools, self.replay_shows_machines, self.naive);
+        let (pools, replay) = (&self.pools, self.replay_shows_machines);
+        let (naive, disturbed) = (self.naive, self.disturbed);
         let (limits, balance) = (&self.limits, self.balance);
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
@@ -105,6 +118,10 @@ impl Scenario {
             };
             world.checker.know(&settings);
             world.naive = naive;
+            world.disturbed = disturbed;
+            if disturbed.is_some_and(|one| one.is_traced) {
+                world.keep_trace();
+            }
             world.story = Some(Vec::new());
             // The schedule's minute begins a little later, so that no command meets it by accident.
             world.agenda.at(START + 58 * SECOND, Event::Tick);

@@ -8,6 +8,7 @@ use sim::many;
 pub(crate) const USAGE: &str = "\
 usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without FAULT]…
                 [--keep-going] [--no-shrink] [--trace]
+       simulate --story FILE [--trace]
 
   --seeds N         how many days to run, one a seed (1000)
   --from S          the first seed (0)
@@ -16,7 +17,8 @@ usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without 
   --without FAULT   leave a kind of fault out; `all` leaves out every kind
   --keep-going      tell every failing seed instead of stopping at the first
   --no-shrink       do not look for a shorter day with the same failure
-  --trace           print everything that happens";
+  --trace           print everything that happens
+  --story FILE      tell a scenario with each of its calls gone wrong in turn, and stop at the first broken rule";
 
 /// What is asked for.
 pub(crate) struct Arguments {
@@ -28,6 +30,7 @@ pub(crate) struct Arguments {
     pub(crate) trace: bool,
     pub(crate) keep_going: bool,
     pub(crate) shrink: bool,
+    pub(crate) story: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -42,6 +45,7 @@ impl Arguments {
             trace: false,
             keep_going: false,
             shrink: true,
+            story: None,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} takes a value"));
@@ -51,6 +55,7 @@ impl Arguments {
                 "--threads" => read.threads = usize::try_from(number(&value()?)?).unwrap_or(1),
                 "--record" => read.record = Some(value()?.into()),
                 "--without" => read.without.extend(faults(&value()?)?),
+                "--story" => read.story = Some(value()?.into()),
                 "--trace" => read.trace = true,
                 "--no-shrink" => read.shrink = false,
                 "--keep-going" => read.keep_going = true,

@@ -1,13 +1,16 @@
-//! `simulate`: runs days of the simulated cloud, one a seed, and stops at the first that breaks an invariant.
+//! `simulate`: runs days of the simulated cloud, one a seed, and stops at the first that breaks an invariant. Or tells a
+//! scenario over and over, with one call gone wrong each time.
 
 mod arguments;
 mod progress;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use sim::many::run_many;
 use sim::run::{Outcome, play};
+use sim::scenario::disturb_each;
 use sim::schedule::Plan;
 use sim::shrink::shrink;
 use sim::totals::Totals;
@@ -33,6 +36,9 @@ fn main() -> ExitCode {
 }
 
 fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
+    if let Some(file) = &arguments.story {
+        return disturb(file, arguments.trace, out);
+    }
     if arguments.trace {
         return trace(arguments, out);
     }
@@ -80,6 +86,24 @@ fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
 /// The day of a seed, without the faults that are left out.
 fn plan(seed: u64, arguments: &Arguments) -> Plan {
     Plan::of(seed).without(&arguments.without)
+}
+
+/// A scenario, with each of its calls gone wrong in turn.
+fn disturb(file: &Path, trace: bool, out: &mut impl Write) -> io::Result<bool> {
+    let text = std::fs::read_to_string(file)
+        .inspect_err(|error| _ = writeln!(io::stderr(), "{}: {error}", file.display()))?;
+    match disturb_each(&text) {
+        Ok(times) => writeln!(out, "told {times} times, nothing broken")?,
+        Err(broken) => {
+            if trace {
+                write!(out, "{}", broken.trace)?;
+            }
+            let disturbance = broken.disturbance;
+            writeln!(out, "call {}, {:?}: {}", disturbance.call, disturbance.way, broken.what)?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Everything that happens, seed by seed.

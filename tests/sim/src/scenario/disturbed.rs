@@ -1,0 +1,130 @@
+//! A scenario told again for each call that its functions make, with that one call gone wrong.
+//!
+//! The story is not the same any more then, so nothing is expected of it, and what cannot be done is left out. The rules
+//! hold all the same, and once everything works again, all comes to its end. What chance finds once in ten thousand
+//! days, two writers at one record with the one in the middle of its pass, is here one telling of a few hundred.
+
+use super::{Scenario, commands};
+use crate::agenda::{MINUTE, Millis, SECOND};
+use crate::fault::Odds;
+use crate::github::Status;
+use crate::run;
+use crate::world::World;
+
+/// What befalls a call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It arrives this much later.
+    Held(Millis),
+    /// It is never made: the function is stopped before it.
+    Stopped,
+}
+
+/// A call that waits for eight seconds meets the next commands of the story, in the time that its function has. One that
+/// waits for forty meets sweeps and other messages, and what time its function has left runs out.
+const WAYS: [Way; 3] = [Way::Stopped, Way::Held(8 * SECOND), Way::Held(40 * SECOND)];
+
+/// The call that goes wrong, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Its number among all calls of functions in the story; they count from 0.
+    pub call: usize,
+    /// What befalls it.
+    pub way: Way,
+}
+
+/// A rule that broke, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// What had gone wrong.
+    pub disturbance: Disturbance,
+    /// The rule, and what broke it.
+    pub what: String,
+    /// Everything that happened.
+    pub trace: String,
+}
+
+/// The functions' calls so far, and the one among them that goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Disturbed {
+    disturbance: Disturbance,
+    made: usize,
+    pub(super) is_traced: bool,
+}
+
+impl Disturbed {
+    /// What befalls the next call.
+    pub(crate) fn next(&mut self) -> Option<Way> {
+        let number = self.made;
+        self.made += 1;
+        (number == self.disturbance.call).then_some(self.disturbance.way)
+    }
+}
+
+/// Tells a scenario with each call of its functions disturbed in each way. Answers how often it was told.
+///
+/// # Errors
+/// The first telling that broke a rule.
+pub fn disturb_each(text: &str) -> Result<usize, Box<Broken>> {
+    let mut told = 0;
+    for call in 0.. {
+        for way in WAYS {
+            let disturbance = Disturbance { call, way };
+            match disturb(text, disturbance, false) {
+                Ok(made) if made <= call => return Ok(told),
+                Ok(_) => told += 1,
+                // Once more, with its trace.
+                Err(broken) => {
+                    return Err(disturb(text, disturbance, true).err().unwrap_or(broken));
+                }
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// Tells a scenario with one call disturbed, and goes on until nothing is left of anything. Answers how many calls its
+/// functions had made by the end of the story.
+fn disturb(text: &str, disturbance: Disturbance, is_traced: bool) -> Result<usize, Box<Broken>> {
+    let disturbed = Some(Disturbed { disturbance, made: 0, is_traced });
+    let mut scenario = Scenario { disturbed, ..Scenario::under(None) };
+    for order in text.lines().flat_map(commands) {
+        // An error is an expectation of the undisturbed story, or an order for what is not there now.
+        let _ = scenario.obey(order);
+    }
+    let made = scenario.change(|world| world.disturbed.map_or(0, |one| one.made));
+    scenario.change(go_on_by_itself);
+    let executor = scenario.executor();
+    let now = executor.sim().world.borrow().now;
+    run::come_to_rest(executor, now);
+    scenario.change(|world| {
+        world.look_for_leftovers();
+        match world.violation.take() {
+            None => Ok(made),
+            Some(violation) => Err(Box::new(Broken {
+                disturbance,
+                what: format!("{} broken: {}", violation.rule, violation.what),
+                trace: world.trace().to_owned(),
+            })),
+        }
+    })
+}
+
+/// Nothing fails any more, machines boot, and jobs run for a minute, without anybody's word.
+fn go_on_by_itself(world: &mut World) {
+    world.manner.by_hand = false;
+    world.odds = Odds::none();
+    world.windows.clear();
+    world.ec2.script.clear();
+    let github = &mut world.github;
+    (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
+    (github.refuses, github.drop_next, github.fail_next) = (None, 0, 0);
+    for job in &mut github.jobs {
+        job.length = Some(MINUTE);
+        job.finished |= job.status == Status::InProgress;
+    }
+    for number in 0..u32::try_from(world.ec2.machines.len()).unwrap_or(u32::MAX) {
+        world.ec2.at_mut(number).told = 1;
+        world.wake_machine(number);
+    }
+}

@@ -1,0 +1,45 @@
+//! Every scenario once more for each call that its functions make: with the function stopped at that call, and with the
+//! call held up for so long that others come first. No rule breaks, and all comes to its end.
+//!
+//! A hundred thousand tellings: two minutes of processor time, where they are optimised.
+
+mod stories;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use sim::many;
+use sim::scenario::disturb_each;
+
+use self::stories::scenarios;
+
+/// Thousands of jobs: one telling takes a tenth of a second, and there are 1,600 calls.
+const TOO_LONG: &str = "a-few-more-than-a-launch-holds";
+/// How much of a trace is shown: its end.
+const LINES_SHOWN: usize = 150;
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "half an hour where it is not optimised")]
+fn no_rule_breaks_wherever_a_function_is_stopped_or_held_up() {
+    let stories: Vec<(String, String)> = scenarios()
+        .into_iter()
+        .map(|(_, name, text)| (name, text))
+        .filter(|(name, _)| name != TOO_LONG)
+        .collect();
+    let (next, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let tell_some = || {
+        while let Some((name, text)) = stories.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match disturb_each(text) {
+                Ok(times) => _ = told.fetch_add(times, Ordering::Relaxed),
+                Err(broken) => {
+                    let lines: Vec<&str> = broken.trace.lines().collect();
+                    let shown = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+                    panic!("{name}, {:?}: {}\n{shown}", broken.disturbance, broken.what);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..many::threads()).for_each(|_| drop(scope.spawn(tell_some))));
+    let told = told.into_inner();
+    assert!(told > 90_000, "only {told} tellings");
+}
