@@ -1,4 +1,4 @@
-//! A scenario told again for each call that its functions make, with that one call gone wrong.
+//! A scenario told again for each call that its functions make, or for each pair of them, with that one gone wrong.
 //!
 //! The story is not the same any more then, so nothing is expected of it, and what cannot be done is left out. The rules
 //! hold all the same, and once everything works again, all comes to its end. What chance finds once in ten thousand
@@ -36,18 +36,18 @@ pub struct Disturbance {
 /// A rule that broke, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What had gone wrong.
-    pub disturbance: Disturbance,
+    /// What had gone wrong, in the order in which it did.
+    pub disturbances: Vec<Disturbance>,
     /// The rule, and what broke it.
     pub what: String,
     /// Everything that happened.
     pub trace: String,
 }
 
-/// The functions' calls so far, and the one among them that goes wrong.
-#[derive(Clone, Copy, Debug)]
+/// The functions' calls so far, and those among them that go wrong.
+#[derive(Clone, Debug)]
 pub(crate) struct Disturbed {
-    disturbance: Disturbance,
+    disturbances: Vec<Disturbance>,
     made: usize,
     pub(super) is_traced: bool,
 }
@@ -57,42 +57,74 @@ impl Disturbed {
     pub(crate) fn next(&mut self) -> Option<Way> {
         let number = self.made;
         self.made += 1;
-        (number == self.disturbance.call).then_some(self.disturbance.way)
+        let disturbance = self.disturbances.iter().find(|one| one.call == number)?;
+        Some(disturbance.way)
     }
 }
 
-/// Tells a scenario with each call of its functions disturbed in each way. Answers how often it was told.
+/// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each telling, so that two
+/// are every pair. `watch` is told, after each, how often that was so far. Answers how often it was in all.
 ///
 /// # Errors
 /// The first telling that broke a rule.
-pub fn disturb_each(text: &str) -> Result<usize, Box<Broken>> {
+pub fn disturb_each(
+    text: &str,
+    calls: usize,
+    mut watch: impl FnMut(usize),
+) -> Result<usize, Box<Broken>> {
     let mut told = 0;
-    for call in 0.. {
-        for way in WAYS {
-            let disturbance = Disturbance { call, way };
-            match disturb(text, disturbance, false) {
-                Ok(made) if made <= call => return Ok(told),
-                Ok(_) => told += 1,
-                // Once more, with its trace.
-                Err(broken) => {
-                    return Err(disturb(text, disturbance, true).err().unwrap_or(broken));
-                }
-            }
-        }
-    }
+    let mut count = || {
+        told += 1;
+        watch(told);
+    };
+    disturb_after(text, &mut Vec::new(), calls, &mut count)?;
     Ok(told)
 }
 
-/// Tells a scenario with one call disturbed, and goes on until nothing is left of anything. Answers how many calls its
+/// The same for what stands behind the calls that go wrong so far.
+fn disturb_after(
+    text: &str,
+    so_far: &mut Vec<Disturbance>,
+    calls: usize,
+    count: &mut impl FnMut(),
+) -> Result<(), Box<Broken>> {
+    let first = so_far.last().map_or(0, |last| last.call + 1);
+    for call in first.. {
+        for way in WAYS {
+            so_far.push(Disturbance { call, way });
+            // One that breaks a rule is told once more, with its trace.
+            let made = disturb(text, so_far, false)
+                .map_err(|broken| disturb(text, so_far, true).err().unwrap_or(broken))?;
+            let is_beyond = made <= call;
+            if !is_beyond {
+                count();
+                if calls > 1 {
+                    disturb_after(text, so_far, calls - 1, count)?;
+                }
+            }
+            so_far.pop();
+            if is_beyond {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells a scenario with these calls disturbed, and goes on until nothing is left of anything. Answers how many calls its
 /// functions had made by the end of the story.
-fn disturb(text: &str, disturbance: Disturbance, is_traced: bool) -> Result<usize, Box<Broken>> {
-    let disturbed = Some(Disturbed { disturbance, made: 0, is_traced });
-    let mut scenario = Scenario { disturbed, ..Scenario::under(None) };
+fn disturb(
+    text: &str,
+    disturbances: &[Disturbance],
+    is_traced: bool,
+) -> Result<usize, Box<Broken>> {
+    let disturbed = Disturbed { disturbances: disturbances.to_vec(), made: 0, is_traced };
+    let mut scenario = Scenario { disturbed: Some(disturbed), ..Scenario::under(None) };
     for order in text.lines().flat_map(commands) {
         // An error is an expectation of the undisturbed story, or an order for what is not there now.
         let _ = scenario.obey(order);
     }
-    let made = scenario.change(|world| world.disturbed.map_or(0, |one| one.made));
+    let made = scenario.change(|world| world.disturbed.as_ref().map_or(0, |one| one.made));
     scenario.change(go_on_by_itself);
     let executor = scenario.executor();
     let now = executor.sim().world.borrow().now;
@@ -102,7 +134,7 @@ fn disturb(text: &str, disturbance: Disturbance, is_traced: bool) -> Result<usiz
         match world.violation.take() {
             None => Ok(made),
             Some(violation) => Err(Box::new(Broken {
-                disturbance,
+                disturbances: disturbances.to_vec(),
                 what: format!("{} broken: {}", violation.rule, violation.what),
                 trace: world.trace().to_owned(),
             })),

@@ -22,7 +22,7 @@ use crate::fault::Odds;
 use crate::naive::Naive;
 use crate::world::{Manner, World};
 
-pub use self::disturbed::{Broken, disturb_each};
+pub use self::disturbed::{Broken, Disturbance, disturb_each};
 pub(crate) use self::disturbed::{Disturbed, Way};
 pub use self::timeline::render;
 
@@ -105,7 +105,7 @@ impl Scenario {
     /// The world, made at the first command that needs it.
     fn executor(&mut self) -> &mut Executor {
         let (pools, replay) = (&self.pools, self.replay_shows_machines);
-        let (naive, disturbed) = (self.naive, self.disturbed);
+        let (naive, disturbed) = (self.naive, &self.disturbed);
         let (limits, balance) = (&self.limits, self.balance);
         self.executor.get_or_insert_with(|| {
             let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
@@ -118,8 +118,8 @@ impl Scenario {
             };
             world.checker.know(&settings);
             world.naive = naive;
-            world.disturbed = disturbed;
-            if disturbed.is_some_and(|one| one.is_traced) {
+            world.disturbed.clone_from(disturbed);
+            if disturbed.as_ref().is_some_and(|one| one.is_traced) {
                 world.keep_trace();
             }
             world.story = Some(Vec::new());

@@ -8,7 +8,7 @@ use sim::many;
 pub(crate) const USAGE: &str = "\
 usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without FAULT]…
                 [--keep-going] [--no-shrink] [--trace]
-       simulate --story FILE [--trace]
+       simulate --story FILE [--twice] [--trace]
 
   --seeds N         how many days to run, one a seed (1000)
   --from S          the first seed (0)
@@ -18,7 +18,8 @@ usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without 
   --keep-going      tell every failing seed instead of stopping at the first
   --no-shrink       do not look for a shorter day with the same failure
   --trace           print everything that happens
-  --story FILE      tell a scenario with each of its calls gone wrong in turn, and stop at the first broken rule";
+  --story FILE      tell a scenario with each of its calls gone wrong in turn, and stop at the first broken rule
+  --twice           two calls in each telling";
 
 /// What is asked for.
 pub(crate) struct Arguments {
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
     pub(crate) keep_going: bool,
     pub(crate) shrink: bool,
     pub(crate) story: Option<PathBuf>,
+    pub(crate) twice: bool,
 }
 
 impl Arguments {
@@ -46,6 +48,7 @@ impl Arguments {
             keep_going: false,
             shrink: true,
             story: None,
+            twice: false,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} takes a value"));
@@ -56,6 +59,7 @@ impl Arguments {
                 "--record" => read.record = Some(value()?.into()),
                 "--without" => read.without.extend(faults(&value()?)?),
                 "--story" => read.story = Some(value()?.into()),
+                "--twice" => read.twice = true,
                 "--trace" => read.trace = true,
                 "--no-shrink" => read.shrink = false,
                 "--keep-going" => read.keep_going = true,

@@ -7,10 +7,11 @@ mod progress;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use sim::many::run_many;
 use sim::run::{Outcome, play};
-use sim::scenario::disturb_each;
+use sim::scenario::{Disturbance, disturb_each};
 use sim::schedule::Plan;
 use sim::shrink::shrink;
 use sim::totals::Totals;
@@ -20,6 +21,8 @@ use crate::progress::Progress;
 
 /// How much of a shrunk trace is shown: its end.
 const LINES_SHOWN: usize = 300;
+/// How often a story tells how far it is.
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let arguments = match Arguments::read(std::env::args().skip(1)) {
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
 
 fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     if let Some(file) = &arguments.story {
-        return disturb(file, arguments.trace, out);
+        return disturb(file, arguments, out);
     }
     if arguments.trace {
         return trace(arguments, out);
@@ -88,18 +91,26 @@ fn plan(seed: u64, arguments: &Arguments) -> Plan {
     Plan::of(seed).without(&arguments.without)
 }
 
-/// A scenario, with each of its calls gone wrong in turn.
-fn disturb(file: &Path, trace: bool, out: &mut impl Write) -> io::Result<bool> {
+/// A scenario, with each of its calls gone wrong in turn, or each pair of them.
+fn disturb(file: &Path, arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     let text = std::fs::read_to_string(file)
         .inspect_err(|error| _ = writeln!(io::stderr(), "{}: {error}", file.display()))?;
-    match disturb_each(&text) {
+    let mut shown = Instant::now();
+    let watch = |told: usize| {
+        if shown.elapsed() >= BETWEEN_LINES {
+            shown = Instant::now();
+            let _ = writeln!(io::stderr(), "told {told} times");
+        }
+    };
+    match disturb_each(&text, if arguments.twice { 2 } else { 1 }, watch) {
         Ok(times) => writeln!(out, "told {times} times, nothing broken")?,
         Err(broken) => {
-            if trace {
+            if arguments.trace {
                 write!(out, "{}", broken.trace)?;
             }
-            let disturbance = broken.disturbance;
-            writeln!(out, "call {}, {:?}: {}", disturbance.call, disturbance.way, broken.what)?;
+            let tell = |one: &Disturbance| format!("call {}, {:?}", one.call, one.way);
+            let told: Vec<String> = broken.disturbances.iter().map(tell).collect();
+            writeln!(out, "{}: {}", told.join("; "), broken.what)?;
             return Ok(false);
         }
     }
