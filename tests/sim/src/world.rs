@@ -175,7 +175,7 @@ pub struct World {
     pub story: Option<Vec<(Millis, String)>>,
     /// A peer's way of doing one thing, in place of ours.
     pub naive: Option<Naive>,
-    /// The one call that goes wrong.
+    /// The calls that go wrong, in a disturbed scenario.
     pub(crate) disturbed: Option<Disturbed>,
 }
 
@@ -314,7 +314,7 @@ impl World {
         self.now < self.faults_end && all.into_iter().any(|odds| odds.of(Fault::Stall) > 0)
     }
 
-    /// What befalls the next call of a function, where a scenario has one go wrong.
+    /// What befalls the next call of a function, where a disturbed scenario has it go wrong.
     pub(crate) fn disturb(&mut self) -> Option<Way> {
         let way = self.disturbed.as_mut()?.next()?;
         self.say(|| format!("  ! {way:?}"));

@@ -5,7 +5,7 @@
 //! days, two writers at one record with the one in the middle of its pass, is here one telling of a few hundred.
 
 use super::{Scenario, commands};
-use crate::agenda::{MINUTE, Millis, SECOND};
+use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::fault::Odds;
 use crate::github::Status;
 use crate::run;
@@ -159,4 +159,6 @@ fn go_on_by_itself(world: &mut World) {
         world.ec2.at_mut(number).told = 1;
         world.wake_machine(number);
     }
+    // What waits and who idles have both been there before.
+    world.agenda.at(world.now, Event::Dispatch);
 }

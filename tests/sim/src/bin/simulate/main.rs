@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sim::many::run_many;
 use sim::run::{Outcome, play};
-use sim::scenario::{Disturbance, disturb_each};
+use sim::scenario::{Disturbance, disturb_each, tell as tell_story};
 use sim::schedule::Plan;
 use sim::shrink::shrink;
 use sim::totals::Totals;
@@ -95,6 +95,11 @@ fn plan(seed: u64, arguments: &Arguments) -> Plan {
 fn disturb(file: &Path, arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     let text = std::fs::read_to_string(file)
         .inspect_err(|error| _ = writeln!(io::stderr(), "{}: {error}", file.display()))?;
+    // Disturbed, a story leaves out what it cannot do. So it must hold undisturbed.
+    if let Err(problem) = tell_story(&text, None) {
+        writeln!(io::stderr(), "{}: {problem}", file.display())?;
+        return Ok(false);
+    }
     let mut shown = Instant::now();
     let watch = |told: usize| {
         if shown.elapsed() >= BETWEEN_LINES {
