@@ -317,7 +317,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         if pairs.is_empty() {
             return Vec::new();
         }
-        pairs.iter_mut().for_each(|(instance, job)| claim::assign(job, instance, now));
+        let timings = &self.settings.timings;
+        pairs.iter_mut().for_each(|(instance, job)| claim::assign(job, instance, now, timings));
         let writes: Vec<Write> =
             pairs.iter().flat_map(|(instance, job)| claim_writes(job, instance)).collect();
         if let Err(error) = self.table.commit(&writes).await {

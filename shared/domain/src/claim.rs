@@ -8,6 +8,7 @@ use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState};
 use crate::job::Job;
 use crate::time::Time;
+use crate::timings::Timings;
 
 /// Everybody touched when GitHub says that a runner took a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +85,14 @@ pub fn release(job: &Job, instance: &InstanceName) -> Option<Job> {
     })
 }
 
-/// Claims a job for an instance.
-pub fn assign(job: &mut Job, instance: &mut Instance, now: Time) {
+/// Claims a job for an instance. One that idles already is looked at again as soon as GitHub has had its time to give it
+/// that job: its row may rest until its idle limit. One change of each record.
+pub fn assign(job: &mut Job, instance: &mut Instance, now: Time, timings: &Timings) {
     set_job_claim(job, Some(instance.name.clone()));
     instance.set_claim(job.key(), now);
+    if instance.runner.state == RunnerState::Idle {
+        instance.bring_forward(now + timings.claim_idle_seconds);
+    }
 }
 
 /// The one place where a job's claim is written.

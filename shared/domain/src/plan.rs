@@ -160,7 +160,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         };
         if let Some(mut job) = demand.remove(index) {
             let mut instance = instance.clone();
-            claim::assign(&mut job, &mut instance, view.now);
+            claim::assign(&mut job, &mut instance, view.now, view.timings);
             plan.claims.push((job, instance));
         }
     }

@@ -187,7 +187,7 @@ fn a_lost_runner_releases_its_job_while_that_waits() {
 fn a_claim_stands_in_both_records() {
     let (mut job, mut instance) = (job(3), idle().unclaimed());
     let (before, old) = (job.clone(), instance.clone());
-    assign(&mut job, &mut instance, at(60));
+    assign(&mut job, &mut instance, at(60), &timings());
     assert_eq!((job.claim.as_ref(), instance.claim()), (Some(&instance.name), Some(job.key())));
     assert_eq!(instance.claimed_at, Some(at(60)));
     // One change of each record: the launch pass commits against the generation before.
@@ -284,6 +284,23 @@ impl Fleet {
         });
         jobs && runners
     }
+}
+
+/// It may rest until an idle limit of hours, and GitHub may never give it the job.
+#[test]
+fn an_idle_runner_is_looked_at_when_its_claim_has_had_its_time() {
+    let claimed = |mut row: Instance| {
+        assign(&mut job(7), &mut row, at(1_000), &timings());
+        (row.due_at(), row.generation())
+    };
+    let resting = || idle().unclaimed();
+    let far = resting().with(|i| i.set_due(at(9_000)));
+    assert_eq!(claimed(far.clone()), (Some(at(1_060)), far.generation() + 1));
+    let soon = resting().with(|i| i.set_due(at(1_010)));
+    assert_eq!(claimed(soon).0, Some(at(1_010)));
+    // One that boots has its deadline.
+    let boots = Instance::planned(slot(1), at(0), &timings()).unclaimed();
+    assert_eq!(claimed(boots.clone()).0, boots.due_at());
 }
 
 proptest! {

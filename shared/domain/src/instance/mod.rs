@@ -379,6 +379,11 @@ impl Instance {
         }
     }
 
+    /// Moves the row's time to this one, if it is later. The caller touches.
+    pub(crate) fn bring_forward(&mut self, at: Time) {
+        self.due_at = self.due_at.map(|due| due.min(at));
+    }
+
     /// Adds a line to the story. The caller touches.
     fn note(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
