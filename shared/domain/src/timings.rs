@@ -32,7 +32,7 @@ timings! {
     boot_deadline_seconds = 600,
     /// How long a launch belongs to the pass that called EC2, at least twice its time-out.
     creating_lease_seconds = 120,
-    /// How long a TerminateInstances call belongs to the pass that made it.
+    /// How long a call that removes a registration or terminates a machine belongs to the pass that made it.
     deleting_lease_seconds = 120,
     /// How long an ambiguous launch is looked up by token and by tag before its slots are free again.
     launch_lookup_seconds = 300,

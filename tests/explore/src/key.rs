@@ -179,6 +179,10 @@ impl<'a> Key<'a> {
         let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);
         self.maybe_age(drain.not_busy_since, apart);
         self.bit(drain.gate_passed);
+        self.bit(drain.removing_until.is_some());
+        if let Some(until) = drain.removing_until {
+            self.until(until);
+        }
         self.bit(drain.deregistered);
         self.hashed(&drain.waiting);
         self.num(u64::from(drain.silences.min(3)));

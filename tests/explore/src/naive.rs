@@ -6,7 +6,7 @@ use domain::ids::{InstanceName, MachineId};
 use domain::instance::{Instance, Order, Refused, StartReport, State};
 use domain::job::{Job, JobEvent};
 use domain::launch::{ErrorClass, Launch, LaunchError};
-use domain::lifecycle::{self, Policy, Step};
+use domain::lifecycle::{self, Effect, Policy, Step};
 use domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
 use domain::plan::{self, Answered, Outcome};
 use domain::time::{Seconds, Time};
@@ -201,6 +201,18 @@ pub fn terminate_is_asked_once() -> Rules {
         let again = row.state() == State::Deleting
             && matches!(&step, Step::Act { next, .. } if next.state() == State::Deleting);
         if again { Step::Rest(Box::new(row.clone())) } else { step }
+    })
+}
+
+/// "GitHub's answer comes at once": the record does not say that it is asked to remove the registration.
+#[must_use]
+pub fn removal_is_not_on_record() -> Rules {
+    decide(|row, seen, policy, now| {
+        let mut step = lifecycle::decide(row, seen, policy, now);
+        if let Step::Act { next, effect: Some(Effect::Deregister(_)), .. } = &mut step {
+            next.update_drain(|drain| drain.removing_until = None);
+        }
+        step
     })
 }
 

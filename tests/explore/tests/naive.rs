@@ -178,6 +178,12 @@ fn terminate_is_asked_once() {
 }
 
 #[test]
+fn removal_is_not_on_record() {
+    let world = stop(naive::removal_is_not_on_record(), 0, &[]);
+    caught("removal is not on record", &world, "I9");
+}
+
+#[test]
 fn nothing_is_audited() {
     let world = stop(naive::nothing_is_audited(), 1, &[4]);
     caught("nothing is audited", &world, "I14");

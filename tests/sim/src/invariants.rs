@@ -225,11 +225,16 @@ impl World {
         self.check_order(&before, next, writes);
         if before.runner.started.is_none() && next.runner.started.is_some() {
             let removed = self.checker.removed.contains(&next.runner_name());
-            // A mark that only gathers evidence is taken back by the job itself.
-            let decided = before.drain().is_some_and(|drain| {
-                matches!(drain.reason, DeleteReason::Ordered | DeleteReason::SpotNotice)
-            });
-            if before.state() != State::Running || decided || removed {
+            // A mark that only gathers evidence is taken back by the job itself, and a delete of ours that has yet to
+            // ask GitHub waits for it.
+            let decided = before.order().is_some()
+                || before.drain().is_some_and(|drain| {
+                    matches!(drain.reason, DeleteReason::SpotNotice | DeleteReason::MaxLifetime)
+                        || drain.removing_until.is_some()
+                        || drain.deregistered
+                });
+            let ends = !matches!(before.state(), State::Running | State::PendingDelete);
+            if ends || decided || removed {
                 self.broken("I9", || format!("{name} becomes active after its end was decided"));
             }
         }

@@ -86,6 +86,7 @@ impl Instance {
                 reason,
                 not_busy_since: None,
                 gate_passed: false,
+                removing_until: None,
                 deregistered: false,
                 waiting: None,
                 silences: 0,

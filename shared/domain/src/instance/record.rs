@@ -137,6 +137,9 @@ pub struct Drain {
     pub not_busy_since: Option<Time>,
     /// The kill gate was passed; it is not asked again.
     pub gate_passed: bool,
+    /// GitHub is asked to remove the registration and has not refused: no job may start any more. Until then the call
+    /// belongs to the pass that makes it.
+    pub removing_until: Option<Time>,
     /// GitHub has no registration of this runner any more.
     pub deregistered: bool,
     /// What the delete waits for right now.
@@ -149,10 +152,13 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// A job that starts does not take the mark back: somebody wants the machine gone, or EC2 takes it.
+    /// No job may start any more: somebody wants the machine gone, EC2 takes it, or it is too old.
     #[must_use]
     pub const fn refuses_jobs(&self) -> bool {
-        matches!(self.reason, DeleteReason::Ordered | DeleteReason::SpotNotice)
+        matches!(
+            self.reason,
+            DeleteReason::Ordered | DeleteReason::SpotNotice | DeleteReason::MaxLifetime
+        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{Drain, Exit, Runner, StartedJob};
+use super::record::{Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
@@ -129,8 +129,8 @@ impl Instance {
 
     /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
     /// order to kill ends the machine. A mark of our own, for which evidence is still being gathered, is taken
-    /// back; once a delete is ordered or the row has left `running`, the start is refused, so that the job
-    /// fails in its set-up and no work is lost.
+    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. Otherwise the start is
+    /// refused, so that the job fails in its set-up and no work is lost.
     ///
     /// # Errors
     /// When the delete came first.
@@ -141,7 +141,7 @@ impl Instance {
         now: Time,
     ) -> Result<(), Refused> {
         self.expect_registration(name)?;
-        if self.state != State::Running || self.drain.as_ref().is_some_and(Drain::refuses_jobs) {
+        if self.refuses_jobs() {
             return Err(Refused::Draining);
         }
         if self.runner.exit.is_some() {
@@ -157,13 +157,31 @@ impl Instance {
                 completed_at: None,
             });
             // Only evidence was being gathered, and this is the strongest there is.
-            self.unmark(now, "a job starts");
+            if self.state == State::Running {
+                self.unmark(now, "a job starts");
+            }
             // The report itself proves that the hooks work.
             self.runner.hooks = true;
             self.runner.move_to(RunnerState::Active, now);
             self.tell(now, what);
         }
         Ok(())
+    }
+
+    /// Whether a job may start no more. GitHub gives a registered runner a job at any moment, and tells us so when it is
+    /// asked to remove it (422): what counts is whether it was asked, not whether we have decided to.
+    fn refuses_jobs(&self) -> bool {
+        match (self.state, &self.drain) {
+            (State::Running, None) => false,
+            (State::Running, Some(drain)) => drain.refuses_jobs(),
+            (State::PendingDelete, Some(drain)) => {
+                self.order.is_some()
+                    || drain.refuses_jobs()
+                    || drain.removing_until.is_some()
+                    || drain.deregistered
+            }
+            _ => true,
+        }
     }
 
     /// The hook reports the job's end. The agent's exit follows.

@@ -6,6 +6,7 @@
 use super::gate::{self, Verdict, trouble_wait};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
 use crate::audit::{Audit, AuditKind};
+use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState;
 use crate::lifecycle::Record;
@@ -99,10 +100,46 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
         return find_registration(instance, seen, policy, now);
     };
     match &seen.deregistration {
-        Look::Unknown => perform(instance.clone(), Effect::Deregister(id)),
+        Look::Unknown => ask_to_remove(instance, id, policy, now),
         Look::Seen(answer) => answered(instance, *answer, policy, now),
-        Look::Failed(trouble) => unanswered(instance, trouble, policy, now),
+        Look::Failed(trouble) => unanswered(&asked_in_vain(instance, now), trouble, policy, now),
     }
+}
+
+/// The intent is on record first: a job's start that comes before it is let pass, and holds the delete up. One call is out
+/// at a time, so that GitHub's refusal is the last word on all of them.
+fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
+    let call = instance.drain().and_then(|drain| drain.removing_until);
+    if let Some(until) = call.filter(|until| now < *until) {
+        return rest_until(instance.clone(), until);
+    }
+    remove(instance, id, policy, now)
+}
+
+/// Also at once, for an end that waits for no job: no start is let pass there anyway.
+fn remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
+    let mut next = instance.clone();
+    let until = now + policy.timings.deleting_lease_seconds;
+    next.update_drain(|drain| drain.removing_until = Some(until));
+    perform(next, Effect::Deregister(id))
+}
+
+/// GitHub keeps a busy runner, so its job may start.
+fn not_removed(instance: &Instance) -> Instance {
+    let mut next = instance.clone();
+    if next.drain().is_some_and(|drain| drain.removing_until.is_some()) {
+        next.update_drain(|drain| drain.removing_until = None);
+    }
+    next
+}
+
+/// The call is over, and what it has done is open: another one may be made.
+fn asked_in_vain(instance: &Instance, now: Time) -> Instance {
+    let mut next = instance.clone();
+    if next.drain().is_some_and(|drain| drain.removing_until.is_some_and(|until| until > now)) {
+        next.update_drain(|drain| drain.removing_until = Some(now));
+    }
+    next
 }
 
 /// The hook reports a job's end before the agent has told GitHub: ended now, the job would fail after all. The
@@ -142,7 +179,9 @@ fn find_registration(
 /// removed by GitHub when their job ends.
 fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, now: Time) -> Step {
     let what = match answer {
-        Deregistration::Busy => return job_runs(instance, Waiting::Busy, policy, now),
+        Deregistration::Busy => {
+            return job_runs(&not_removed(instance), Waiting::Busy, policy, now);
+        }
         Deregistration::Done => "deregistered from GitHub",
         Deregistration::NotFound => "GitHub has no registration any more",
     };
@@ -215,7 +254,7 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     }
     let id = instance.runner.id.filter(|_| !is_deregistered(instance));
     if let (Some(id), Look::Unknown) = (id, &seen.deregistration) {
-        return perform(instance.clone(), Effect::Deregister(id));
+        return remove(instance, id, policy, now);
     }
     let mut told = instance.clone();
     told.update_drain(|drain| drain.kill_told = true);

@@ -109,6 +109,12 @@ fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
     if old.gate_passed != new.gate_passed {
         words.push(if new.gate_passed { "gate passed" } else { "gate shut" }.to_owned());
     }
+    if old.removing_until != new.removing_until {
+        words.push(match new.removing_until {
+            Some(until) => format!("removing until {}", second(until)),
+            None => "not removed".to_owned(),
+        });
+    }
     if old.deregistered != new.deregistered {
         words.push("deregistered".to_owned());
     }

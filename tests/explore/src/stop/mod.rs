@@ -279,7 +279,7 @@ fn act(words: &'static str, worker: usize) -> Act {
 fn timings() -> Timings {
     Timings {
         boot_deadline_seconds: Seconds(2),
-        deleting_lease_seconds: Seconds(1),
+        deleting_lease_seconds: Seconds(2),
         claim_idle_seconds: Seconds(1),
         busy_reads_apart_seconds: Seconds(1),
         busy_reads_apart_without_hook_seconds: Seconds(2),

@@ -95,6 +95,7 @@ fn the_first_mark_stands_until_it_is_cleared() {
         reason: DeleteReason::Idle,
         not_busy_since: None,
         gate_passed: false,
+        removing_until: None,
         deregistered: false,
         waiting: None,
         silences: 0,

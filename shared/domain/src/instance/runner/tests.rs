@@ -97,6 +97,23 @@ fn reports_of_another_registration_are_refused() {
     assert_eq!(instance, before);
 }
 
+fn asked(mut instance: Instance) -> Instance {
+    instance.update_drain(|drain| drain.removing_until = Some(at(46)));
+    instance
+}
+
+#[test]
+fn a_delete_of_ours_that_has_yet_to_ask_github_waits_for_the_job() {
+    use DeleteReason::{Idle, Outdated, Retired, Unreachable};
+    for reason in [Idle, Outdated, Retired, Unreachable] {
+        let before = idle().stopping(reason.clone(), 45).through_gate();
+        let mut held = before.clone();
+        assert_eq!(start(&mut held, 50), Ok(()), "{reason:?}");
+        assert_eq!((held.state(), held.drain()), (before.state(), before.drain()), "{reason:?}");
+        assert!(held.runner.is_busy(), "{reason:?}");
+    }
+}
+
 #[test]
 fn a_job_starts_unless_a_delete_came_first() {
     let mut idle_one = idle_without_hooks();
@@ -112,7 +129,14 @@ fn a_job_starts_unless_a_delete_came_first() {
     let rows = [
         ("marked by an order", idle().marked(DeleteReason::Ordered, 45), Draining),
         ("taken back by EC2", idle().marked(DeleteReason::SpotNotice, 45), Draining),
-        ("on its way out for idling", idle().stopping(DeleteReason::Idle, 45), Draining),
+        ("GitHub is asked to remove it", asked(idle().stopping(DeleteReason::Idle, 45)), Draining),
+        ("removed", idle().stopping(DeleteReason::Idle, 45).deregistered(), Draining),
+        ("too old", idle().stopping(DeleteReason::MaxLifetime, 45), Draining),
+        (
+            "ordered away while it idled out",
+            idle().stopping(DeleteReason::Idle, 45).ordered(plain(46)),
+            Draining,
+        ),
         ("ordered away", idle().ordered(plain(45)), Draining),
         ("forced away", idle().ordered(forced(45)), Draining),
         ("deregistered", idle().ordered(plain(45)).deregistered(), Draining),

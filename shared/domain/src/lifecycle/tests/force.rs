@@ -31,8 +31,20 @@ fn later(instance: Instance, waiting: Waiting, second: u32) -> Instance {
 fn force_skips_the_evidence_but_never_a_busy_runner() {
     let busy = || later(idle().ordered(forced(700)), Waiting::Busy, 40_000);
     check(vec![
-        ("asks GitHub at once", idle().ordered(forced(700)), nothing(), 700, "deregister"),
-        ("also while it boots", installing().ordered(forced(60)), nothing(), 60, "deregister"),
+        (
+            "asks GitHub at once",
+            idle().ordered(forced(700)),
+            nothing(),
+            700,
+            "removing until 820, deregister",
+        ),
+        (
+            "also while it boots",
+            installing().ordered(forced(60)),
+            nothing(),
+            60,
+            "removing until 180, deregister",
+        ),
         ("204", idle().ordered(forced(700)), answers(Deregistration::Done), 700, "deregistered"),
         (
             "422",
@@ -213,7 +225,7 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
     let failed = || fault("Throttled");
     let tried = || busy().deleting(600).with(|i| i.terminate_failed(failed(), at(610), &timings()));
     check(vec![
-        ("GitHub is told first", busy(), nothing(), 700, "deregister"),
+        ("GitHub is told first", busy(), nothing(), 700, "removing until 820, deregister"),
         ("422", busy(), answers(Deregistration::Busy), 700, killed),
         ("204, with a start on record", busy(), answers(Deregistration::Done), 700, killed),
         ("no answer", busy(), refused(unavailable()), 700, killed),
@@ -234,7 +246,13 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
             700,
             "to deleting, waits for nothing, due 820, terminate",
         ),
-        ("what failed before was no kill", tried(), nothing(), 700, "deregister"),
+        (
+            "what failed before was no kill",
+            tried(),
+            nothing(),
+            700,
+            "removing until 820, deregister",
+        ),
         (
             "deregistered on a lie, and then the job was heard of",
             busy().deregistered(),
@@ -251,7 +269,7 @@ fn a_machine_past_its_lifetime_takes_the_same_way() {
     let old = |instance: Instance| instance.stopping(DeleteReason::MaxLifetime, 700);
     let killed = "to deleting, due 820, terminate, audit JobKilled by muster";
     check(vec![
-        ("GitHub is told first", old(active()), nothing(), 700, "deregister"),
+        ("GitHub is told first", old(active()), nothing(), 700, "removing until 820, deregister"),
         ("422", old(active()), answers(Deregistration::Busy), 700, killed),
         (
             "also a row that was ordered away before",

@@ -131,7 +131,9 @@ fn evidence_comes_before_the_delete_call() {
             700,
             "rest until 760, reads forgotten, waits Busy",
         ),
-        ("all evidence is in", passed(idle()), nothing(), 700, "deregister"),
+        ("all evidence is in", passed(idle()), nothing(), 700, "removing until 820, deregister"),
+        ("another pass asks", asked(), nothing(), 819, "rest until 820"),
+        ("and was stopped", asked(), nothing(), 820, "removing until 940, deregister"),
         (
             "a start that came through after the evidence",
             passed(idle()).with(|i| assert!(i.github_started(CLAIMED, at(699)))),
@@ -139,6 +141,46 @@ fn evidence_comes_before_the_delete_call() {
             700,
             "rest until 760, gate shut, waits JobRunning",
         ),
+    ]);
+}
+
+/// GitHub is asked to remove it.
+fn asked() -> Instance {
+    passed(idle()).with(|i| i.update_drain(|drain| drain.removing_until = Some(at(820))))
+}
+
+#[test]
+fn only_a_busy_runner_that_github_keeps_may_start_its_job() {
+    check(vec![
+        (
+            "422",
+            asked(),
+            answers(Deregistration::Busy),
+            700,
+            "rest until 760, gate shut, not removed, waits Busy",
+        ),
+        (
+            "401: an earlier call may have been done",
+            asked(),
+            refused(unauthorized()),
+            700,
+            "rest until 1000, error 401, removing until 700, waits Unauthorized",
+        ),
+        (
+            "502",
+            asked(),
+            refused(unavailable()),
+            700,
+            "rest until 701, error 502, removing until 700, silences 1, waits GithubUnavailable",
+        ),
+        (
+            "its event came first: the call's answer is not known",
+            asked().with(|i| assert!(i.github_started(CLAIMED, at(699)))),
+            nothing(),
+            700,
+            "rest until 760, gate shut, waits JobRunning",
+        ),
+        ("204", asked(), answers(Deregistration::Done), 700, "deregistered"),
     ]);
 }
 
@@ -207,7 +249,7 @@ fn a_job_whose_end_its_hook_reported_is_let_finish() {
             105,
             "rest until 400, waits JobRunning",
         ),
-        ("for too long", finishing(), nothing(), 400, "deregister"),
+        ("for too long", finishing(), nothing(), 400, "removing until 520, deregister"),
         ("its agent ended", exited, nothing(), 115, "to deleting, due 235, terminate"),
     ]);
 }
@@ -236,9 +278,15 @@ fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
             "to deleted, waits for nothing, never due",
         ),
         ("as long as its lifetime", running(), sees(Machine::Running), old - 1, "rest until 43259"),
-        ("and no longer", running(), sees(Machine::Running), old, "deregister"),
+        (
+            "and no longer",
+            running(),
+            sees(Machine::Running),
+            old,
+            "removing until 43320, deregister",
+        ),
         ("busy by GitHub alone: looked at as well", busy(), nothing(), 700, "look at machine"),
-        ("and asked again", busy(), sees(Machine::Running), 700, "deregister"),
+        ("and asked again", busy(), sees(Machine::Running), 700, "removing until 820, deregister"),
         (
             "the job ended",
             running().with(|i| i.runner_ended(Some(0), None, at(690), &timings())),

@@ -64,7 +64,7 @@ fn a_row_on_its_way_out_waits() {
             1000,
             "look at runner",
         ),
-        ("switched on again", known(), nothing(), 1000, "deregister"),
+        ("switched on again", known(), nothing(), 1000, "removing until 1120, deregister"),
         (
             "switched on again while it was terminated",
             waits(stopping().deregistered().deleting(800)),
@@ -78,7 +78,13 @@ fn a_row_on_its_way_out_waits() {
 #[test]
 fn force_passes_and_so_does_what_serves_no_job() {
     check(vec![
-        ("force deregisters", idle().ordered(forced(1000)), off(nothing()), 1000, "deregister"),
+        (
+            "force deregisters",
+            idle().ordered(forced(1000)),
+            off(nothing()),
+            1000,
+            "removing until 1120, deregister",
+        ),
         (
             "force terminates",
             idle().ordered(forced(1000)).deregistered(),
