@@ -390,7 +390,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             let id = match known {
                 Some(id) => id,
                 None => match self.github.runner_named(&registrar, &name).await {
-                    Ok(RunnerSeen::Busy(id) | RunnerSeen::NotBusy(id)) => id,
+                    Ok(
+                        RunnerSeen::Busy(id) | RunnerSeen::NotBusy(id) | RunnerSeen::Offline(id),
+                    ) => id,
                     Ok(RunnerSeen::Absent) | Err(_) => continue,
                 },
             };

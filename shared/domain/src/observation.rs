@@ -51,6 +51,9 @@ pub enum RunnerSeen {
     Absent,
     /// Registered and not busy, as far as GitHub says. Not proof of idleness.
     NotBusy(RunnerId),
+    /// Registered and not busy either, and its agent is not connected, or never was (`status: offline`; GitHub's REST
+    /// API, "Get a self-hosted runner").
+    Offline(RunnerId),
     /// Registered and busy.
     Busy(RunnerId),
 }

@@ -177,6 +177,8 @@ struct Runner {
     name: String,
     // Absent is read as idle nowhere: a server that does not say has not answered the question.
     busy: bool,
+    #[serde(default)]
+    status: String,
 }
 
 #[derive(Deserialize)]
@@ -186,11 +188,12 @@ struct Runners {
 }
 
 impl Runner {
-    const fn seen(&self) -> RunnerSeen {
-        if self.busy {
-            RunnerSeen::Busy(RunnerId(self.id))
-        } else {
-            RunnerSeen::NotBusy(RunnerId(self.id))
+    fn seen(&self) -> RunnerSeen {
+        let id = RunnerId(self.id);
+        match (self.busy, self.status.as_str()) {
+            (true, _) => RunnerSeen::Busy(id),
+            (false, "offline") => RunnerSeen::Offline(id),
+            (false, _) => RunnerSeen::NotBusy(id),
         }
     }
 }

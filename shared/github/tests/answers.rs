@@ -125,10 +125,13 @@ async fn deregistration_has_three_answers() {
 }
 
 #[tokio::test]
-async fn a_runner_is_busy_idle_or_absent() {
+async fn a_runner_is_busy_idle_offline_or_absent() {
     for (answer, expected) in [
         (reply(200, json!({"id": 5, "busy": true, "status": "online"})), RunnerSeen::Busy(ID)),
         (reply(200, json!({"id": 5, "busy": false, "x": [1]})), RunnerSeen::NotBusy(ID)),
+        (reply(200, json!({"id": 5, "busy": false, "status": "online"})), RunnerSeen::NotBusy(ID)),
+        (reply(200, json!({"id": 5, "busy": false, "status": "offline"})), RunnerSeen::Offline(ID)),
+        (reply(200, json!({"id": 5, "busy": true, "status": "offline"})), RunnerSeen::Busy(ID)),
         (reply(404, json!({"message": "Not Found"})), RunnerSeen::Absent),
     ] {
         let fake = Fake::start().await;

@@ -34,7 +34,7 @@ pub enum Which {
     Reap,
 }
 
-/// A state that EC2 brings a machine to by itself.
+/// What happens to a machine without our doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Arrival {
     /// It runs, and boots.
@@ -51,6 +51,8 @@ pub enum Arrival {
     Hung,
     /// Somebody stops it.
     Halted,
+    /// GitHub forgets its idle runner.
+    Forgotten,
 }
 
 /// Something on the agenda.

@@ -260,9 +260,8 @@ impl World {
 
     /// The live rows that are kept idle, where each pool has no more than it wants.
     pub(crate) fn kept(&self) -> usize {
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let rows: Vec<&Instance> =
-            rows.map(AsRef::as_ref).filter(|row| self.is_kept(row)).collect();
+        let rows = self.tables.live_rows();
+        let rows: Vec<&Instance> = rows.filter(|row| self.is_kept(row)).collect();
         let of = |pool: &Pool| {
             let count = rows.iter().filter(|row| row.pool == pool.name).count();
             count.min(pool.idle_wanted() as usize)
@@ -306,7 +305,7 @@ impl World {
         let live = self.tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live);
         let limits = self.checker.limits.of(entity);
         let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let rows = self.tables.live_rows();
         let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();
         there < pool.idle_wanted() as usize
             && live < pool.max
@@ -327,7 +326,7 @@ impl World {
 
     /// Whether a pool has more idle runners than it wants and jobs could take.
     pub(crate) fn has_surplus(&self, pool: &Pool) -> bool {
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let rows = self.tables.live_rows();
         let idle = rows.filter(|row| row.pool == pool.name && self.is_kept(row)).count();
         let waits =
             |job: &&std::rc::Rc<Job>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);

@@ -147,6 +147,10 @@ faults! {
     HooksLost = "hooks_lost",
     /// The machine does not shut itself down.
     NeverShutsDown = "never_shuts_down",
+    /// GitHub gives a runner no job, as if its group had no access to the repository.
+    RunnerBarred = "runner_barred",
+    /// GitHub has no registration of an idle runner any more, and its agent goes on listening (actions/runner #4617).
+    RunnerForgotten = "runner_forgotten",
     /// GitHub answers 5xx.
     GithubFails = "github_fails",
     /// GitHub made a registration, and the answer was lost.

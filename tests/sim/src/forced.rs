@@ -23,7 +23,7 @@ impl World {
         let now = self.now;
         let tables_away =
             self.windows.iter().any(|one| one.fault == Fault::OutageTable && one.is_open(now));
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let rows = self.tables.live_rows();
         let bound: Vec<_> = rows
             .filter(|row| !tables_away && self.must_end(row))
             .map(|row| row.name.clone())

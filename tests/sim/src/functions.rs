@@ -144,7 +144,7 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
 pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
         Call::ScaleUp(batch) => Box::pin(scale_up(door, batch, compute)).await,
-        Call::Reap(batch) => Box::pin(reap(door, batch, compute)).await,
+        Call::Reap(batch) => Box::pin(reap(door, batch, compute, github)).await,
         Call::Sweep => Box::pin(sweep(door, door)).await,
         Call::Api(number) => Box::pin(runner_api(door, *number, github)).await,
         Call::Operator(number) => Box::pin(operator(door, *number)).await,
@@ -220,7 +220,7 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     acknowledge(door, Which::Jobs, &done).await;
 }
 
-async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
+async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {
     let Some(settings) = &settings(door).await else { return };
     let (mut messages, mut received) = (Vec::new(), Vec::new());
     for one in batch {
@@ -235,7 +235,7 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute) {
         messages.push(batch::Received { message: message.clone(), ticket, receipt: one.receipt() });
         received.push(one);
     }
-    let pass = Batch { table: door, queue: door, compute, github: door, settings };
+    let pass = Batch { table: door, queue: door, compute, github, settings };
     let deadline = door.now() + TIME_LIMIT;
     let report = pass.run(&messages, deadline, &|| door.now()).await;
     let acked = received.into_iter().zip(report.acked);

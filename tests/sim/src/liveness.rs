@@ -13,7 +13,8 @@
 //!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
 //! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told otherwise, before its end
 //!   begins, here 5 more;
-//!   (a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
+//!   (a runner that is kept idle and that no job can reach is noticed in 10 minutes, here 15;
+//!   a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
 //! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs. A full or
 //!   paused pool explains nothing while another one that serves the job has room.
 
@@ -52,6 +53,8 @@ enum Suspect {
     Stray(MachineId),
     /// Its runner idles without a claim, in a pool with this limit.
     Idle(InstanceName, Seconds),
+    /// Its pool keeps it idle, and no job can reach it.
+    Unreachable(InstanceName),
     /// Waits, and nobody can say what for.
     Job(JobKey),
     /// A pool with more idle runners than it wants.
@@ -66,6 +69,7 @@ impl Suspect {
         match self {
             Self::Row(_) | Self::Job(_) => 10 * MINUTE,
             Self::Idle(_, limit) => limit.0 as Millis * SECOND + 5 * MINUTE,
+            Self::Unreachable(_) => 15 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
@@ -119,7 +123,7 @@ impl World {
     }
 
     fn suspects(&self) -> Vec<Suspect> {
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
+        let rows = self.tables.live_rows();
         let mut all: Vec<Suspect> = rows.flat_map(|row| self.suspect_row(row)).collect();
         all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
         all.extend(self.strays());
@@ -145,7 +149,8 @@ impl World {
             pool.idle_wanted() > 0 && self.now < row.launched_at().as_millis() + half
         });
         if idles && keeps && !row.passed_over {
-            return Vec::new();
+            let unreachable = self.is_unreachable(row);
+            return Vec::from_iter(unreachable.then(|| Suspect::Unreachable(row.name.clone())));
         }
         if idles {
             let own = self.checker.pool(&row.pool).and_then(|pool| pool.idle_limit_seconds);
@@ -169,6 +174,11 @@ impl World {
             _ => Suspect::Unheard(name),
         };
         vec![why, Suspect::Leaving(row.name.clone())]
+    }
+
+    /// Whether GitHub has no connected agent for a row that idles: the truth.
+    fn is_unreachable(&self, row: &Instance) -> bool {
+        !row.runner.id.is_some_and(|id| self.is_connected(id.0))
     }
 
     /// Whether a row says that it waits for a job, on a machine that EC2 calls running, and is young enough to.
@@ -243,6 +253,7 @@ impl World {
             | Suspect::Unheard(name)
             | Suspect::CalledBusy(name)
             | Suspect::Leaving(name)
+            | Suspect::Unreachable(name)
             | Suspect::Idle(name, _) => {
                 let row = self.tables.instances.get(name);
                 let drain = row.and_then(|row| row.drain());
@@ -281,6 +292,7 @@ impl World {
             && self.tables.orphans.is_empty()
             && self.tables.index.is_at_rest(kept, |job| self.is_served(job))
             && !self.checker.pools.iter().any(|pool| self.is_short_of_idle(pool))
+            && !self.tables.live_rows().any(|row| self.is_unreachable(row))
     }
 
     /// A job with a row that one of our pools serves, now or when the pause ends that the pool file orders.
@@ -356,8 +368,7 @@ impl World {
         self.count_the_unserved();
         let kept = self.kept();
         self.tally.registrations_left += self.github.runners.len().saturating_sub(kept) as u64;
-        let rows = self.tables.live.iter().filter_map(|name| self.tables.instances.get(name));
-        let row = rows.map(AsRef::as_ref).find(|row| !self.may_be_left(row)).cloned();
+        let row = self.tables.live_rows().find(|row| !self.may_be_left(row)).cloned();
         if let Some(row) = row {
             self.broken("I11", || {
                 format!("{} is still {}: {:?}", row.name, row.state(), row.events.last())

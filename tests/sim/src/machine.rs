@@ -210,6 +210,7 @@ impl Script {
             // Also when its registration is gone by now: a job in hand is carried out.
             Some(job) => Some(Work::Job(job)),
             None if world.github.runners.contains_key(&runner) => None,
+            None if world.ec2.at(machine).deaf => None,
             None => Some(Work::Deregistered),
         };
         self.until(Millis::MAX, work).await.unwrap_or(Work::Deregistered)

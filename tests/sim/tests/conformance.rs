@@ -226,7 +226,15 @@ impl github::GithubWorld for Bench {
         })
     }
 
+    async fn connect(&self, runner: &str) {
+        self.change(|world| {
+            let mut runners = world.github.runners.values_mut();
+            runners.find(|one| one.name == runner).expect("registered").connected = true;
+        });
+    }
+
     async fn take(&self, job: u64, runner: &str) {
+        self.connect(runner).await;
         self.change(|world| {
             let mut runners = world.github.runners.values();
             let id = runners.find(|one| one.name == runner).expect("registered").id;

@@ -349,6 +349,7 @@ impl Instance {
             | DeleteReason::Idle
             | DeleteReason::MaxLifetime
             | DeleteReason::Retired
+            | DeleteReason::Unreachable
             | DeleteReason::SpotNotice
             | DeleteReason::Outdated => None,
         }

@@ -34,6 +34,8 @@ pub enum DeleteReason {
     MaxLifetime,
     /// Still without a job at half of the pool's longest life: a job that came now could be cut short by it.
     Retired,
+    /// GitHub has no registration of an idle runner any more, or its agent is not connected: no job can reach it.
+    Unreachable,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
     /// Not what its pool says now: see [`super::Instance::is_outdated`].
@@ -56,6 +58,7 @@ impl DeleteReason {
             Self::MachineStopped => "machine_stopped",
             Self::MaxLifetime => "max_lifetime",
             Self::Retired => "retired",
+            Self::Unreachable => "unreachable",
             Self::SpotNotice => "spot_notice",
             Self::Outdated => "outdated",
         }

@@ -48,9 +48,9 @@ pub(super) fn gate(
         Look::Unknown => Verdict::Look(Need::Runner),
         Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
         Look::Seen(RunnerSeen::Busy(_)) => Verdict::Busy("GitHub says that the runner is busy"),
-        Look::Seen(quiet @ (RunnerSeen::Absent | RunnerSeen::NotBusy(_))) => {
-            not_busy(instance, *quiet, policy, now)
-        }
+        Look::Seen(
+            quiet @ (RunnerSeen::Absent | RunnerSeen::NotBusy(_) | RunnerSeen::Offline(_)),
+        ) => not_busy(instance, *quiet, policy, now),
     }
 }
 
@@ -85,7 +85,9 @@ pub(super) fn learn_registration(next: &mut Instance, seen: RunnerSeen, now: Tim
         return;
     }
     match seen {
-        RunnerSeen::NotBusy(id) | RunnerSeen::Busy(id) => next.configured(id, now),
+        RunnerSeen::NotBusy(id) | RunnerSeen::Offline(id) | RunnerSeen::Busy(id) => {
+            next.configured(id, now);
+        }
         RunnerSeen::Absent if next.runner.asking_since.is_some() => next.not_configured(now),
         RunnerSeen::Absent => {}
     }

@@ -8,6 +8,7 @@
 
 mod deleting;
 mod gate;
+mod reach;
 mod running;
 mod starting;
 mod stop;

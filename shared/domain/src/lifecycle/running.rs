@@ -1,7 +1,9 @@
 //! A machine is bound. Most passes end here: nothing to do until a time in the record.
 
 use super::gate::{self, Verdict};
-use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
+use super::{
+    Death, Effect, Need, Policy, Step, act, death, is_early, perform, reach, rest, rest_until,
+};
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
 use crate::surplus;
@@ -143,8 +145,8 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
         DeleteReason::Retired
     } else {
         match stays(instance, seen, policy, now) {
-            Some(step) => return step,
-            None => DeleteReason::Idle,
+            Ok(step) => return step,
+            Err(reason) => reason,
         }
     };
     let mut next = instance.clone();
@@ -153,31 +155,44 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     act(next)
 }
 
-/// What an idle runner does while it is no surplus.
-fn stays(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Option<Step> {
-    let retires = policy.retires_at(instance);
+/// What an idle runner does while it is neither surplus nor out of reach.
+///
+/// # Errors
+///
+/// Why it ends.
+fn stays(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Result<Step, DeleteReason> {
+    let until = |at: Time| Ok(rest_until(instance.clone(), at.min(policy.retires_at(instance))));
     let limit = instance.runner.since + policy.timings.idle_limit_seconds;
     if now < limit {
-        return Some(rest_until(instance.clone(), limit.min(retires)));
+        return until(limit);
     }
     if policy.min_idle == 0 {
-        return None;
+        return Err(DeleteReason::Idle);
     }
     let again_at = match &seen.standing {
-        Look::Unknown => return Some(Step::Look(Need::Standing)),
+        Look::Unknown => return Ok(Step::Look(Need::Standing)),
         // Nothing is ended on a guess.
-        Look::Failed(_) => now + policy.timings.busy_poll_seconds,
+        Look::Failed(_) => return until(now + policy.timings.busy_poll_seconds),
         Look::Seen(standing) => {
             match surplus::verdict(standing, policy.min_idle, policy.timings, now) {
                 surplus::Verdict::StayUntil(at) => at,
-                surplus::Verdict::End => return None,
+                surplus::Verdict::End => return Err(DeleteReason::Idle),
             }
         }
     };
-    Some(rest_until(instance.clone(), again_at.min(retires)))
+    match reach::reach(seen) {
+        Look::Unknown => Ok(Step::Look(Need::Runner)),
+        Look::Seen(false) => Err(DeleteReason::Unreachable),
+        Look::Seen(true) | Look::Failed(_) => until(again_at),
+    }
 }
 
-/// Idle although its job is queued: GitHub does not give it that job, so the job gets another runner.
+/// Idle although its job is queued: GitHub does not give it that job, or cannot, so the job gets another runner.
 fn idle_beside_job(
     instance: &Instance,
     seen: &Observation,
@@ -190,7 +205,19 @@ fn idle_beside_job(
     if now < limit {
         return rest_until(instance.clone(), limit);
     }
-    give_claim_back(instance, seen, policy, now, "sat idle beside the queued job")
+    match reach::reach(seen) {
+        Look::Unknown => Step::Look(Need::Runner),
+        Look::Seen(false) => {
+            let mut next = instance.clone();
+            next.mark(DeleteReason::Unreachable, now);
+            next.clear_claim(now, "its agent is not connected");
+            next.set_due(now);
+            perform(next, Effect::WakePool)
+        }
+        Look::Seen(true) | Look::Failed(_) => {
+            give_claim_back(instance, seen, policy, now, "sat idle beside the queued job")
+        }
+    }
 }
 
 /// Ends the claim and has the launch pass find the job another runner, if it still needs one.
@@ -261,6 +288,11 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         let mut next = instance.clone();
         next.clear_claim(now, "marked for delete");
         return perform(next, Effect::WakePool);
+    }
+    if reach::is_back(instance, seen) {
+        let mut next = instance.clone();
+        next.unmark(now, "its agent is connected");
+        return act(next);
     }
     match gate::gate(instance, seen, policy, now) {
         Verdict::Look(need) => Step::Look(need),

@@ -30,6 +30,7 @@ const fn is_our_choice(reason: &DeleteReason) -> bool {
         Reason::Ordered
         | Reason::RunnerEnded
         | Reason::BootTimeout
+        | Reason::Unreachable
         | Reason::NotNeeded
         | Reason::LaunchFailed
         | Reason::MachineGone

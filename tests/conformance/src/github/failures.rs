@@ -32,7 +32,7 @@ pub(super) async fn a_failure_of_github_changes_nothing<W: GithubWorld>(world: &
     troubles(world, id).await;
     world.mend().await;
     assert_eq!(world.registered().await, ["r-1"]);
-    assert_eq!(seen(world, id).await, RunnerSeen::NotBusy(id));
+    assert_eq!(seen(world, id).await, RunnerSeen::Offline(id));
 }
 
 pub(super) async fn refused_credentials_are_told_apart<W: GithubWorld>(world: &W) {

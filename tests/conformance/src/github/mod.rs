@@ -55,7 +55,9 @@ pub trait GithubWorld {
     fn now(&self) -> Time;
     /// A workflow of the repository queues a job that any runner may take; its number.
     async fn queue_job(&self) -> u64;
-    /// A registered runner's agent comes and takes the job, and its steps begin.
+    /// A registered runner's agent comes and waits for a job.
+    async fn connect(&self, runner: &str);
+    /// A registered runner's agent, which may have been there before, takes the job, and its steps begin.
     async fn take(&self, job: u64, runner: &str);
     /// The job's steps end, and the agent reports it.
     async fn end(&self, job: u64, conclusion: &'static str);
@@ -93,6 +95,7 @@ checks! { GithubWorld:
     an_unknown_name_is_absent,
     names_that_begin_alike_are_not_confused,
     a_runner_is_registered_at_one_entity,
+    a_runner_without_an_agent_is_offline,
     an_idle_runner_is_not_busy,
     a_runner_with_a_job_is_busy_by_number_and_by_name,
     a_runner_goes_with_its_job,

@@ -18,7 +18,7 @@ pub(super) async fn a_configuration_is_not_empty_and_not_twice_the_same<W: Githu
 pub(super) async fn a_taken_name_is_refused_and_nothing_changes<W: GithubWorld>(world: &W) {
     let id = runner(world, "r-1").await;
     assert_eq!(refusal(configure(world, "r-1").await), JitError::NameTaken);
-    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::NotBusy(id));
+    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Offline(id));
     assert_eq!(world.registered().await.len(), 1);
 }
 
@@ -61,14 +61,14 @@ pub(super) async fn a_request_without_labels_is_refused<W: GithubWorld>(world: &
 
 pub(super) async fn a_runner_is_found_by_its_number<W: GithubWorld>(world: &W) {
     let (one, two) = (runner(world, "r-1").await, runner(world, "r-2").await);
-    assert_eq!(seen(world, one).await, RunnerSeen::NotBusy(one));
-    assert_eq!(seen(world, two).await, RunnerSeen::NotBusy(two));
+    assert_eq!(seen(world, one).await, RunnerSeen::Offline(one));
+    assert_eq!(seen(world, two).await, RunnerSeen::Offline(two));
 }
 
 pub(super) async fn a_runner_is_found_by_its_name<W: GithubWorld>(world: &W) {
     let (one, two) = (runner(world, "r-1").await, runner(world, "r-2").await);
-    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::NotBusy(one));
-    assert_eq!(seen_by_name(world, "r-2").await, RunnerSeen::NotBusy(two));
+    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Offline(one));
+    assert_eq!(seen_by_name(world, "r-2").await, RunnerSeen::Offline(two));
 }
 
 pub(super) async fn an_unknown_number_is_absent<W: GithubWorld>(world: &W) {
@@ -85,15 +85,15 @@ pub(super) async fn names_that_begin_alike_are_not_confused<W: GithubWorld>(worl
     let long = runner(world, "r-10").await;
     assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Absent);
     let short = runner(world, "r-1").await;
-    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::NotBusy(short));
-    assert_eq!(seen_by_name(world, "r-10").await, RunnerSeen::NotBusy(long));
+    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Offline(short));
+    assert_eq!(seen_by_name(world, "r-10").await, RunnerSeen::Offline(long));
 }
 
 pub(super) async fn a_runner_is_registered_at_one_entity<W: GithubWorld>(world: &W) {
     let entity = world.repository().parse().expect("an entity");
     let at = Registrar { entity, ..world.organization() };
     let id = registered(world.github().configure(&at, "r-1", &labels(), 1).await).runner;
-    assert_eq!(world.github().runner(&at, id).await, Ok(RunnerSeen::NotBusy(id)));
+    assert_eq!(world.github().runner(&at, id).await, Ok(RunnerSeen::Offline(id)));
     assert_eq!(seen(world, id).await, RunnerSeen::Absent, "at the organization");
     assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Absent, "at the organization");
 }

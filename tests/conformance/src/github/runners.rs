@@ -2,10 +2,19 @@
 
 use super::*;
 
+pub(super) async fn a_runner_without_an_agent_is_offline<W: GithubWorld>(world: &W) {
+    let id = runner(world, "r-1").await;
+    assert_eq!(seen(world, id).await, RunnerSeen::Offline(id));
+    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Offline(id));
+}
+
 pub(super) async fn an_idle_runner_is_not_busy<W: GithubWorld>(world: &W) {
     let id = runner(world, "r-1").await;
-    world.queue_job().await;
+    world.connect("r-1").await;
     assert_eq!(seen(world, id).await, RunnerSeen::NotBusy(id));
+    assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::NotBusy(id));
+    world.queue_job().await;
+    assert_eq!(seen(world, id).await, RunnerSeen::NotBusy(id), "nor while a job is queued");
 }
 
 pub(super) async fn a_runner_with_a_job_is_busy_by_number_and_by_name<W: GithubWorld>(world: &W) {
@@ -26,7 +35,7 @@ pub(super) async fn an_idle_runner_is_removed<W: GithubWorld>(world: &W) {
     let (one, two) = (runner(world, "r-1").await, runner(world, "r-2").await);
     assert_eq!(remove(world, one).await, Deregistration::Done);
     assert_eq!(seen(world, one).await, RunnerSeen::Absent);
-    assert_eq!(seen(world, two).await, RunnerSeen::NotBusy(two), "and no other");
+    assert_eq!(seen(world, two).await, RunnerSeen::Offline(two), "and no other");
 }
 
 pub(super) async fn a_removed_runner_is_not_found_again<W: GithubWorld>(world: &W) {
@@ -69,5 +78,5 @@ pub(super) async fn a_list_may_be_old_and_a_look_by_number_is_not<W: GithubWorld
     assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Absent);
     let id = runner(world, "r-1").await;
     assert_eq!(seen_by_name(world, "r-1").await, RunnerSeen::Absent, "still");
-    assert_eq!(seen(world, id).await, RunnerSeen::NotBusy(id));
+    assert_eq!(seen(world, id).await, RunnerSeen::Offline(id));
 }

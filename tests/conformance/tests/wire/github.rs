@@ -54,6 +54,8 @@ pub(crate) struct Bench {
     pub(crate) app: App<SecretString>,
     /// The connections of agents, by the job that they run.
     agents: Mutex<BTreeMap<u64, String>>,
+    /// Those of agents that wait, by their runner's name.
+    waiting: Mutex<BTreeMap<String, String>>,
 }
 
 impl Bench {
@@ -71,7 +73,7 @@ impl Bench {
         });
         let settings = Settings::new("123", &format!("http://{}", running.github));
         let app = App::new(&settings, SecretString::from(private.clone())).expect("a client");
-        Self { running, app, agents: Mutex::default() }
+        Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut World, u64) -> R) -> R {
@@ -112,11 +114,21 @@ impl GithubWorld for Bench {
         self.change(|world, now| world.queue_job(&job, now)).expect("queued")
     }
 
-    async fn take(&self, job: u64, runner: &str) {
+    async fn connect(&self, runner: &str) {
         let session = self.change(|world, now| {
             let registered = world.github.runners().find(|one| one.name == runner);
             let secret = registered.expect("registered").secret.clone();
-            let session = world.runner_connect(&secret, None, now).expect("connected");
+            world.runner_connect(&secret, None, now).expect("connected")
+        });
+        self.waiting.lock().expect("no panic").insert(runner.to_owned(), session);
+    }
+
+    async fn take(&self, job: u64, runner: &str) {
+        if !self.waiting.lock().expect("no panic").contains_key(runner) {
+            self.connect(runner).await;
+        }
+        let session = self.waiting.lock().expect("no panic").remove(runner).expect("connected");
+        let session = self.change(|world, now| {
             let message = world.runner_listen(&session, now).expect("an answer");
             assert!(matches!(&message, Message::Job(offer) if offer.id == job), "{message:?}");
             world.job_began(&session, job, now).expect("begun");

@@ -147,6 +147,8 @@ pub struct Machine {
     pub works_on: Option<u32>,
     /// Its registration.
     pub runner: Option<u64>,
+    /// Its agent does not notice that the registration is gone.
+    pub deaf: bool,
 }
 
 /// All of EC2.
@@ -261,6 +263,7 @@ impl World {
             job: None,
             works_on: None,
             runner: None,
+            deaf: false,
         });
         let runs = self.now + self.between(500, 8_000);
         self.agenda.at(runs, Event::Machine(number, Arrival::Running));
@@ -310,6 +313,7 @@ impl World {
             (Fault::MachineDies, Arrival::Died),
             (Fault::MachineHangs, Arrival::Hung),
             (Fault::MachineStopped, Arrival::Halted),
+            (Fault::RunnerForgotten, Arrival::Forgotten),
         ] {
             if self.strikes(fault) {
                 self.mishap(number, arrival);
@@ -369,6 +373,7 @@ impl World {
                 let stopped = self.now + self.between(SECOND, 30 * SECOND);
                 self.agenda.at(stopped, Event::Machine(number, Arrival::Stopped));
             }
+            (Arrival::Forgotten, _) => self.forget_runner(number),
             _ => {}
         }
     }

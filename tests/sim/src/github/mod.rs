@@ -123,6 +123,10 @@ pub struct Runner {
     pub labels: Labels,
     /// The machine whose agent uses it.
     pub machine: Option<u32>,
+    /// That agent is there.
+    pub connected: bool,
+    /// It gets no job.
+    pub barred: bool,
     /// The job that it runs.
     pub job: Option<u32>,
     /// When it was made.
@@ -244,7 +248,8 @@ impl Github {
     /// Whether GitHub would give this job to this runner.
     #[must_use]
     pub fn serves(&self, runner: &Runner, job: &Job) -> bool {
-        runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels)
+        let fits = runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels);
+        fits && !runner.barred
     }
 
     /// A call about a registration has ended.
@@ -409,10 +414,23 @@ impl World {
     pub fn connect(&mut self, machine: u32, id: u64) -> bool {
         let Some(runner) = self.github.runners.get_mut(&id) else { return false };
         runner.machine = Some(machine);
+        runner.connected = true;
         self.ec2.at_mut(machine).runner = Some(id);
         self.github.idle.push(id);
         self.dispatch_soon();
         true
+    }
+
+    /// An agent could not take the job that it was given. GitHub has used its registration up and gives the job to
+    /// another; the agent listens on (actions/runner #4617).
+    pub fn forget_runner(&mut self, machine: u32) {
+        let Some(id) = self.ec2.at(machine).runner else { return };
+        let is_idle = self.github.runners.get(&id).is_some_and(|runner| runner.job.is_none());
+        if is_idle {
+            self.ec2.at_mut(machine).deaf = true;
+            self.github.remove_runner(id, self.now);
+            self.narrate(|| format!("GitHub forgets runner {id}"));
+        }
     }
 
     /// An agent is done with its job; being ephemeral, its registration goes with it.
@@ -427,6 +445,9 @@ impl World {
         let (works_on, job) = (machine.works_on.take(), machine.job.take());
         let Some(id) = machine.runner.take() else { return };
         self.github.idle.retain(|other| *other != id);
+        if let Some(runner) = self.github.runners.get_mut(&id) {
+            runner.connected = false;
+        }
         let Some(number) = job else { return };
         if works_on.is_some() && why != "terminated" {
             self.tally.lost_to_cloud += 1;

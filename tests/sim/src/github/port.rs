@@ -90,6 +90,8 @@ impl World {
             entity: registrar.entity.clone(),
             labels: Labels::new(labels),
             machine: None,
+            connected: false,
+            barred: self.strikes(Fault::RunnerBarred),
             job: None,
             created_at: self.now,
             not_busy: Vec::new(),
@@ -110,6 +112,11 @@ impl World {
         self.github.runners.get(&id).is_some_and(|runner| runner.entity == registrar.entity)
     }
 
+    /// Whether the runner's agent is there. GitHub sees its end some time later; here at once.
+    pub(crate) fn is_connected(&self, id: u64) -> bool {
+        self.github.runners.get(&id).is_some_and(|runner| runner.connected)
+    }
+
     fn view(&mut self, registrar: &Registrar, id: u64) -> RunnerSeen {
         if !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
@@ -120,8 +127,10 @@ impl World {
             RunnerSeen::Absent
         } else if self.looks_busy(id) {
             RunnerSeen::Busy(RunnerId(id))
-        } else {
+        } else if self.is_connected(id) {
             RunnerSeen::NotBusy(RunnerId(id))
+        } else {
+            RunnerSeen::Offline(RunnerId(id))
         }
     }
 
@@ -195,6 +204,7 @@ const fn shown(seen: RunnerSeen) -> &'static str {
     match seen {
         RunnerSeen::Absent => "not found",
         RunnerSeen::NotBusy(_) => "not busy",
+        RunnerSeen::Offline(_) => "offline",
         RunnerSeen::Busy(_) => "busy",
     }
 }

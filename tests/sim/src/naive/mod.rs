@@ -72,6 +72,8 @@ policies! {
     OneNameForEver = "one-name-for-ever",
     /// The runner that was launched for a job is the only one that is thought to serve it.
     OneRunnerOneJob = "one-runner-one-job",
+    /// An agent that has once reported itself is thought to wait for a job ever after.
+    AgentsAreBelieved = "agents-are-believed",
 }
 
 impl Naive {

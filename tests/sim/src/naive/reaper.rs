@@ -25,8 +25,7 @@ const BOOT_TIME: Millis = 10 * MINUTE;
 pub(super) async fn scale_down(door: &Door) {
     let rows: Vec<Instance> = {
         let world = door.sim.world.borrow();
-        let live = world.tables.live.iter().filter_map(|name| world.tables.instances.get(name));
-        let mut rows: Vec<Instance> = live.map(|row| Instance::clone(row)).collect();
+        let mut rows: Vec<Instance> = world.tables.live_rows().cloned().collect();
         rows.sort_by_key(|row| (row.entity.clone(), row.created_at));
         rows
     };
@@ -48,7 +47,7 @@ async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), Trouble> {
         // Busy and offline is busy (R7).
         RunnerSeen::Busy(_) => {}
         // One look is proof, and so is the 204 (#5085, #5228).
-        RunnerSeen::NotBusy(id) => end(door, row, id).await?,
+        RunnerSeen::NotBusy(id) | RunnerSeen::Offline(id) => end(door, row, id).await?,
         // Not in the list: an orphan (#4391).
         RunnerSeen::Absent if age >= BOOT_TIME => {
             one(door, machine).await;

@@ -87,6 +87,7 @@ impl Scenario {
                 let count = number(count)?;
                 self.change(|world| world.github.fail_next = count);
             }
+            ["github", "forgets", number] => self.arrive(number, Arrival::Forgotten)?,
             ["github", rest @ ..] => self.github(rest)?,
             ["reclaim", number] => self.reclaim(number)?,
             ["hang", number] => self.arrive(number, Arrival::Hung)?,

@@ -144,6 +144,11 @@ impl Tables {
         }
     }
 
+    /// The rows that are not deleted, by name.
+    pub fn live_rows(&self) -> impl Iterator<Item = &Instance> {
+        self.live.iter().filter_map(|name| self.instances.get(name)).map(AsRef::as_ref)
+    }
+
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self, _now: Time) -> bool {

@@ -1,11 +1,13 @@
 //! The longest life of a machine, and machines of an outdated template.
 
-use super::{check, nothing, sees, told};
+use super::{check, nothing, sees, sees_runner, told};
 use crate::instance::DeleteReason;
 use crate::lifecycle::{Policy, Step, decide};
-use crate::observation::{Look, Machine, Observation};
+use crate::observation::{Look, Machine, Observation, RunnerSeen};
 use crate::surplus::Standing;
-use crate::testkit::{LIFETIME, Story, active, at, booting, idle, policy, timings, unavailable};
+use crate::testkit::{
+    LIFETIME, RUNNER, Story, active, at, booting, idle, policy, timings, unavailable,
+};
 use crate::time::Seconds;
 
 #[test]
@@ -60,7 +62,7 @@ fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
     let policy = Policy { min_idle: 2, ..policy(&timings) };
     let stands = |idle, older| Observation {
         standing: Look::Seen(Standing { kept: true, idle, older, ..Standing::default() }),
-        ..nothing()
+        ..sees_runner(RunnerSeen::NotBusy(RUNNER))
     };
     let silence = Observation { standing: Look::Failed(unavailable()), ..nothing() };
     let outdated = Observation { outdated: true, ..nothing() };
@@ -96,7 +98,7 @@ fn a_runner_without_a_job_goes_at_half_of_its_life() {
     let policy = Policy { max_lifetime: Seconds(1_000), min_idle: 2, ..policy(&timings) };
     let kept = || Observation {
         standing: Look::Seen(Standing { kept: true, idle: 1, ..Standing::default() }),
-        ..nothing()
+        ..sees_runner(RunnerSeen::NotBusy(RUNNER))
     };
     for (name, runner, now, expected) in [
         ("kept idle until then", idle().unclaimed(), 499, "rest until 500"),
@@ -105,6 +107,46 @@ fn a_runner_without_a_job_goes_at_half_of_its_life() {
         ("not one with a job", active().unclaimed(), 500, "rest until 1000"),
     ] {
         let step = decide(&runner, &kept(), &policy, at(now));
+        assert_eq!(told(&runner, &step), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_runner_that_is_kept_idle_must_be_one_that_a_job_can_reach() {
+    let timings = timings();
+    let policy = Policy { min_idle: 1, ..policy(&timings) };
+    let kept = |runner| Observation {
+        standing: Look::Seen(Standing { kept: true, idle: 1, ..Standing::default() }),
+        runner,
+        ..nothing()
+    };
+    let (free, seen) = (|| idle().unclaimed(), Look::Seen);
+    let marked = || {
+        let mut marked = free().marked(DeleteReason::Unreachable, 700).due(880);
+        marked.update_drain(|drain| drain.not_busy_since = Some(at(700)));
+        marked
+    };
+    let (connected, busy) = (RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER));
+    let (offline, absent) = (RunnerSeen::Offline(RUNNER), RunnerSeen::Absent);
+    for (name, runner, looked, now, expected) in [
+        ("asked as often as its pool wants it", free(), Look::Unknown, 340, "look at runner"),
+        ("connected", free(), seen(connected), 340, "rest until 640"),
+        ("GitHub gave it a job", free(), seen(busy), 340, "rest until 640"),
+        ("silence", free(), Look::Failed(unavailable()), 340, "rest until 640"),
+        ("offline", free(), seen(offline), 340, "marked unreachable, due 340"),
+        ("not registered", free(), seen(absent), 340, "marked unreachable, due 340"),
+        ("still gone", marked(), seen(offline), 880, "to pending_delete, gate passed"),
+        ("gone for good", marked(), seen(absent), 880, "to pending_delete, gate passed"),
+        ("back", marked(), seen(connected), 880, "mark cleared"),
+        (
+            "back, with a job",
+            marked(),
+            seen(busy),
+            880,
+            "rest until 940, runner active, mark cleared",
+        ),
+    ] {
+        let step = decide(&runner, &kept(looked), &policy, at(now));
         assert_eq!(told(&runner, &step), expected, "{name}");
     }
 }

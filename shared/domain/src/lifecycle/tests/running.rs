@@ -1,10 +1,10 @@
 //! A machine is bound and nothing is marked: timers, the machine's end, claims given back.
 
-use super::{check, hint, job_waits, nothing, sees};
-use crate::observation::{Look, Machine, Observation};
+use super::{check, hint, job_waits, nothing, sees, sees_runner};
+use crate::observation::{Look, Machine, Observation, RunnerSeen};
 use crate::testkit::{
-    Story, With, active, active_by_github, asking, at, boot_failed, booting, completed, exited,
-    exited_unused, idle, installing, timings, unavailable,
+    RUNNER, Story, With, active, active_by_github, asking, at, boot_failed, booting, completed,
+    exited, exited_unused, idle, installing, timings, unavailable,
 };
 
 fn no_answer_on_job() -> Observation {
@@ -36,19 +36,32 @@ fn an_idle_runner_waits_for_its_job_and_then_for_any() {
             i.set_claim(crate::testkit::CLAIMED, at(seconds));
         }
     };
+    let connected = |job| Observation { runner: Look::Seen(RunnerSeen::NotBusy(RUNNER)), ..job };
     let back = "claim ended, passed over, due 100, wake pool";
+    let lost = "claim ended, marked unreachable, due 100, wake pool";
+    let waiting = || idle().due(50);
     check(vec![
-        ("beside its queued job", idle().due(50), nothing(), 99, "rest until 100"),
-        ("for too long", idle(), nothing(), 100, "look at claimed job"),
-        ("the job still waits", idle().due(50), job_waits(true), 100, back),
+        ("beside its queued job", waiting(), nothing(), 99, "rest until 100"),
+        ("for too long", idle(), nothing(), 100, "look at runner"),
+        ("nobody has its agent", waiting(), sees_runner(RunnerSeen::Offline(RUNNER)), 100, lost),
+        ("nor its registration", waiting(), sees_runner(RunnerSeen::Absent), 100, lost),
+        ("it is there", idle(), connected(nothing()), 100, "look at claimed job"),
+        ("the job still waits", waiting(), connected(job_waits(true)), 100, back),
+        (
+            "GitHub does not say",
+            waiting(),
+            Observation { runner: Look::Failed(unavailable()), ..job_waits(true) },
+            100,
+            back,
+        ),
         (
             "the job is gone",
-            idle().due(50),
-            job_waits(false),
+            waiting(),
+            connected(job_waits(false)),
             100,
             "claim ended, due 100, wake pool",
         ),
-        ("nobody can say", idle(), no_answer_on_job(), 100, "rest until 160"),
+        ("nobody can say", waiting(), connected(no_answer_on_job()), 100, "rest until 160"),
         (
             "a claim made later counts from then",
             idle().with(pause(200)),
@@ -56,7 +69,7 @@ fn an_idle_runner_waits_for_its_job_and_then_for_any() {
             259,
             "rest until 260",
         ),
-        ("and no longer", idle().with(pause(200)), nothing(), 260, "look at claimed job"),
+        ("and no longer", idle().with(pause(200)), nothing(), 260, "look at runner"),
         ("without a job", idle().unclaimed(), nothing(), 339, "rest until 340"),
         ("without a job for too long", idle().unclaimed(), nothing(), 340, "marked idle, due 340"),
     ]);

@@ -39,7 +39,12 @@ fn terminations() -> Vec<Termination> {
 
 /// An outside that has an answer to every question.
 pub(super) fn world() -> impl Strategy<Value = Observation> {
-    let runners = vec![RunnerSeen::Absent, RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER)];
+    let runners = vec![
+        RunnerSeen::Absent,
+        RunnerSeen::NotBusy(RUNNER),
+        RunnerSeen::Offline(RUNNER),
+        RunnerSeen::Busy(RUNNER),
+    ];
     let deregistrations =
         vec![Deregistration::Done, Deregistration::NotFound, Deregistration::Busy];
     let launches = vec![
