@@ -5,6 +5,7 @@ use domain::ids::InstanceName;
 use domain::instance::{DeleteReason, Instance, Order, State};
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::RunnerSeen;
+use domain::switches::Off;
 use domain::time::Time;
 use serde_json::{Value, json};
 
@@ -23,9 +24,14 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     ) -> Result<Value, Problem> {
         check_reason(&request.reason)?;
         let switches = self.table.switches().await?.unwrap_or_default();
-        if let Some(off) = switches.deletes.filter(|_| !request.force) {
-            let message =
-                format!("deletes are {off}. Switch them on again, or pass \"force\": true");
+        if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
+            let what = if switches.deletes.is_some() {
+                format!("deletes are {off}. Switch them on again")
+            } else {
+                let Off { since, by, reason } = off;
+                format!("maintenance lasts since {since}, by {by}: {reason}. Switch it off again")
+            };
+            let message = format!("{what}, or pass \"force\": true");
             return Err(Problem::new("switched_off", message));
         }
         let instance = self.find(&request.name).await?;

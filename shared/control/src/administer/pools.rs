@@ -104,6 +104,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
         for _ in 0..CONFLICT_ROUNDS {
             let (replaces, before) = self.stored().await?;
             let next = before.succeeded_by(file, by, now);
+            if let Some(what) = pool_file::too_large(&next.pools) {
+                return Err(refused(vec![with_the_removed(&what)]));
+            }
             let diff = Diff::between(&before, &next);
             let changes = replaces.is_none() || !diff.is_empty();
             if request.dry_run || !changes {
@@ -162,6 +165,17 @@ pub(super) fn refused(errors: Vec<Wrong>) -> Problem {
         count => format!("the pool file has {count} mistakes; nothing was changed"),
     };
     Problem { errors, ..Problem::new("bad_pool_file", message) }
+}
+
+/// A pool that is taken out stays on record until its last runner is gone.
+fn with_the_removed(what: &str) -> Wrong {
+    Wrong {
+        path: "pools".to_owned(),
+        what: format!(
+            "with the pools that are being removed: {what}. Take pools out first, and apply the rest when \
+             those are gone"
+        ),
+    }
 }
 
 /// One transaction: the set, its version beside it, and the version that is too old now.

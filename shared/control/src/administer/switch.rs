@@ -20,9 +20,6 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         now: Time,
     ) -> Result<Value, Problem> {
         let reason = check_reason(&request.reason)?;
-        for pool in request.pools.keys() {
-            self.pools(Some(pool))?;
-        }
         let settings = settings(request);
         if settings.is_empty() {
             let message = "name what to switch: \"launches\", \"deletes\", \"maintenance\" or \"pools\", each \"on\" or \"off\"";
@@ -33,6 +30,12 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.switches().await?;
             let before = stored.clone().unwrap_or_default();
+            for (pool, to) in &request.pools {
+                // The pool may be gone, and what holds it back is still there.
+                if *to == To::Off || !before.pools.contains_key(pool) {
+                    self.pools(Some(pool))?;
+                }
+            }
             let next = settings.iter().fold(before.clone(), |next, (switch, to)| {
                 next.with(switch, holds_back(switch, *to).then(|| off.clone()))
             });

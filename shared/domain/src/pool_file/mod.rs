@@ -98,9 +98,8 @@ pub fn read(file: Value, answers: &Answers) -> Result<Reading, Unread> {
     unique(&pools, &mut wrongs);
     leave_room(&pools, &limits, &mut wrongs);
     let pools: Vec<Pool> = pools.into_iter().filter_map(|(_, pool)| pool).collect();
-    let size = serde_json::to_string(&pools).map_or(0, |text| text.len());
-    if size > LARGEST {
-        wrongs.add("pools", format!("{size} bytes in all; at most {LARGEST}"));
+    if let Some(what) = too_large(&pools) {
+        wrongs.add("pools", what);
     }
     let Names { open, resolved, .. } = names;
     if wrongs.is_empty() && open.is_empty() {
@@ -108,6 +107,13 @@ pub fn read(file: Value, answers: &Answers) -> Result<Reading, Unread> {
         return Ok(Reading { file, resolved });
     }
     Err(Unread { open, wrongs: wrongs.into_list() })
+}
+
+/// Why pools are not stored: together they are larger than a record may be.
+#[must_use]
+pub fn too_large(pools: &[Pool]) -> Option<String> {
+    let size = serde_json::to_string(pools).map_or(0, |text| text.len());
+    (size > LARGEST).then(|| format!("{size} bytes in all; at most {LARGEST}"))
 }
 
 fn stack_limits(file: &Section, wrongs: &mut Wrongs) -> Limits {

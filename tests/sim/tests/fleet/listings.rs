@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
 
-fn ask(bench: &Bench, request: Value) -> Value {
+pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| Err(text.to_owned());
     let settings = &door.sim.settings;

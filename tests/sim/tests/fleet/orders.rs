@@ -1,0 +1,83 @@
+//! What operators may not order now, and what they must always be able to take back.
+
+use control::ports::{Table, Write};
+use domain::limits::{Balance, Limits};
+use domain::pools::PoolSet;
+use domain::switches::{Off, Switch, Switches};
+use serde_json::json;
+use sim::schedule;
+
+use super::bench::Bench;
+use super::listings::ask;
+
+fn switched_off(bench: &Bench, switch: &Switch) {
+    let off =
+        Off { since: bench.door.now(), by: "mira".to_owned(), reason: "moving subnets".to_owned() };
+    let next = Switches::default().with(switch, Some(off));
+    bench.put(&[Write::Switches { next, replaces: None }]);
+}
+
+#[test]
+fn a_plain_delete_is_refused_while_nothing_is_deleted() {
+    for (switch, word) in
+        [(Switch::Deletes, "deletes are"), (Switch::Maintenance, "maintenance lasts since")]
+    {
+        let bench = Bench::new();
+        let rows = bench.idle(1);
+        bench.store(&rows);
+        switched_off(&bench, &switch);
+        let name = rows[0].name.as_str();
+        let order = |force| json!({"version": 1, "action": "delete", "name": name, "reason": "a test", "by": "a", "force": force});
+        let refused = ask(&bench, order(false));
+        assert_eq!(refused["error"]["code"], "switched_off", "{refused}");
+        let message = refused["error"]["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with(word) && message.contains("by mira: moving subnets"),
+            "{message}"
+        );
+        let ordered = ask(&bench, order(true));
+        assert_eq!(ordered.get("error"), None, "{ordered}");
+    }
+}
+
+#[test]
+fn the_switch_of_a_pool_that_is_gone_can_be_set_on_again() {
+    let bench = Bench::new();
+    switched_off(&bench, &Switch::Pool("gone".parse().expect("a pool")));
+    let set = |pool: &str, to: &str| {
+        ask(
+            &bench,
+            json!({"version": 1, "action": "switch", "pools": {pool: to}, "reason": "a test", "by": "a"}),
+        )
+    };
+    assert_eq!(set("gone", "off")["error"]["code"], "not_found");
+    assert_eq!(set("never", "on")["error"]["code"], "not_found");
+    assert_eq!(set("gone", "on")["switches"]["pools"], json!({}));
+    let stored = bench.drive(bench.door.switches()).expect("read").expect("stored");
+    assert_eq!(stored.off_since(), None);
+}
+
+#[test]
+fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
+    let bench = Bench::new();
+    let hook = "x".repeat(130_000);
+    let set = |version, name: &str| {
+        let mut pool = schedule::pool(name, &["linux"], 5, "spot", None);
+        pool.boot_hook = Some(hook.clone());
+        let set = PoolSet::of_parameters(vec![pool], Limits::default(), Balance::default());
+        PoolSet { version, ..set }
+    };
+    let next = Box::new(set(8, "old"));
+    bench.put(&[
+        Write::Pools { next, replaces: None },
+        Write::PoolsVersion(Box::new(set(7, "new"))),
+    ]);
+    for dry_run in [true, false] {
+        let request =
+            json!({"version": 1, "action": "pools", "restore": 7, "by": "a", "dry_run": dry_run});
+        let refused = ask(&bench, request);
+        assert_eq!(refused["error"]["code"], "bad_pool_file", "{refused}");
+        let what = refused["error"]["errors"][0]["error"].as_str().expect("a sentence");
+        assert!(what.contains("Take pools out first"), "{what}");
+    }
+}
