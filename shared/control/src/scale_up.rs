@@ -27,6 +27,11 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
 const DEMAND_READ: u32 = 120;
+/// How many times as many the next round reads where those jobs are of entities that may have no machine more: behind them
+/// may be one of another entity.
+const FURTHER: u32 = 4;
+/// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
+const MOST_READ: u32 = DEMAND_READ * FURTHER * FURTHER * FURTHER;
 /// How many writes a commit takes.
 const MOST_WRITES: usize = 100;
 /// Rounds in which a launch that is not full gives way to jobs that are just coming in.
@@ -133,8 +138,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         if has_instances {
             self.replay_open(pool, known, now, report).await?;
         }
-        let demand = self.table.demand(&pool.name, DEMAND_READ).await?;
-        let full_read = demand.len() >= DEMAND_READ as usize;
+        let demand = self.table.demand(&pool.name, known.reach).await?;
+        let full_read = demand.len() >= known.reach as usize;
         let cooldowns = known.cooldowns.clone().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let most_slots = view.most_slots();
@@ -175,6 +180,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
         if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &left).await? {
             report.moved_to.extend(spill.run(pool, &left, now).await?);
+        }
+        if full_read && !progress && plan.entity_full && known.reach < MOST_READ {
+            known.reach *= FURTHER;
+            return Ok(Round::Again);
         }
         let rest = known.rest.iter().any(|slot| plan::falls_back_at_once(pool, slot));
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })

@@ -12,7 +12,7 @@ use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
 use crate::launch::{Launch, LaunchRequest, Market, allocation};
-use crate::limits::{Full, Room};
+use crate::limits::{Full, Room, Scope};
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
@@ -137,6 +137,8 @@ pub struct Plan {
     pub stuck: Vec<Stuck>,
     /// How many jobs wait because the pool, or what it counts against, is at its maximum.
     pub over_maximum: usize,
+    /// Some of them for the maximum of their entity alone: a younger job of another one has room.
+    pub entity_full: bool,
     /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
     pub left: Vec<Left>,
 }
@@ -215,6 +217,7 @@ fn launched_for(
             (Ok(()), None) => view.pool.entity_for(&job).and_then(|entity| {
                 let full = room.take(&entity).err()?;
                 plan.over_maximum += 1;
+                plan.entity_full |= matches!(full, Full::Limit(Scope::Entity(_)));
                 Some(full.to_string())
             }),
         };

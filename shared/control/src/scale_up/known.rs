@@ -12,7 +12,7 @@ use domain::switches::Switches;
 use domain::time::Time;
 use domain::timings::Timings;
 
-use super::Report;
+use super::{DEMAND_READ, Report};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) cooldowns: Option<Cooldowns>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
+    /// How many jobs a round reads.
+    pub(super) reach: u32,
 }
 
 impl Known {
@@ -35,6 +37,7 @@ impl Known {
             switches: standing.switches.unwrap_or_default(),
             cooldowns: standing.cooldowns,
             rest: Vec::new(),
+            reach: DEMAND_READ,
         }
     }
 

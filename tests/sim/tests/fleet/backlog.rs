@@ -1,0 +1,46 @@
+//! A pool that several organizations share, and one of them that is at its limit with a long backlog.
+
+use control::Settings;
+use control::ports::Write;
+use control::scale_up::ScaleUp;
+use domain::ids::PoolName;
+use domain::limits::Limits;
+use domain::time::Seconds;
+use sim::schedule;
+
+use super::bench::{Bench, waiting};
+
+/// How many jobs of each organization get a machine where `acme`, which may have two, queued so many before the other's
+/// one.
+fn served(acme: u64) -> (usize, usize) {
+    let bench = Bench::of(vec![schedule::pool("small", &["linux"], 100, "spot", None)]);
+    let door = &bench.door;
+    let then = door.now();
+    let later = then + Seconds(60);
+    for n in 1..=acme + 1 {
+        let mut job = waiting(n, if n > acme { later } else { then });
+        let owner = if n > acme { "globex" } else { "acme" };
+        job.said.repository = format!("{owner}/web").into();
+        bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
+    }
+    let limits = Limits { entities: [("acme".parse().expect("one"), 2)].into(), stack: None };
+    let settings = &Settings { limits, ..door.sim.settings.clone() };
+    let pass =
+        ScaleUp { table: door, compute: door, settings, holder: "test", seed: 1, thorough: false };
+    let pool: PoolName = "small".parse().expect("a pool");
+    bench.drive(pass.pass(&pool, later + Seconds(1))).expect("passed");
+    bench.change(|world| {
+        let of = |owner: &str| {
+            let jobs = world.tables.jobs.values().filter(|job| job.claim.is_some());
+            jobs.filter(|job| job.said.repository.starts_with(owner)).count()
+        };
+        (of("acme"), of("globex"))
+    })
+}
+
+#[test]
+fn a_backlog_of_an_organization_at_its_limit_hides_no_job_of_another() {
+    for acme in [100, 120, 500, 2_000] {
+        assert_eq!(served(acme), (2, 1), "{acme} jobs before the other's");
+    }
+}
