@@ -78,12 +78,15 @@ impl Settings {
 
     /// All durations as they are for a pool: some it may set itself.
     #[must_use]
-    pub fn timings_of(&self, pool: &PoolName) -> Timings {
+    pub fn timings_of(&self, name: &PoolName) -> Timings {
         let mut timings = self.timings.clone();
-        let pool = self.pool(pool);
+        let pool = self.pool(name);
         if let Some(own) = pool.and_then(|pool| pool.boot_deadline_seconds) {
             timings.boot_deadline_seconds = own;
         }
+        // A machine that does not boot is found as that, and not by its age: the one counts as a failure, the other does not.
+        let most = Seconds(self.max_lifetime(name).0 / 2);
+        timings.boot_deadline_seconds = timings.boot_deadline_seconds.min(most);
         if let Some(own) = pool.and_then(|pool| pool.idle_limit_seconds) {
             timings.idle_limit_seconds = own;
         }

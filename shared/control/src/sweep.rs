@@ -184,10 +184,12 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         silent.sort_by_key(|job| turn(job));
         report.silent.extend(silent.into_iter().take(MOST_SILENT).cloned());
         for job in &waiting {
-            let age = now.since(job.queued_at());
+            let age = now.since(job.waits_since());
             if age < self.settings.timings.job_expiry_seconds {
-                report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 demand |= job.is_due(now);
+                // Nobody is late while the pool wants the job to wait.
+                let age = now.since(job.waits_since().max(pool.launches_at(job)));
+                report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 let late = age >= self.settings.timings.launch_deadline_seconds;
                 report.overdue += usize::from(late);
             } else if expired < MOST_EXPIRED {

@@ -67,7 +67,7 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
 }
 
 fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
-    lines.push(format!("It has been queued for {}.", now.since(job.queued_at())));
+    lines.push(format!("It has been queued for {}.", now.since(job.waits_since())));
     if let Some(at) = job.asked_at {
         lines.push(format!("GitHub was asked for it {} ago.", now.since(at)));
     }

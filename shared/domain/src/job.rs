@@ -111,6 +111,9 @@ pub struct Job {
     /// When GitHub was last asked for the job, because nothing had been heard of it for long.
     #[serde(default)]
     pub asked_at: Option<Time>,
+    /// When we first heard that it was queued. Before, it may have waited for days for somebody's approval.
+    #[serde(default)]
+    pub queued_seen_at: Option<Time>,
 }
 
 impl Job {
@@ -166,6 +169,16 @@ impl Job {
         self.said.queued_at.unwrap_or(self.seen_at)
     }
 
+    /// Since when it could have had a runner: since GitHub queued it, or, after a wait for somebody's approval, since we
+    /// heard that this was over. GitHub's own time is that of the job's creation, also then.
+    #[must_use]
+    pub fn waits_since(&self) -> Time {
+        match self.queued_seen_at {
+            Some(queued) if queued > self.seen_at => queued.max(self.queued_at()),
+            _ => self.queued_at(),
+        }
+    }
+
     /// Where it stands among the waiting jobs of its pool. A job on hold stands where its time comes: many of them
     /// must not hide the others from a listing that is cut.
     #[must_use]
@@ -194,7 +207,9 @@ impl Job {
 /// late, doubled and out of order, and a late `queued` must not revive a job that has ended.
 #[must_use]
 pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
+    let is_queued = |job: &Job| job.status() >= JobStatus::Queued;
     let Some(mut job) = job else {
+        let queued_seen_at = (event.status >= JobStatus::Queued).then_some(now);
         return Job {
             schema: SCHEMA,
             generation: 0,
@@ -207,11 +222,16 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             expired: false,
             moved: None,
             asked_at: None,
+            queued_seen_at,
         };
     };
     let said = join(job.said.clone(), event);
     if said != job.said {
+        let was_queued = is_queued(&job);
         job.said = said;
+        if !was_queued && is_queued(&job) {
+            job.queued_seen_at = Some(now);
+        }
         job.generation += 1;
     }
     job

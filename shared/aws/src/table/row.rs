@@ -184,7 +184,7 @@ impl Record for Job {
             // Its end may never be told. GitHub ends a job after five days
             // (docs.github.com/en/actions/reference/limits), which is within the record's time.
             JobStatus::InProgress => self.said.started_at.unwrap_or(self.seen_at),
-            _ if self.expired => self.queued_at() + timings.job_expiry_seconds,
+            _ if self.expired => self.waits_since() + timings.job_expiry_seconds,
             _ => return Vec::new(),
         };
         // An event that GitHub delivers again much later still finds the record for its whole time.

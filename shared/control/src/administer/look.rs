@@ -91,7 +91,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
                     "pool": job.pool,
                     "moved": job.moved,
                     "queued_at": job.queued_at(),
-                    "age_seconds": now.since(job.queued_at()),
+                    "age_seconds": now.since(job.waits_since()),
                     "claim": job.claim,
                     "hold": job.hold,
                 }));
@@ -197,7 +197,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         for pool in &self.settings.pools {
             let capacity = self.table.capacity(&pool.name).await?;
             let waiting = self.table.waiting_jobs(&pool.name, COUNTED).await?;
-            let oldest = waiting.iter().map(Job::queued_at).min();
+            let oldest = waiting.iter().map(Job::waits_since).min();
             let ending = self.table.ending_instances(&pool.name, COUNTED).await?;
             pools.push(json!({
                 "name": pool.name,

@@ -1,8 +1,12 @@
 //! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in fleets of any size, what
-//! operators are shown, what a pool file names, and what a second writer changes.
+//! operators are shown and may order, what a pool file names, when something is late, what a backlog hides, and what a
+//! second writer changes.
 
+mod backlog;
 mod bench;
 mod counts;
+mod lateness;
 mod listings;
 mod names;
+mod orders;
 mod writers;
