@@ -49,14 +49,19 @@ pub(super) fn stop(
     deregister(instance, seen, policy, now)
 }
 
-/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the wait.
+/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the wait, or EC2 did not
+/// end it. That may be because it is gone: with a machine its tags go, and with them our right to end it
+/// (`UnauthorizedOperation`; karpenter-provider-aws #2100).
 fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
-    let holds_for_job = instance.drain().is_some_and(|drain| {
-        matches!(drain.waiting, Some(Waiting::JobRunning | Waiting::Busy | Waiting::Absent))
+    let may_be_dead = instance.drain().is_some_and(|drain| {
+        matches!(
+            drain.waiting,
+            Some(Waiting::JobRunning | Waiting::Busy | Waiting::Absent | Waiting::Provider)
+        )
     });
     instance.machine().is_some()
         && seen.machine == Look::Unknown
-        && (seen.machine_hint || (holds_for_job && !is_early(instance, now)))
+        && (seen.machine_hint || (may_be_dead && !is_early(instance, now)))
 }
 
 /// No job can reach it: its agent ended, GitHub has removed it, or it never had a configuration

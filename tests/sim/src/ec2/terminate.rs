@@ -7,10 +7,14 @@ use domain::ids::MachineId;
 use domain::launch::ErrorClass;
 use domain::observation::{Machine as Shown, Termination};
 
-use super::Scripted;
 use super::bucket::Call;
+use super::{Power, Scripted};
+use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
+
+/// How long an ended machine keeps its tags. EC2 does not say; karpenter-provider-aws #2100 has met machines without.
+const TAGGED: Millis = 5 * MINUTE;
 
 /// An answer in a few words.
 pub(super) fn terminated(answer: &Result<BTreeMap<MachineId, Shown>, Refusal>) -> String {
@@ -48,7 +52,16 @@ impl World {
         }
         let numbers: BTreeMap<MachineId, u32> =
             machines.iter().filter_map(|id| Some((id.clone(), self.ec2.number(id)?))).collect();
+        if numbers.values().any(|number| self.is_without_tags(*number)) {
+            return Err(self.refusal(ErrorClass::Authorization, "UnauthorizedOperation"));
+        }
         self.end_all(&numbers)
+    }
+
+    /// A machine that ended some time ago has no tags any more, and what we may end is told by them.
+    fn is_without_tags(&self, number: u32) -> bool {
+        let machine = self.ec2.at(number);
+        machine.power == Power::Terminated && self.now >= machine.since + TAGGED
     }
 
     /// What fails the call whatever it names.

@@ -141,7 +141,7 @@ fn a_plain_delete_climbs_the_ladder_and_never_gives_up() {
         let early = decide(&next, &nothing(), &policy(&timings), at(now + wait - 1));
         assert_eq!(told(&next, &early), format!("rest until {}", now + wait));
         now += wait;
-        let again = decide(&next, &nothing(), &policy(&timings), at(now));
+        let again = decide(&next, &sees(Machine::Running), &policy(&timings), at(now));
         assert!(told(&next, &again).ends_with("terminate"), "{again:?}");
         instance = next.deleting(now);
     }
@@ -209,4 +209,39 @@ fn the_end_is_the_end() {
     ]);
     let after = end().ordered(forced(9000));
     assert_eq!(after, end());
+}
+
+/// A machine that is gone loses its tags, and we the right to end it: EC2's refusal is no sign that it is there.
+#[test]
+fn after_a_refusal_of_ec2s_the_machine_is_looked_at_first() {
+    let denied = fault("UnauthorizedOperation");
+    let tried = || deleting().with(|i| i.terminate_failed(denied.clone(), at(700), &timings()));
+    let missed = Observation { machine: Look::Failed(unavailable()), ..nothing() };
+    let end = "to deleted, waits for nothing, never due";
+    check(vec![
+        ("not before its time", tried(), nothing(), 700, "rest until 701"),
+        ("then", tried(), nothing(), 701, "look at machine"),
+        ("it is gone", tried(), sees(Machine::Gone), 701, end),
+        (
+            "EC2 denies it",
+            tried(),
+            sees(Machine::Absent),
+            701,
+            "rest until 821, absent, waits Absent",
+        ),
+        (
+            "it is there",
+            tried(),
+            sees(Machine::Running),
+            701,
+            "to deleting, waits for nothing, due 821, terminate",
+        ),
+        (
+            "EC2 does not say",
+            tried(),
+            missed,
+            701,
+            "to deleting, waits for nothing, due 821, terminate",
+        ),
+    ]);
 }

@@ -242,14 +242,14 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
         (
             "told once, however often EC2 fails",
             tried().with(|i| i.update_drain(|drain| drain.kill_told = true)),
-            nothing(),
+            sees(Machine::Running),
             700,
             "to deleting, waits for nothing, due 820, terminate",
         ),
         (
             "what failed before was no kill",
             tried(),
-            nothing(),
+            sees(Machine::Running),
             700,
             "removing until 820, deregister",
         ),
