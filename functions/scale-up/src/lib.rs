@@ -7,7 +7,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Queue, Table};
-use control::scale_up::{Report, ScaleUp};
+use control::scale_up::{Report, ScaleUp, last_call};
 use domain::ids::PoolName;
 use domain::job::JobEvent;
 use domain::launch::ErrorClass;
@@ -39,13 +39,15 @@ pub struct Outcome {
 /// Handles a batch. A message that cannot be handled stays in the queue and holds up no other; one
 /// that cannot even be read ends in the dead-letter queue, where nothing is lost.
 ///
-/// `invocation` must be unique among invocations that may overlap: the request id.
+/// `invocation` must be unique among invocations that may overlap: the request id. `deadline` is when Lambda stops it.
 pub async fn handle<T: Table, Q: Queue, C: Compute>(
     deps: &Deps<T, Q, C>,
     event: SqsEvent,
     invocation: &str,
+    deadline: Time,
     now: impl Fn() -> Time,
 ) -> Outcome {
+    let last_call = last_call(now(), deadline);
     let mut outcome = Outcome::default();
     let settings = match deps.settings.current(&deps.table).await {
         Ok(settings) => settings,
@@ -83,6 +85,8 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             holder: invocation,
             seed: seed(invocation),
             thorough: asked.woken,
+            last_call,
+            clock: &now,
         };
         match pass.pass(&pool, now()).await {
             Ok(report) => finish(deps, &pool, &report, &mut outcome).await,

@@ -4,6 +4,7 @@
 #![recursion_limit = "256"]
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use domain::time::Time;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use scale_up::{Deps, handle};
 use stack::Stack;
@@ -15,7 +16,9 @@ async fn main() -> Result<(), Error> {
     let Stack { settings, table, queue, .. } = stack;
     let deps = &Deps { table, queue, compute, settings };
     lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| async move {
-        let outcome = handle(deps, event.payload, &event.context.request_id, aws::clock::now).await;
+        let LambdaEvent { payload, context, .. } = event;
+        let deadline = Time::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX));
+        let outcome = handle(deps, payload, &context.request_id, deadline, aws::clock::now).await;
         aws::emf::emit(&deps.settings.stack, &outcome.metrics);
         Ok::<SqsBatchResponse, Error>(outcome.response)
     }))

@@ -15,7 +15,7 @@ use domain::launch::{ErrorClass, Launch, LaunchState};
 use domain::limits::Limits;
 use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 
 use self::commits::{claim_writes, outcome_writes};
 use self::known::{Known, count_refusals, newest};
@@ -32,6 +32,8 @@ const DEMAND_READ: u32 = 120;
 const FURTHER: u32 = 4;
 /// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
 const MOST_READ: u32 = DEMAND_READ * FURTHER * FURTHER * FURTHER;
+/// What a call of EC2 may take, 20 seconds, and the commit of its answer.
+const CALL: Seconds = Seconds(25);
 /// How many writes a commit takes.
 const MOST_WRITES: usize = 100;
 /// Rounds in which a launch that is not full gives way to jobs that are just coming in.
@@ -66,6 +68,14 @@ pub struct Report {
     pub unfinished: bool,
 }
 
+/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when it is stopped waits for
+/// leases, and the batch for its visibility. A function with little time has the first half of it.
+#[must_use]
+pub fn last_call(begun: Time, deadline: Time) -> Time {
+    let half = deadline.since(begun).0 / 2;
+    deadline - CALL.min(Seconds(half))
+}
+
 /// The launch pass.
 pub struct ScaleUp<'a, T, C> {
     /// The tables.
@@ -81,6 +91,10 @@ pub struct ScaleUp<'a, T, C> {
     /// Looks for what earlier passes left even where the counter says that the pool has no instance: whoever sends
     /// a wake-up knows better.
     pub thorough: bool,
+    /// From when on nothing more is begun: see [`last_call`].
+    pub last_call: Time,
+    /// The time.
+    pub clock: &'a dyn Fn() -> Time,
 }
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
@@ -93,6 +107,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
         };
+        if self.is_late() {
+            report.unfinished = true;
+            return Ok(report);
+        }
         let mut known = self.wake(pool, now).await?;
         if !known.capacity.is_held_by(self.holder) {
             report.held_by_other = true;
@@ -100,6 +118,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         for round in 0..ROUNDS {
             if round > 0 {
+                if self.is_late() {
+                    break;
+                }
                 known.refresh(self.table, pool).await?;
             }
             let work = self.round(pool, round, &mut known, now, &mut report).await;
@@ -125,6 +146,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(report)
     }
 
+    fn is_late(&self) -> bool {
+        (self.clock)() > self.last_call
+    }
+
     async fn round(
         &self,
         pool: &Pool,
@@ -135,8 +160,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     ) -> Result<Round, PassError> {
         // Without a live instance there is no open launch, no free runner and no slot to try again.
         let has_instances = known.capacity.live > 0 || self.thorough;
-        if has_instances {
-            self.replay_open(pool, known, now, report).await?;
+        if has_instances && !self.replay_open(pool, known, now, report).await? {
+            return Ok(Round::Again);
         }
         let demand = self.table.demand(&pool.name, known.reach).await?;
         let full_read = demand.len() >= known.reach as usize;
@@ -158,9 +183,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         self.put_off(&mut plan, report).await?;
         for (number, planned) in plan.launches.iter().enumerate() {
-            if known.is_refused(&planned.launch, now) {
-                // An earlier call of this pass has just found out. What it would have asked for is asked for again,
-                // or held, by the next round.
+            // An earlier call of this pass has just found out. What it would have asked for is asked for again, or held, by
+            // the next round.
+            let is_refused = known.is_refused(&planned.launch, now);
+            if is_refused || (number > 0 && self.is_late()) {
                 return Ok(Round::Again);
             }
             // When more jobs have come since demand was read, they go with a launch that is not full: a conflict, and the
@@ -344,8 +370,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         known: &mut Known,
         now: Time,
         report: &mut Report,
-    ) -> Result<(), PassError> {
-        for listed in self.table.open_launches(&pool.name).await? {
+    ) -> Result<bool, PassError> {
+        for (number, listed) in self.table.open_launches(&pool.name).await?.into_iter().enumerate()
+        {
+            if number > 0 && self.is_late() {
+                return Ok(false);
+            }
             // The listing may be late; the record decides.
             let Some(stored) = self.table.launch(&listed.id).await? else {
                 continue;
@@ -375,7 +405,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Calls EC2 and puts its answer on record.

@@ -13,7 +13,7 @@ use control::inquire::Inquire;
 use control::ports::{Compute, Github, Queue};
 use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
-use control::scale_up::ScaleUp;
+use control::scale_up::{ScaleUp, last_call};
 use control::sweep::Sweep;
 use domain::ids::PoolName;
 use domain::instance::Refused;
@@ -162,6 +162,7 @@ async fn webhook(door: &Door, number: u32) {
 }
 
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
+    let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
     let Some(settings) = &settings(door).await else { return };
     let ingest = Ingest { table: door, settings };
     // Whether one of those who ask is a wake-up.
@@ -195,7 +196,16 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let mut failed = BTreeSet::new();
     for (pool, thorough) in pools {
         let seed = door.random();
-        let pass = ScaleUp { table: door, compute, settings, holder: &holder, seed, thorough };
+        let pass = ScaleUp {
+            table: door,
+            compute,
+            settings,
+            holder: &holder,
+            seed,
+            thorough,
+            last_call,
+            clock: &|| door.now(),
+        };
         match pass.pass(&pool, door.now()).await {
             Ok(report) => {
                 note(door, || format!("  launch pass of {pool}: {report:?}"));

@@ -5,7 +5,7 @@ use control::ports::Write;
 use control::scale_up::ScaleUp;
 use domain::ids::PoolName;
 use domain::limits::Limits;
-use domain::time::Seconds;
+use domain::time::{Seconds, Time};
 use sim::schedule;
 
 use super::bench::{Bench, waiting};
@@ -25,8 +25,16 @@ fn served(acme: u64) -> (usize, usize) {
     }
     let limits = Limits { entities: [("acme".parse().expect("one"), 2)].into(), stack: None };
     let settings = &Settings { limits, ..door.sim.settings.clone() };
-    let pass =
-        ScaleUp { table: door, compute: door, settings, holder: "test", seed: 1, thorough: false };
+    let pass = ScaleUp {
+        table: door,
+        compute: door,
+        settings,
+        holder: "test",
+        seed: 1,
+        thorough: false,
+        last_call: Time::from_millis(i64::MAX),
+        clock: &|| door.now(),
+    };
     let pool: PoolName = "small".parse().expect("a pool");
     bench.drive(pass.pass(&pool, later + Seconds(1))).expect("passed");
     bench.change(|world| {
@@ -42,5 +50,36 @@ fn served(acme: u64) -> (usize, usize) {
 fn a_backlog_of_an_organization_at_its_limit_hides_no_job_of_another() {
     for acme in [100, 120, 500, 2_000] {
         assert_eq!(served(acme), (2, 1), "{acme} jobs before the other's");
+    }
+}
+
+/// What is stopped with a call in hand waits for its leases, and the pools behind it have no pass at all.
+#[test]
+fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
+    for (calls, launched) in [(0, 0), (1, 49), (9, 100)] {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 200, "spot", None)]);
+        let door = &bench.door;
+        for n in 0..100 {
+            let next = Box::new(waiting(n, door.now()));
+            bench.put(&[Write::Job { next, replaces: None }]);
+        }
+        let (settings, last_call) = (&door.sim.settings, Time::from_millis(i64::MAX - 1));
+        let clock = || {
+            let made = bench.change(|world| world.calls.fleets);
+            Time::from_millis(if made < calls { 0 } else { i64::MAX })
+        };
+        let pass = ScaleUp {
+            table: door,
+            compute: door,
+            settings,
+            holder: "test",
+            seed: 1,
+            thorough: false,
+            last_call,
+            clock: &clock,
+        };
+        let pool: PoolName = "small".parse().expect("a pool");
+        let report = bench.drive(pass.pass(&pool, door.now())).expect("passed");
+        assert_eq!((report.launched, report.unfinished), (launched, launched < 100), "{calls}");
     }
 }

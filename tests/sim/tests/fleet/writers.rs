@@ -65,8 +65,16 @@ fn refused(now: Time) -> (Instance, Job) {
 fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let pass =
-        ScaleUp { table: door, compute: door, settings, holder: "test", seed: 1, thorough: true };
+    let pass = ScaleUp {
+        table: door,
+        compute: door,
+        settings,
+        holder: "test",
+        seed: 1,
+        thorough: true,
+        last_call: Time::from_millis(i64::MAX),
+        clock: &|| door.now(),
+    };
     let (pool, now) = (small(), door.now());
     let mut other = Some(other);
     let done = bench.drive_with(pass.pass(&pool, now), |call| {
