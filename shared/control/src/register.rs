@@ -277,7 +277,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
                 Err(PassError::Commit(CommitError::Conflict)) => {}
                 Err(error) => return Err(error.into()),
                 Ok(Some(instance)) => return Ok(instance),
-                Ok(None) => return Err(Denied::UnknownMachine),
+                Ok(None) => match self.table.owner_of(machine).await.map_err(PassError::from)? {
+                    // The launch's answer has come on record meanwhile, and bound this machine with all others.
+                    Some(_) => {}
+                    None => return Err(Denied::UnknownMachine),
+                },
             }
         }
         Err(PassError::Commit(CommitError::Conflict).into())

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
+use conformance::records;
 use control::ports::Write;
+use control::register::Register;
 use control::scale_up::ScaleUp;
 use domain::capacity::Capacity;
 use domain::cooldown::{Closed, Cooldown, Cooldowns};
@@ -172,6 +174,36 @@ fn what_a_conflict_costs_does_not_grow_with_the_launch() {
         costs.max().expect("a pass makes calls")
     };
     assert_eq!(reads(20), reads(3));
+}
+
+/// A machine may boot faster than its launch's answer is on record, and look for its slot while that is written.
+#[test]
+fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
+        bench.put(&[
+            Write::Launch { next: Box::new(records::launch(1)), replaces: None },
+            Write::Instance { next: Box::new(records::planned(1, None)), replaces: None },
+        ]);
+        let id = records::launch(1).id;
+        let machine = bench.change(|world| world.make_machine(Some(id), false));
+        let machine = bench.change(|world| world.ec2.at(machine).id.clone());
+        let door = &bench.door;
+        let settings = &Rc::clone(&door.sim).settings;
+        let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+        let mut came = false;
+        let answer = bench.drive_with(pass.configure(&machine, door.now()), |call| {
+            if call == at {
+                came = true;
+                bind_all(&bench);
+            }
+        });
+        assert_eq!(answer.err(), None, "call {at}");
+        if !came {
+            assert!(at > 4, "it looks for its slot");
+            return;
+        }
+    }
 }
 
 /// Each machine that looks for its slot finds it.
