@@ -218,7 +218,8 @@ fn refusal(machine: &MachineId, route: &str, denied: &Denied) -> ApiGatewayV2htt
             answer(409, &problem(code, &message, Action::Shutdown))
         }
         Denied::Later { after, .. } => {
-            answer(503, &problem("try_again", &message, Action::Retry(after.0)))
+            // No failure of ours: 5xx is what the alarm api-5xx counts.
+            answer(429, &problem("try_again", &message, Action::Retry(after.0)))
         }
         Denied::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
     }
@@ -340,7 +341,7 @@ mod tests {
         for (denied, status, action) in [
             (Denied::UnknownMachine, 403, "shutdown"),
             (Denied::Refused(Refused::Draining), 409, "shutdown"),
-            (later, 503, "retry"),
+            (later, 429, "retry"),
         ] {
             let response = refusal(&machine, "POST /runner/register", &denied);
             assert_eq!(response.status_code, status);
