@@ -51,13 +51,24 @@ pub trait AppKey {
     /// be out of date.
     ///
     /// # Errors
-    /// Why there is none, in a sentence without secrets.
-    async fn pem(&self, fresh: bool) -> Result<SecretString, String>;
+    /// When there is none.
+    async fn pem(&self, fresh: bool) -> Result<SecretString, NoKey>;
+}
+
+/// Why there is no key, in a sentence without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKey {
+    /// Nobody has stored one, or something else: only an operator can help.
+    #[error("{0}")]
+    Unset(String),
+    /// The store did not answer: that says nothing about our rights at GitHub.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// A key that never changes.
 impl AppKey for SecretString {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, String> {
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, NoKey> {
         Ok(self.clone())
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::answer::fault;
 use crate::client::{Answer, Call};
-use crate::{App, AppKey, jwt, route};
+use crate::{App, AppKey, NoKey, jwt, route};
 
 /// A token is not used in its last five minutes: a call may wait in a queue of ours.
 const MARGIN: Seconds = Seconds(300);
@@ -256,9 +256,12 @@ impl<K: AppKey> App<K> {
         let now = (self.clock)();
         let unusable =
             |code: &str, why| Trouble::Unauthorized(fault("sign-app-token", code, why, now));
-        let pem = self.key.pem(fresh_key).await.map_err(|why| {
-            // The secret's store did not answer: that says nothing about our rights at GitHub.
-            Trouble::Unavailable(fault("read-app-key", "no-key", why, now))
+        let pem = self.key.pem(fresh_key).await.map_err(|missing| {
+            let fault = fault("read-app-key", "no-key", missing.to_string(), now);
+            match missing {
+                NoKey::Unset(_) => Trouble::Unauthorized(fault),
+                NoKey::Unavailable(_) => Trouble::Unavailable(fault),
+            }
         })?;
         let jwt = jwt::nonce()
             .and_then(|nonce| jwt::sign(&self.app_id, &pem, now, nonce))

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use axum::http::Method;
@@ -10,7 +10,7 @@ use control::ports::Github;
 use domain::ids::{InstallationId, RunnerId};
 use domain::observation::{RunnerSeen, Trouble};
 use domain::time::Seconds;
-use github::{App, AppKey};
+use github::{App, AppKey, NoKey};
 use secrecy::SecretString;
 use serde_json::json;
 use support::{CANARY, Fake, advance, granted, key, now, registrar, reply, settings, unknown};
@@ -239,13 +239,13 @@ async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
 #[derive(Default)]
 struct Rotated {
     reads: RefCell<Vec<bool>>,
-    down: Cell<bool>,
+    missing: RefCell<Option<NoKey>>,
 }
 
 impl AppKey for &Rotated {
-    async fn pem(&self, fresh: bool) -> Result<SecretString, String> {
+    async fn pem(&self, fresh: bool) -> Result<SecretString, NoKey> {
         self.reads.borrow_mut().push(fresh);
-        if self.down.get() { Err("store unavailable".into()) } else { Ok(key::pkcs1()) }
+        self.missing.borrow().clone().map_or_else(|| Ok(key::pkcs1()), Err)
     }
 }
 
@@ -270,11 +270,16 @@ async fn a_refused_jwt_asks_for_the_key_again() {
 async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     let fake = fake().await;
     let key = Rotated::default();
-    key.down.set(true);
+    *key.missing.borrow_mut() = Some(NoKey::Unavailable("store unavailable".into()));
     let app = App::new(&settings(&fake.url), &key).expect("valid");
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(Trouble::Unavailable(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "store unavailable"));
+
+    *key.missing.borrow_mut() = Some(NoKey::Unset("set it with: aws …".into()));
+    let seen = app.runner(&registrar("acme"), ID).await;
+    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
+    assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "set it with: aws …"));
     assert!(fake.asked().is_empty());
 }
 

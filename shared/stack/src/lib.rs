@@ -6,10 +6,11 @@
 use anyhow::Context as _;
 use aws::SdkConfig;
 use aws::queue::SqsQueue;
+use aws::secrets::SecretError;
 use aws::table::{DynamoTable, TableNames};
 use control::Settings;
 use domain::config::Reader;
-use github::{App, AppKey};
+use github::{App, AppKey, NoKey};
 use secrecy::SecretString;
 
 /// What every function but the webhook works with.
@@ -85,7 +86,10 @@ pub struct StoredKey {
 }
 
 impl AppKey for StoredKey {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, String> {
-        aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| error.to_string())
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, NoKey> {
+        aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| match error {
+            SecretError::Unset { .. } => NoKey::Unset(error.to_string()),
+            SecretError::Unavailable { .. } => NoKey::Unavailable(error.to_string()),
+        })
     }
 }
