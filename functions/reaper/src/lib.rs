@@ -1,17 +1,19 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::batch::{Batch, Received};
-use control::inquire::Inquire;
+use control::inquire::{self, Inquire};
 use control::ports::{Compute, Github, Queue, Table};
 use control::reap::Ticket;
 use control::sweep::Sweep;
 use domain::ids::MachineId;
 use domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use domain::metrics::Metric;
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -53,14 +55,18 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         return batch(deps, serde_json::from_value(event)?, deadline, now).await;
     }
     match event.get("detail-type").and_then(Value::as_str) {
-        Some("Scheduled Event") => sweep(deps, now()).await,
+        Some("Scheduled Event") => sweep(deps, deadline, now).await,
         other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
     }
 }
 
+/// What a tick keeps for its answer and its metrics, however long GitHub takes.
+const LAST: Seconds = Seconds(5);
+
 async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
-    now: Time,
+    deadline: Time,
+    now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let pass = Sweep {
@@ -69,16 +75,30 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
         compute: &deps.compute,
         settings: &settings,
     };
-    let mut report = pass.sweep(now).await;
+    let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
     tracing::info!(?report, silent = silent.len(), "sweep");
     let pass = Inquire { table: &deps.table, github: &deps.github, settings: &settings };
-    let inquiry = pass.run(&silent, now).await;
+    let left = (deadline - LAST).since(now());
+    let inquiry = in_time(left, pass.run(&silent, now())).await;
     tracing::info!(?inquiry, "GitHub asked");
     let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
     Ok(Outcome { response, metrics: [report.metrics(), inquiry.metrics()].concat() })
+}
+
+/// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its own count is lost, and not
+/// what the sweep has found, which the alarms watch.
+async fn in_time(
+    left: Seconds,
+    inquiry: impl Future<Output = inquire::Report>,
+) -> inquire::Report {
+    let left = Duration::from_secs(left.0.into());
+    tokio::time::timeout(left, inquiry).await.unwrap_or_else(|_| {
+        let why = "GitHub takes too long; the next sweep asks for the rest".to_owned();
+        inquire::Report { problems: vec![why], ..inquire::Report::default() }
+    })
 }
 
 async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
@@ -216,6 +236,14 @@ mod tests {
             record.body = Some(body.to_owned());
             assert!(read(&record).is_err(), "{body:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_tick_does_not_wait_for_github_for_ever() {
+        let asked = || inquire::Report { asked: 7, ..inquire::Report::default() };
+        assert_eq!(in_time(Seconds(60), async { asked() }).await, asked());
+        let stopped = in_time(Seconds(0), std::future::pending()).await;
+        assert_eq!((stopped.asked, stopped.problems.len()), (0, 1));
     }
 
     #[test]
