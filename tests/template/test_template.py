@@ -302,8 +302,10 @@ class Alarms(unittest.TestCase):
                         self.assertIn(alarm["MetricName"], METRICS)
                         self.assertEqual(dimensions, {"Stack": "muster"})
                     case "AWS/SQS":
-                        self.assertEqual(alarm["MetricName"], "ApproximateNumberOfMessagesVisible")
                         self.assertEqual(set(dimensions), {"QueueName"})
+                        dead = "DeadLetters" in dimensions["QueueName"]
+                        metric = "ApproximateNumberOfMessagesVisible" if dead else "ApproximateAgeOfOldestMessage"
+                        self.assertEqual(alarm["MetricName"], metric)
                     case "AWS/ApiGateway":
                         self.assertEqual(alarm["MetricName"], "5xx")
                         self.assertEqual(set(dimensions), {"ApiId"})
@@ -318,9 +320,9 @@ class Alarms(unittest.TestCase):
         self.assertEqual(METRICS - watched, counted)
         self.assertEqual(watched - METRICS, set())
 
-    def test_every_dead_letter_queue_has_an_alarm(self):
+    def test_every_dead_letter_queue_has_an_alarm_and_so_has_the_queue_of_jobs(self):
         watched = {d["Value"] for a in self.alarms().values() for d in a["Dimensions"] if d["Name"] == "QueueName"}
-        names = {n for n in rendered().of_type("AWS::SQS::Queue") if n.endswith("DeadLetters")}
+        names = {n for n in rendered().of_type("AWS::SQS::Queue") if n.endswith("DeadLetters")} | {"JobsQueue"}
         self.assertEqual(watched, {rendered().resolve({"Fn::GetAtt": [n, "QueueName"]}) for n in names})
 
     def test_only_the_heartbeat_breaches_when_it_is_missing(self):
