@@ -90,10 +90,7 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its own count is lost, and not
 /// what the sweep has found, which the alarms watch.
-async fn in_time(
-    left: Seconds,
-    inquiry: impl Future<Output = inquire::Report>,
-) -> inquire::Report {
+async fn in_time(left: Seconds, inquiry: impl Future<Output = inquire::Report>) -> inquire::Report {
     let left = Duration::from_secs(left.0.into());
     tokio::time::timeout(left, inquiry).await.unwrap_or_else(|_| {
         let why = "GitHub takes too long; the next sweep asks for the rest".to_owned();

@@ -20,6 +20,8 @@ use crate::writes::PassError;
 
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
 const MATCHED_AT_ONCE: u32 = 200;
+/// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and stay until it serves them.
+const UNMATCHED_READ: u32 = 500;
 /// How long a job that no pool serves any more waits until it is looked at again.
 const MATCHED_AGAIN: Seconds = Seconds(300);
 
@@ -85,6 +87,27 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
                 Ok(()) => wake.extend(to),
                 // Another writer knows better; the next sweep looks again.
                 Err(CommitError::Conflict) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let wake = wake.into_iter().map(|pool| JobsMessage::WakePool { pool });
+        Ok(self.queue.send_jobs(&wake.collect::<Vec<_>>()).await?)
+    }
+
+    /// Gives jobs that no pool served when they came to the pool that serves them now.
+    pub(crate) async fn match_unmatched(&self) -> Result<(), PassError> {
+        let mut wake = BTreeSet::new();
+        for job in self.table.unmatched_jobs(UNMATCHED_READ).await? {
+            let chosen = choice::choose(&self.settings.pools, self.settings.balance, &job);
+            let Ok(pool) = chosen else { continue };
+            let mut next = Job { pool: Some(pool.name.clone()), unmatched: None, ..job.clone() };
+            next.generation += 1;
+            tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
+            let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
+            match self.table.commit(&[write]).await {
+                Ok(()) => _ = wake.insert(pool.name.clone()),
+                // Another writer knows better; the next sweep looks again.
+                Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -235,6 +235,8 @@ pub trait Table {
     /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first before the
     /// others, so that jobs on hold never hide those that are due.
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
+    /// Queued jobs that no pool serves, at most `limit`, oldest first.
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Jobs of a pool that wait, with and without a claim; each group oldest first.
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
 

@@ -114,6 +114,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for pool in &self.settings.pools {
             note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
         }
+        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
+        note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
         report.silent.sort_by_key(turn);
         report.silent.truncate(MOST_SILENT);
         match self.table.switches().await {

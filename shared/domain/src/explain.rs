@@ -73,7 +73,7 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
     }
     let Some(name) = &job.pool else {
         lines.push(format!(
-            "No pool serves it: {}.",
+            "No pool served it when it came: {}. Each minute's sweep looks again.",
             job.unmatched.as_deref().unwrap_or("no reason is on record")
         ));
         return;

@@ -144,6 +144,12 @@ impl Job {
         self.status() == JobStatus::Queued && self.pool.is_some() && !self.expired
     }
 
+    /// Queued, and no pool served it when it came. A pool that is applied later may.
+    #[must_use]
+    pub fn is_unmatched(&self) -> bool {
+        self.status() == JobStatus::Queued && self.pool.is_none() && !self.expired
+    }
+
     /// Waiting without a claim: the launch pass must find it a runner.
     #[must_use]
     pub fn is_demand(&self) -> bool {

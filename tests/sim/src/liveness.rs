@@ -224,7 +224,7 @@ impl World {
         let now = self.time();
         let waiting = self.github.queued.iter().filter_map(|number| {
             let row = self.tables.jobs.get(&self.github.job(*number).key)?;
-            row.is_waiting().then_some(row)
+            (row.is_waiting() || row.is_unmatched()).then_some(row)
         });
         let unexplained = waiting.filter(|job| {
             let serving = self.checker.pools.iter().filter(|pool| pool.serves(job).is_ok());
@@ -301,9 +301,9 @@ impl World {
         row.is_some_and(|row| self.is_served(row))
     }
 
-    fn is_served(&self, row: &domain::job::Job) -> bool {
+    pub(crate) fn is_served(&self, row: &domain::job::Job) -> bool {
         let serves = |pool: &Pool| pool.serves(row).is_ok() && !pool.paused;
-        row.pool.is_some() && self.checker.pools.iter().any(serves)
+        self.checker.pools.iter().any(serves)
     }
 
     fn count_the_unserved(&mut self) {

@@ -35,6 +35,9 @@ pub(crate) const POOL_INDEX: &str = "pool";
 pub(crate) const FREE: &str = "free#";
 pub(crate) const HELD: &str = "held#";
 
+/// Stands for a pool in that index for jobs that no pool serves. No pool has such a name.
+pub(crate) const NO_POOL: &str = "#none";
+
 /// The key of the one record of switches.
 pub(crate) const SWITCHES: &str = "switches";
 

@@ -179,6 +179,17 @@ impl Record for Job {
             let order = keys::order(group, self.listed_at(), &keys::job(self.key()));
             return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
         }
+        let ttl = timings.job_ttl_seconds;
+        if self.is_unmatched() {
+            let order = keys::order(keys::FREE, self.listed_at(), &keys::job(self.key()));
+            // Its end may never be told, and nobody gives it up.
+            let expires = self.waits_since().max(self.seen_at) + timings.job_expiry_seconds + ttl;
+            return vec![
+                (keys::WAITING_POOL, s(keys::NO_POOL)),
+                (keys::WAITING_ORDER, s(order)),
+                (keys::EXPIRES_AT, n(expires.as_secs())),
+            ];
+        }
         let ended = match self.status() {
             JobStatus::Completed => self.said.completed_at.unwrap_or(self.seen_at),
             // Its end may never be told. GitHub ends a job after five days
@@ -188,7 +199,7 @@ impl Record for Job {
             _ => return Vec::new(),
         };
         // An event that GitHub delivers again much later still finds the record for its whole time.
-        let expires = ended.max(self.seen_at) + timings.job_ttl_seconds;
+        let expires = ended.max(self.seen_at) + ttl;
         vec![(keys::EXPIRES_AT, n(expires.as_secs()))]
     }
 }

@@ -212,9 +212,15 @@ fn a_job_without_a_pool_says_why() {
         job.unmatched = Some("pool a: the job asks for no label".to_owned());
     });
     let lines = of_job(&unmatched, &UNKNOWN);
-    assert_eq!(lines[1], "No pool serves it: pool a: the job asks for no label.");
+    assert_eq!(
+        lines[1],
+        "No pool served it when it came: pool a: the job asks for no label. Each minute's sweep looks again."
+    );
     let silent = unmatched.with(|job| job.unmatched = None);
-    assert_eq!(of_job(&silent, &UNKNOWN)[1], "No pool serves it: no reason is on record.");
+    assert_eq!(
+        of_job(&silent, &UNKNOWN)[1],
+        "No pool served it when it came: no reason is on record. Each minute's sweep looks again."
+    );
 }
 
 #[test]

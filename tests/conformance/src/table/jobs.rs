@@ -53,6 +53,22 @@ pub(super) async fn demand_ends_when_a_runner_takes_the_job<W: TableWorld>(world
     assert_eq!(world.table().waiting_jobs(&pool(), 10).await, Ok(vec![]));
 }
 
+pub(super) async fn jobs_without_a_pool_are_listed_until_they_have_one<W: TableWorld>(world: &W) {
+    let unmatched = |n| Job { pool: None, unmatched: Some("labels".into()), ..queued(n) };
+    let expired = Job { expired: true, ..unmatched(7) };
+    let over = fold(Some(unmatched(9)), event(9, JobStatus::Completed), at(70));
+    queue(world, &[&unmatched(5), &queued(4), &unmatched(3), &expired, &over]).await;
+    let listed = |limit| world.table().unmatched_jobs(limit);
+    assert_eq!(numbers(&listed(10).await.expect("read")), [3, 5]);
+    assert_eq!(numbers(&listed(1).await.expect("read")), [3]);
+    let before = unmatched(3);
+    let mut next = Job { pool: Some(pool()), unmatched: None, ..before.clone() };
+    next.generation += 1;
+    commit(world, &[job_over(before.generation, &next)]).await;
+    assert_eq!(numbers(&listed(10).await.expect("read")), [5]);
+    assert_eq!(demand(world, 10).await, [3, 4]);
+}
+
 pub(super) async fn waiting_jobs_come_with_and_without_a_claim<W: TableWorld>(world: &W) {
     let claim = |n: u64| Job { claim: Some(planned(1, None).name), ..queued(n) };
     queue(world, &[&queued(5), &claim(2), &queued(3), &claim(1)]).await;

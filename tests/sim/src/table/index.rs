@@ -53,6 +53,8 @@ pub struct Index {
     pub orphans: BTreeMap<MachineId, Orphan>,
     /// Entities that GitHub refuses us.
     pub entities: BTreeMap<Entity, EntityHealth>,
+    /// Queued jobs that no pool serves.
+    pub unmatched: BTreeMap<WaitingKey, Rc<Job>>,
     instances: BTreeMap<InstanceName, Rc<Instance>>,
     jobs: BTreeMap<JobKey, Rc<Job>>,
     late: VecDeque<(Millis, Change)>,
@@ -65,6 +67,7 @@ impl Index {
             due: BTreeMap::new(),
             orphans: BTreeMap::new(),
             entities: BTreeMap::new(),
+            unmatched: BTreeMap::new(),
             instances: BTreeMap::new(),
             jobs: BTreeMap::new(),
             late: VecDeque::new(),
@@ -86,6 +89,7 @@ impl Index {
         self.late.is_empty()
             && self.orphans.is_empty()
             && shown == live
+            && !self.unmatched.values().any(|job| waits(job))
             && !self.pools.iter().any(|(_, of)| busy(of))
     }
 
@@ -160,10 +164,17 @@ impl Index {
     }
 
     fn show_job(&mut self, next: Rc<Job>) {
-        if let Some(old) = self.jobs.remove(&next.key())
-            && let Some(of) = old.pool.as_ref().and_then(|pool| self.of(pool))
-        {
-            of.waiting.remove(&waiting_key(&old));
+        if let Some(old) = self.jobs.remove(&next.key()) {
+            let key = waiting_key(&old);
+            match &old.pool {
+                Some(pool) => _ = self.of(pool).and_then(|of| of.waiting.remove(&key)),
+                None => _ = self.unmatched.remove(&key),
+            }
+        }
+        if next.is_unmatched() {
+            self.unmatched.insert(waiting_key(&next), Rc::clone(&next));
+            self.jobs.insert(next.key(), next);
+            return;
         }
         if !next.is_waiting() {
             return;

@@ -209,6 +209,14 @@ impl Table for Door {
         self.of_pool(pool, |of| jobs(of, false, limit).collect()).await
     }
 
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+        self.list(|tables| {
+            let jobs = tables.index.unmatched.values().take(limit as usize);
+            jobs.map(|job| Job::clone(job)).collect()
+        })
+        .await
+    }
+
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
         let of = |of: &OfPool| jobs(of, false, limit).chain(jobs(of, true, limit)).collect();
         self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
