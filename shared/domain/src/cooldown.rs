@@ -37,6 +37,9 @@ pub enum Closed {
         market: Market,
         /// Type and subnet.
         place: Override,
+        /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any type. None: for all.
+        #[serde(default)]
+        pool: Option<PoolName>,
     },
 }
 
@@ -46,7 +49,7 @@ impl std::fmt::Display for Closed {
             Self::Calls => f.write_str("EC2 throttles launches"),
             Self::Market(market) => write!(f, "the {market} quota is used up"),
             Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
-            Self::Place { market, place } => write!(f, "no {market} capacity for {place}"),
+            Self::Place { market, place, .. } => write!(f, "no {market} capacity for {place}"),
         }
     }
 }
@@ -136,6 +139,26 @@ impl Cooldowns {
         self.list.iter().find(|one| one.closed == *closed && one.is_on(now))
     }
 
+    /// Why a pool does not ask for a place now, if it does not.
+    #[must_use]
+    pub fn of_place(
+        &self,
+        of: &PoolName,
+        on: Market,
+        at: &Override,
+        now: Time,
+    ) -> Option<&Cooldown> {
+        self.list.iter().find(|one| match &one.closed {
+            Closed::Place { market, place, pool } => {
+                *market == on
+                    && place == at
+                    && pool.as_ref().is_none_or(|pool| pool == of)
+                    && one.is_on(now)
+            }
+            _ => false,
+        })
+    }
+
     /// What nobody asks for now.
     #[must_use]
     pub fn on(&self, now: Time) -> Vec<Cooldown> {
@@ -185,7 +208,7 @@ impl Cooldowns {
         let mut refusals = Vec::new();
         let mut places = pool.places();
         places.retain(|place| {
-            let cooldown = self.of(&Closed::Place { market, place: place.clone() }, now);
+            let cooldown = self.of_place(&pool.name, market, place, now);
             refusals.extend(cooldown);
             cooldown.is_none()
         });
@@ -262,11 +285,14 @@ fn closed_by<'a>(
     answer: &'a Result<LaunchAnswer, LaunchError>,
 ) -> Vec<(Closed, &'a LaunchError)> {
     let places = || launch.request.overrides.iter().cloned();
-    let at = |place| Closed::Place { market: launch.request.market, place };
+    let at = |place, error: &LaunchError| {
+        let pool = is_own(launch, &place, error).then(|| launch.pool.clone());
+        Closed::Place { market: launch.request.market, place, pool }
+    };
     let mut all: Vec<(Closed, &LaunchError)> = Vec::new();
     match answer {
         Err(error) => match error.class {
-            ErrorClass::Capacity => all.extend(places().map(|place| (at(place), error))),
+            ErrorClass::Capacity => all.extend(places().map(|place| (at(place, error), error))),
             class => all.extend(whole(launch, class).map(|closed| (closed, error))),
         },
         Ok(answer) if !launch.is_replay() => {
@@ -284,10 +310,10 @@ fn closed_by<'a>(
                     (class, Some(place))
                         if class == ErrorClass::Capacity || is_refusal_of_pool(class) =>
                     {
-                        all.push((at(place.clone()), error));
+                        all.push((at(place.clone(), error), error));
                     }
                     (ErrorClass::Capacity, None) if nothing => {
-                        all.extend(places().map(|place| (at(place), error)));
+                        all.extend(places().map(|place| (at(place, error), error)));
                     }
                     _ => {}
                 }
@@ -302,6 +328,15 @@ fn closed_by<'a>(
         first
     });
     all
+}
+
+/// Whether a refusal says nothing of other pools: it is of no type, or of the price, or of what the pool's image or options
+/// want.
+fn is_own(launch: &Launch, place: &Override, error: &LaunchError) -> bool {
+    place.instance_type.is_empty()
+        || launch.request.max_price.is_some()
+        || error.class != ErrorClass::Capacity
+        || matches!(error.code.as_str(), "SpotMaxPriceTooLow" | "Unsupported")
 }
 
 const fn is_refusal_of_pool(class: ErrorClass) -> bool {

@@ -176,9 +176,12 @@ impl World {
         let known = self.checker.refused.iter().rev().find(|(at, _)| *at <= began);
         let (Some((_, known)), Some(stored)) = (known, &self.tables.cooldowns) else { return };
         let market = next.request.market;
-        let at = |place: &Override| Closed::Place { market, place: place.clone() };
+        let of = [None, Some(next.pool.clone())];
+        let at = |place: &Override| {
+            of.clone().map(|pool| Closed::Place { market, place: place.clone(), pool })
+        };
         let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(next.pool.clone())];
-        let mut closed = whole.into_iter().chain(next.request.overrides.iter().map(at));
+        let mut closed = whole.into_iter().chain(next.request.overrides.iter().flat_map(at));
         // A launch that EC2 has just accepted, for a record that was open, opened the whole of it for a moment.
         let accepted = self.ec2.accepted_at >= began;
         let is_heard = |closed: &Closed| accepted && !matches!(closed, Closed::Place { .. });

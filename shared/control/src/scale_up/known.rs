@@ -106,10 +106,11 @@ impl Known {
     pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
         let Some(cooldowns) = &self.cooldowns else { return false };
         let market = launch.request.market;
-        let at = |place: &Override| Closed::Place { market, place: place.clone() };
         let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(launch.pool.clone())];
-        let mut closed = whole.into_iter().chain(launch.request.overrides.iter().map(at));
-        closed.any(|closed| cooldowns.of(&closed, now).is_some())
+        let is_closed =
+            |place: &Override| cooldowns.of_place(&launch.pool, market, place, now).is_some();
+        whole.iter().any(|closed| cooldowns.of(closed, now).is_some())
+            || launch.request.overrides.iter().any(is_closed)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::launch::ErrorClass::{
     Throttle,
 };
 use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
-use crate::pool::{MarketPolicy, Pool};
+use crate::pool::{MarketPolicy, Pool, Requirements};
 use crate::testkit::{With, at, job, machine, pool, refusal, timings};
 use crate::time::Time;
 
@@ -237,6 +237,30 @@ fn a_wrong_place_is_left_out_and_a_wrong_request_pauses_the_pool() {
     let known = first(&pool, &answer(0, mixed));
     assert_eq!(offered(&known, &pool, 1), "spot: m7a.large/subnet-a m7a.large/subnet-b");
     assert_eq!(known.paused_pools(at(1)).count(), 0);
+}
+
+/// What one pool is refused for its price, its image or its requirements is no other's matter.
+#[test]
+fn a_place_is_closed_for_those_whom_the_refusal_concerns() {
+    let one = of(MarketPolicy::Spot);
+    let other = one.clone().with(|pool| pool.name = "other".parse().expect("a pool"));
+    let dear = one.clone().with(|pool| pool.max_price = Some("0.01".into()));
+    let cores =
+        Requirements { vcpus_min: 2, vcpus_max: None, memory_mib_min: 4096, memory_mib_max: None };
+    let any = |pool: &Pool| pool.clone().with(|pool| pool.requirements = Some(cores.clone()));
+    let coded = |code: &str| LaunchError { code: code.to_owned(), ..refusal(Capacity) };
+    let plain = coded("InsufficientInstanceCapacity");
+    for (what, refused, asks, error, both) in [
+        ("no capacity", &one, &other, plain.clone(), true),
+        ("a price", &dear, &other, plain.clone(), false),
+        ("a price that EC2 names", &one, &other, coded("SpotMaxPriceTooLow"), false),
+        ("a type that does not fit", &one, &other, coded("Unsupported"), false),
+        ("requirements", &any(&one), &any(&other), plain, false),
+    ] {
+        let known = first(refused, &Err(error));
+        assert!(offered(&known, refused, 1).starts_with("until 60:"), "{what}: its own");
+        assert_eq!(offered(&known, asks, 1).starts_with("until 60:"), both, "{what}: the other");
+    }
 }
 
 #[test]

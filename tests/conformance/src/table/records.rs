@@ -102,7 +102,8 @@ fn refused(generation: u64) -> Cooldowns {
         Closed::Calls,
         Closed::Market(Market::Spot),
         Closed::Pool(pool()),
-        Closed::Place { market: Market::OnDemand, place },
+        Closed::Place { market: Market::OnDemand, place: place.clone(), pool: None },
+        Closed::Place { market: Market::OnDemand, place, pool: Some(pool()) },
     ];
     let cooldown = |closed| Cooldown {
         closed,

@@ -60,7 +60,7 @@ fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
 fn what_cools_down_is_not_in_the_request() {
     let market = Market::OnDemand;
     let dry = place("m7i.large", "subnet-a");
-    let known = known(vec![closed(Closed::Place { market, place: dry.clone() }, 1001)]);
+    let known = known(vec![closed(Closed::Place { market, place: dry.clone(), pool: None }, 1001)]);
     let plan = planned(&pool(), &known, Vec::new());
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     let rest: Vec<Override> = pool().places().into_iter().filter(|one| *one != dry).collect();
