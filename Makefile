@@ -29,7 +29,8 @@ test: test-template up ## Set up and run every test (the planted bugs are `make 
 	$(MAKE) simulate SEEDS=20000
 
 .PHONY: test-fast
-test-fast: ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
+test-fast: python ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
+	tests/sim/mutants --check
 	cargo test -p domain -p control -p world
 	cargo test -p sim --test scenarios --test conformance
 
