@@ -138,6 +138,7 @@ fn check_aws_metric(stack: &Stack, alarm: &Value, what: &str) -> Result<()> {
         Ok(url.trim_end_matches("/webhook").rsplit('/').next().unwrap_or_default().to_owned())
     };
     let known = [
+        filed("AWS/SQS", &[("QueueName", &last("JOBS_QUEUE_URL")?)]),
         filed("AWS/SQS", &[("QueueName", &last("JOBS_DLQ_URL")?)]),
         filed("AWS/SQS", &[("QueueName", &last("REAP_DLQ_URL")?)]),
         filed("AWS/ApiGateway", &[("ApiId", &last("WEBHOOK_URL")?)]),
