@@ -214,6 +214,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         let mut earlier = None;
         let stored = self
             .change(&instance.name, |next| {
+                if next.is_overtaken(now) {
+                    let why = "a later request of this machine is answered".to_owned();
+                    return Err(Denied::Later { after: Seconds(2), why });
+                }
                 earlier = next.ask_configuration(now)?;
                 Ok(())
             })

@@ -91,11 +91,22 @@ impl Instance {
         Ok(earlier)
     }
 
-    /// GitHub answered the configuration call.
+    /// Whether a request for a configuration was held up, and the machine has asked again meanwhile: it waits for this one
+    /// no more, and may run what the later one was answered. `begun`: when the request came.
+    #[must_use]
+    pub fn is_overtaken(&self, begun: Time) -> bool {
+        let Runner { asking_since, id, state, since, .. } = &self.runner;
+        let answered = id.is_some() && *state == RunnerState::Installing;
+        asking_since.is_some_and(|asked| begun < asked) || (answered && begun < *since)
+    }
+
+    /// GitHub answered the configuration call that was made at `now`.
     pub fn configured(&mut self, id: RunnerId, now: Time) {
         self.runner.id = Some(id);
         self.runner.asking_since = None;
         self.runner.move_to(RunnerState::Installing, now);
+        // Also when it is not the first.
+        self.runner.since = now;
         let name = self.runner_name();
         self.tell(now, format!("registered as {name} (runner {id})"));
     }

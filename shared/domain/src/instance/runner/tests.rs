@@ -284,3 +284,26 @@ fn free_supply_could_still_take_a_job() {
     }
     assert_eq!(RunnerId(900), RUNNER);
 }
+
+/// A request may be held up for as long as its function may run; the machine asks again long before.
+#[test]
+fn a_request_that_was_held_up_takes_nothing_from_a_later_one() {
+    let asked = booting().with(|i| {
+        i.ask_configuration(at(50)).expect("asked");
+    });
+    let answered = asked.clone().with(|i| i.configured(RUNNER, at(50)));
+    let started = answered.clone().with(|i| {
+        let name = i.runner_name();
+        i.runner_started(&name, true, at(60), &timings()).expect("started");
+    });
+    for (name, instance, begun, overtaken) in [
+        ("the first", booting(), 20, false),
+        ("while GitHub is asked", asked.clone(), 20, true),
+        ("later", asked, 51, false),
+        ("it is answered", answered.clone(), 20, true),
+        ("and the answer was lost", answered, 80, false),
+        ("its runner is there: refused as such", started, 20, false),
+    ] {
+        assert_eq!(instance.is_overtaken(at(begun)), overtaken, "{name}");
+    }
+}
