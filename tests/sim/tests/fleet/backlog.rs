@@ -25,18 +25,8 @@ fn served(acme: u64) -> (usize, usize) {
     }
     let limits = Limits { entities: [("acme".parse().expect("one"), 2)].into(), stack: None };
     let settings = &Settings { limits, ..door.sim.settings.clone() };
-    let pass = ScaleUp {
-        table: door,
-        compute: door,
-        settings,
-        holder: "test",
-        seed: 1,
-        thorough: false,
-        last_call: Time::from_millis(i64::MAX),
-        clock: &|| door.now(),
-    };
     let pool: PoolName = "small".parse().expect("a pool");
-    bench.drive(pass.pass(&pool, later + Seconds(1))).expect("passed");
+    bench.drive(bench.launch_pass(settings).pass(&pool, later + Seconds(1))).expect("passed");
     bench.change(|world| {
         let of = |owner: &str| {
             let jobs = world.tables.jobs.values().filter(|job| job.claim.is_some());
@@ -68,16 +58,7 @@ fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
             let made = bench.change(|world| world.calls.fleets);
             Time::from_millis(if made < calls { 0 } else { i64::MAX })
         };
-        let pass = ScaleUp {
-            table: door,
-            compute: door,
-            settings,
-            holder: "test",
-            seed: 1,
-            thorough: false,
-            last_call,
-            clock: &clock,
-        };
+        let pass = ScaleUp { last_call, clock: &clock, ..bench.launch_pass(settings) };
         let pool: PoolName = "small".parse().expect("a pool");
         let report = bench.drive(pass.pass(&pool, door.now())).expect("passed");
         assert_eq!((report.launched, report.unfinished), (launched, launched < 100), "{calls}");

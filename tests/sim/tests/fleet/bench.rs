@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 
 use control::Settings;
 use control::ports::{Github, Registrar, Table, Write};
+use control::scale_up::ScaleUp;
 use domain::capacity::Capacity;
 use domain::ids::{InstallationId, LaunchId, RunnerId};
 use domain::instance::{DeleteReason, Instance, Slot, State};
@@ -160,6 +161,20 @@ impl Bench {
         let counter = Write::Capacity { next: counter, replaces: None };
         self.drive(self.door.commit(&[counter])).expect("counted");
         self.change(|world| world.violation = None);
+    }
+
+    /// A launch pass that has all the time it needs.
+    pub(crate) fn launch_pass<'a>(&'a self, settings: &'a Settings) -> ScaleUp<'a, Door, Door> {
+        ScaleUp {
+            table: &self.door,
+            compute: &self.door,
+            settings,
+            holder: "test",
+            seed: 1,
+            thorough: true,
+            last_call: Time::from_millis(i64::MAX),
+            clock: &|| Time::from_millis(0),
+        }
     }
 
     /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it cost, and how many

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use conformance::records;
 use control::ports::Write;
 use control::register::Register;
-use control::scale_up::ScaleUp;
 use domain::capacity::Capacity;
 use domain::cooldown::{Closed, Cooldown, Cooldowns};
 use domain::ids::{JobKey, PoolName};
@@ -67,16 +66,7 @@ fn refused(now: Time) -> (Instance, Job) {
 fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = ScaleUp {
-        table: door,
-        compute: door,
-        settings,
-        holder: "test",
-        seed: 1,
-        thorough: true,
-        last_call: Time::from_millis(i64::MAX),
-        clock: &|| door.now(),
-    };
+    let pass = bench.launch_pass(settings);
     let (pool, now) = (small(), door.now());
     let mut other = Some(other);
     let done = bench.drive_with(pass.pass(&pool, now), |call| {
