@@ -104,8 +104,8 @@ impl Instance {
     pub fn configured(&mut self, id: RunnerId, now: Time) {
         self.runner.id = Some(id);
         self.runner.asking_since = None;
-        self.runner.move_to(RunnerState::Installing, now);
-        // Also when it is not the first.
+        self.runner.state = RunnerState::Installing;
+        // Also when it is not the first answer.
         self.runner.since = now;
         let name = self.runner_name();
         self.tell(now, format!("registered as {name} (runner {id})"));

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use conformance::records;
 use control::ports::Write;
-use control::register::Register;
+use control::register::{Denied, Register};
 use domain::capacity::Capacity;
 use domain::cooldown::{Closed, Cooldown, Cooldowns};
 use domain::ids::{JobKey, PoolName};
@@ -194,6 +194,32 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
             return;
         }
     }
+}
+
+/// Seed 369190: what came up with the later answer was nobody's runner.
+#[test]
+fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
+    let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
+    bench.put(&[
+        Write::Launch { next: Box::new(records::launch(1)), replaces: None },
+        Write::Instance { next: Box::new(records::planned(1, None)), replaces: None },
+    ]);
+    let id = records::launch(1).id;
+    let machine = bench.change(|world| world.make_machine(Some(id), false));
+    let machine = bench.change(|world| world.ec2.at(machine).id.clone());
+    let door = &bench.door;
+    let settings = &Rc::clone(&door.sim).settings;
+    let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+    let first = door.now();
+    let ask = |begun| bench.drive(pass.configure(&machine, begun));
+    let answered = ask(first + Seconds(30)).map(|config| config.runner_name);
+    let late = ask(first).err();
+    assert!(matches!(late, Some(Denied::Later { .. })), "{late:?}");
+    let name = records::planned(1, None).name;
+    let row = bench.change(|world| Instance::clone(&world.tables.instances[&name]));
+    assert_eq!(answered, Ok(row.runner_name()));
+    // A machine that asks once more later has lost the answer.
+    assert!(ask(first + Seconds(60)).is_ok());
 }
 
 /// Each machine that looks for its slot finds it.
