@@ -164,6 +164,35 @@ fn every_case_of_the_conformance_page_is_shown_by_a_test_that_exists() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
+/// Every finding is there once, and what is not open cites what shows it.
+#[test]
+fn every_mended_finding_is_shown_by_a_test_that_exists() {
+    let page = text("docs/findings.md");
+    let rows = page.lines().filter(|line| {
+        let reports = ["launch ", "machine ", "real-aws ", "features "];
+        reports.iter().any(|report| line.starts_with(&format!("| {report}")))
+    });
+    let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [finding, _, verdict, shown] = cells[..] else {
+            problems.push(format!("not four cells: {row}"));
+            continue;
+        };
+        if !seen.insert(finding) {
+            problems.push(format!("{finding}: twice"));
+        }
+        let places: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        if (verdict == "open") != places.is_empty() {
+            problems.push(format!("{finding}: {verdict:?} with {places:?}"));
+        }
+        let missing = places.into_iter().filter(|place| !is_in_the_tree(place));
+        problems.extend(missing.map(|place| format!("{finding}: there is no {place}")));
+    }
+    assert!(seen.len() >= 40, "the page has lost rows: {seen:?}");
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
 /// A file, or a test or check in it: `path#name`.
 fn is_in_the_tree(place: &str) -> bool {
     let (path, name) =
