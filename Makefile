@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 ARCH ?= x86_64
 
-# One build of everything: any other selection of packages compiles the SDKs again.
+# What is deployed. One build of everything: any other selection of packages compiles the SDKs again.
 CARGO_BUILD := cargo build --release --workspace
 # And the webhook once more, optimised as a whole (Cargo.toml).
 CARGO_BUILD_WEBHOOK := cargo build --profile fast --package webhook
@@ -20,12 +20,12 @@ help: ## List the commands
 .PHONY: demo
 demo: ## Show a job from webhook to deleted machine, on the local stack; stops what it started
 	@was=$$(test -e .local/stack.env && echo up || true); $(MAKE) up; \
-	  code=0; target/release/muster-demo || code=$$?; \
+	  code=0; target/local/muster-demo || code=$$?; \
 	  test -n "$$was" || tests/local/down; exit $$code
 
 .PHONY: test
 test: test-template up ## Set up and run every test (the planted bugs are `make mutants`)
-	cargo test --release --workspace
+	cargo test --profile local --workspace
 	$(MAKE) simulate SEEDS=20000
 
 .PHONY: test-fast
@@ -40,7 +40,7 @@ simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first tha
 
 .PHONY: explore
 explore: ## The worlds that are too large for every run: minutes rather than seconds
-	cargo test --release --package explore --test stop -- --ignored --nocapture
+	cargo test --profile local --package explore --test stop -- --ignored --nocapture
 
 .PHONY: mutants
 mutants: python ## Plant known bugs in a copy of the rules; the simulator must find every one
@@ -59,7 +59,7 @@ test-template: install ## sam validate, cfn-lint, and the checks in tests/templa
 
 .PHONY: test-e2e
 test-e2e: up ## The real template and the real functions on the local stack
-	cargo test --release --workspace --test stack
+	cargo test --profile local --workspace --test stack
 
 .PHONY: install
 install: python ## Make the virtual environments of the local stack (.local/)

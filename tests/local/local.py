@@ -20,7 +20,9 @@ LOCAL = ROOT / ".local"
 RUN = LOCAL / "run"
 STACKS = LOCAL / "stacks"
 STATE = RUN / "state.json"
-DIST = ROOT / "dist"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# Not the folder `dist/`, whose functions are built for Lambda: these are built quickly, and for this machine.
+DIST = LOCAL / "dist"
 TEMPLATE = ROOT / "template.yaml"
 FUNCTIONS = ("webhook", "scale-up", "reaper", "runner-api", "admin")
 EMULATOR_PYTHON = LOCAL / "ministack/bin/python"

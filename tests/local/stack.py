@@ -9,7 +9,9 @@ import hashlib
 import io
 import json
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -144,9 +146,11 @@ def parameters(emulator, name, overrides):
 
 
 def deploy_with_sam(emulator, name, values):
+    # Its paths are relative to itself, so beside the local stack's functions it deploys those.
+    template = pathlib.Path(shutil.copy(TEMPLATE, DIST.parent))
     with step(f"sam deploy --stack-name {name}"):
-        arguments = [SAM, "deploy", "--template-file", TEMPLATE, "--stack-name", name]
-        arguments += ["--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
+        arguments = [SAM, "deploy", "--template-file", template, "--stack-name", name]
+        arguments += ["--config-file", ROOT / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
         arguments += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
         arguments += ["--tags", f"ms-custom-id={api_id(name)}", "--parameter-overrides"]
         arguments += [f"{key}={value}" for key, value in values.items() if value != ""]
@@ -184,7 +188,7 @@ def upload(emulator):
     for function in FUNCTIONS:
         bootstrap = DIST / function / "bootstrap"
         if not bootstrap.is_file():
-            raise Failed(f"{bootstrap} is missing; `make build` makes it")
+            raise Failed(f"{bootstrap} is missing; `make up` makes it")
         key = f"{function}-{digest(bootstrap)}.zip"
         if key not in present:
             s3.put_object(Bucket=BUCKET, Key=key, Body=zipped(bootstrap))

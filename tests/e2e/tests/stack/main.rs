@@ -1,9 +1,8 @@
 //! What Muster does, shown on the local stack: the real template, the real functions, simulated EC2,
-//! GitHub and machines. `make test` runs it; `cargo test --release --workspace --test stack -- NAME` runs one.
+//! GitHub and machines. `make test` runs it; `cargo test --profile local --workspace --test stack -- NAME` runs one.
 
 mod alarms;
 mod batches;
-mod binaries;
 mod boot;
 mod busy;
 mod crash;
@@ -126,11 +125,6 @@ fn main() -> ExitCode {
             "roles",
             "permissions are enforced, and no function may do another's work",
             roles::enforced,
-        ),
-        Scenario::new(
-            "glibc",
-            "no symbol of the deployed binaries needs more than Amazon Linux 2023 has",
-            binaries::glibc,
         ),
     ])
 }
