@@ -97,6 +97,8 @@ fn disturb(file: &Path, arguments: &Arguments, out: &mut impl Write) -> io::Resu
         .inspect_err(|error| _ = writeln!(io::stderr(), "{}: {error}", file.display()))?;
     // Disturbed, a story leaves out what it cannot do. So it must hold undisturbed.
     if let Err(problem) = tell_story(&text, None) {
+        let what = problem.lines().next().unwrap_or_default();
+        writeln!(out, "undisturbed: story broken: {what}")?;
         writeln!(io::stderr(), "{}: {problem}", file.display())?;
         return Ok(false);
     }
