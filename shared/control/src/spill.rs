@@ -68,7 +68,9 @@ impl<'a, T: Table> Spill<'a, T> {
                     continue;
                 }
                 let Some(entity) = pool.entity_for(job) else { continue };
-                if self.limits.take(&entity).is_err() {
+                // A slot that ends with the move is counted already.
+                let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
+                if self.limits.take_in_place_of(ended, &entity).is_err() {
                     continue;
                 }
                 let writes = writes(job, slot.as_ref(), pool, why, now);

@@ -143,6 +143,20 @@ impl Room {
         }
         Ok(())
     }
+
+    /// Counts one more instance of this entity, in the place of one that ends and is counted in `ended`.
+    ///
+    /// # Errors
+    /// Which limit is reached all the same, because the other is not counted there; then nothing is counted.
+    pub fn take_in_place_of(&mut self, ended: &[Scope], entity: &Entity) -> Result<(), Full> {
+        let before = self.counted.clone();
+        for scope in ended {
+            if let Some(count) = self.counted.get_mut(scope) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        self.take(entity).inspect_err(|_| self.counted = before)
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +199,20 @@ mod tests {
         assert_eq!(room.take(&entity("other")), Ok(()));
         assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
         assert_eq!(Room::default().take(&entity("acme")), Ok(()));
+    }
+
+    #[test]
+    fn who_takes_the_place_of_another_needs_no_room_more() {
+        let counted = [Scope::Stack, Scope::Entity(entity("acme"))].map(|scope| (scope, 2));
+        let mut room = Room::new(limits(Some(2), &[("acme", 2)]), counted.into());
+        let both = [Scope::Stack, Scope::Entity(entity("acme"))];
+        assert_eq!(room.take_in_place_of(&both, &entity("acme")), Ok(()));
+        // The other was counted elsewhere, or before there was a limit.
+        let acme = Err(Full::Limit(Scope::Entity(entity("acme"))));
+        assert_eq!(room.take_in_place_of(&[Scope::Stack], &entity("acme")), acme);
+        assert_eq!(room.take_in_place_of(&[], &entity("other")), Err(Full::Limit(Scope::Stack)));
+        // What is refused gives nothing back.
+        assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
     }
 
     #[test]
