@@ -68,7 +68,7 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
+    let settings = deps.settings.followed(&deps.table, now()).await.context("the set of pools")?;
     let pass = Sweep {
         table: &deps.table,
         queue: &deps.queue,

@@ -33,17 +33,54 @@ impl Settings {
     /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its messages where they
     /// are.
     pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
-        let Some(set) = table.pool_set().await? else { return Ok(Cow::Borrowed(self)) };
+        Ok(self.with_set(table.pool_set().await?))
+    }
+
+    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file was applied. The
+    /// sweep asks so: a pool that is renamed in the parameters leaves no job and no machine behind.
+    ///
+    /// # Errors
+    /// When the set cannot be read or written.
+    pub async fn followed<T: Table>(
+        &self,
+        table: &T,
+        now: Time,
+    ) -> Result<Cow<'_, Self>, PassError> {
+        let stored = table.pool_set().await?;
+        let Some(next) = PoolSet::following(stored.as_ref(), &self.pools, now) else {
+            return Ok(self.with_set(stored));
+        };
+        let replaces = stored.map(|set| set.generation);
+        let write = Write::Pools { next: Box::new(next.clone()), replaces };
+        match table.commit(&[write]).await {
+            Ok(()) => Ok(self.with_set(Some(next))),
+            // Another sweep was faster, or somebody has applied a file.
+            Err(CommitError::Conflict) => Ok(self.current(table).await?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
+        let Some(set) = stored else { return Cow::Borrowed(self) };
         let set = self.with_template(set);
+        if set.version == 0 {
+            let pools = set.behind(&self.pools);
+            let is_known = pools.len() == self.pools.len();
+            return if is_known {
+                Cow::Borrowed(self)
+            } else {
+                Cow::Owned(Self { pools, ..self.clone() })
+            };
+        }
         let PoolSet { pools, limits, balance, .. } = set;
-        Ok(Cow::Owned(Self {
+        Cow::Owned(Self {
             stack: self.stack.clone(),
             pools,
             limits,
             balance,
             timings: self.timings.clone(),
             longest_life: self.longest_life,
-        }))
+        })
     }
 
     /// The set with the stack's launch template, which no pool file names: every pool of these settings has it.

@@ -163,7 +163,8 @@ async fn webhook(door: &Door, number: u32) {
 
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
-    let Some(settings) = &settings(door).await else { return };
+    let parameters = parameters(door);
+    let Some(settings) = &settings(door, &parameters).await else { return };
     let ingest = Ingest { table: door, settings };
     // Whether one of those who ask is a wake-up.
     let mut pools: BTreeMap<PoolName, bool> = BTreeMap::new();
@@ -231,7 +232,8 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {
-    let Some(settings) = &settings(door).await else { return };
+    let parameters = parameters(door);
+    let Some(settings) = &settings(door, &parameters).await else { return };
     let (mut messages, mut received) = (Vec::new(), Vec::new());
     for one in batch {
         let Body::Reap(message) = &*one.body else { continue };
@@ -264,7 +266,12 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 }
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
-    let Some(settings) = &settings(door).await else { return };
+    let parameters = parameters(door);
+    let settings = match parameters.of(door).followed(door, door.now()).await {
+        Ok(settings) => settings,
+        Err(error) => return note(door, || format!("  the set of pools cannot be read: {error}")),
+    };
+    let settings = &settings;
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
     if report != control::sweep::Report::default() {
@@ -284,7 +291,8 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let now = door.now();
-    let own = &door.sim.settings;
+    let parameters = parameters(door);
+    let own = parameters.of(door);
     let settings = match &*ask {
         Ask::Report(report) if !report.asks_pools() => Ok(Cow::Borrowed(own)),
         _ => own.current(door).await,
@@ -318,7 +326,8 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let Some(settings) = &settings(door).await else { return };
+    let parameters = parameters(door);
+    let Some(settings) = &settings(door, &parameters).await else { return };
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
     let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
     note(door, || format!("  order: {request}"));
@@ -335,12 +344,25 @@ async fn operator(door: &Door, number: u32) {
 }
 
 /// The pools as they are now. Without an answer the invocation ends, and its messages stay.
-async fn settings(door: &Door) -> Option<Cow<'_, Settings>> {
-    let settings = door.sim.settings.current(door).await;
+async fn settings<'a>(door: &'a Door, parameters: &'a Parameters) -> Option<Cow<'a, Settings>> {
+    let settings = parameters.of(door).current(door).await;
     if let Err(error) = &settings {
         note(door, || format!("  the set of pools cannot be read: {error}"));
     }
     settings.ok()
+}
+
+/// The stack's parameters, if a later deployment has changed them.
+struct Parameters(Option<Rc<Settings>>);
+
+impl Parameters {
+    fn of<'a>(&'a self, door: &'a Door) -> &'a Settings {
+        self.0.as_deref().unwrap_or(&door.sim.settings)
+    }
+}
+
+fn parameters(door: &Door) -> Parameters {
+    Parameters(door.sim.world.borrow().deployed.clone())
 }
 
 fn note(door: &Door, line: impl FnOnce() -> String) {

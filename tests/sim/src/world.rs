@@ -1,5 +1,8 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use std::rc::Rc;
+
+use control::Settings;
 use domain::ids::InstanceName;
 use domain::pool_file::Answers;
 use domain::time::Time;
@@ -177,6 +180,8 @@ pub struct World {
     pub naive: Option<Naive>,
     /// The calls that go wrong, in a disturbed scenario.
     pub(crate) disturbed: Option<Disturbed>,
+    /// What the stack's parameters say since a later deployment.
+    pub deployed: Option<Rc<Settings>>,
 }
 
 /// A time in which one service is away.
@@ -238,6 +243,7 @@ impl World {
             story: None,
             naive: None,
             disturbed: None,
+            deployed: None,
         }
     }
 

@@ -77,10 +77,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
     /// The set, and the generation that a write replaces.
     async fn stored(&self) -> Result<(Option<u64>, PoolSet), Problem> {
         Ok(match self.table.pool_set().await? {
-            Some(set) => (Some(set.generation), set),
-            None => {
+            Some(set) if set.version > 0 => (Some(set.generation), set),
+            stored => {
                 let Settings { pools, limits, balance, .. } = self.settings.clone();
-                (None, PoolSet::of_parameters(pools, limits, balance))
+                let replaces = stored.map(|set| set.generation);
+                let set = PoolSet::of_parameters(pools, limits, balance);
+                (replaces, PoolSet { generation: replaces.unwrap_or(0), ..set })
             }
         })
     }
@@ -108,7 +110,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
                 return Err(refused(vec![with_the_removed(&what)]));
             }
             let diff = Diff::between(&before, &next);
-            let changes = replaces.is_none() || !diff.is_empty();
+            let changes = before.version == 0 || !diff.is_empty();
             if request.dry_run || !changes {
                 return Ok(answer(&before, &diff, false));
             }

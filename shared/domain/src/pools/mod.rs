@@ -26,7 +26,8 @@ pub const REMOVED_FOR: Seconds = Seconds(900);
 pub const BALANCES: &[(&str, Balance)] =
     &[("pack", Balance::Pack), ("round-robin", Balance::RoundRobin)];
 
-/// The record: one for the whole stack, and none while no file was ever applied.
+/// The record: one for the whole stack. Before a file was ever applied it only remembers the pools of the stack's
+/// parameters: see [`PoolSet::following`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSet {

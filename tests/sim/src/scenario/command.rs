@@ -1,5 +1,8 @@
 //! What a scenario can do.
 
+use std::rc::Rc;
+
+use domain::ids::PoolName;
 use domain::labels::Labels;
 use domain::limits::Balance;
 use domain::pool::{LabelMatch, Pool};
@@ -94,6 +97,7 @@ impl Scenario {
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
             ["apply", pools @ ..] => self.apply(pools)?,
+            ["rename", "pool", from, "to", to] => self.rename(from, to)?,
             ["restore", version] => {
                 let version: u64 = number(version)?;
                 self.request(json!({ "version": 1, "action": "pools", "restore": version }));
@@ -405,6 +409,21 @@ impl Scenario {
         }
         let file = json!({ "pools": listed }).to_string();
         self.request(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
+        Ok(())
+    }
+
+    /// A deployment gives a pool of the stack's parameters another name.
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
+        let to: PoolName = to.parse().map_err(|_| format!("{to}: no name of a pool"))?;
+        let sim = Rc::clone(self.executor().sim());
+        let mut world = sim.world.borrow_mut();
+        let mut next = world.deployed.as_deref().unwrap_or(&sim.settings).clone();
+        let renamed = next.pools.iter_mut().find(|pool| pool.name.as_str() == from);
+        renamed.ok_or_else(|| format!("{from}: no such pool"))?.name = to;
+        let now = world.now;
+        world.checker.know_also(&next.pools, now);
+        world.tables.index.know(&next.pools);
+        world.deployed = Some(Rc::new(next));
         Ok(())
     }
 

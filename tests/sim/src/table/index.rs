@@ -100,7 +100,7 @@ impl Index {
     }
 
     /// Makes room for the pools of a set.
-    pub(super) fn know(&mut self, pools: &[Pool]) {
+    pub(crate) fn know(&mut self, pools: &[Pool]) {
         for pool in pools {
             if self.pool(&pool.name).is_none() {
                 self.pools.push((pool.name.clone(), OfPool::default()));
