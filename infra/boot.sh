@@ -8,7 +8,7 @@
 #
 # Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_RUNNER_VERSION and
 # MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS,
-# MUSTER_REGISTER_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
+# MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 set -euo pipefail
 
 runner_dir=${MUSTER_RUNNER_DIR:-/opt/actions-runner}
@@ -38,6 +38,7 @@ say() { echo "muster: $*"; }
 {
   printf 'MUSTER_RUNNER_API=%q\nMUSTER_REGION=%q\n' "$MUSTER_RUNNER_API" "$MUSTER_REGION"
   printf 'MUSTER_IMDS=%q\n' "${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}"
+  printf 'MUSTER_START_LIMIT=%q\n' "${MUSTER_START_LIMIT_SECONDS:-600}"
   cat <<'API'
 # muster_imds PATH [curl options]: instance metadata (version 2), with $imds_token.
 muster_imds() {
@@ -120,6 +121,42 @@ muster_job_event() {
     "$1" "$(muster_string "$RUNNER_NAME")" "$(muster_string "$GITHUB_REPOSITORY")" \
     "$GITHUB_RUN_ID" "$GITHUB_RUN_ATTEMPT" "$(muster_string "$GITHUB_JOB")"
 }
+
+# muster_may_start: asks until there is a yes, or a clear no (409). Nothing has started yet, so to
+# wait costs time alone, and whatever else comes (throttling, an outage, a metadata service that is slow) passes.
+muster_may_start() {
+  local event pause=1 last=$((SECONDS + MUSTER_START_LIMIT))
+  event=$(muster_job_event job-started)
+  while :; do
+    muster_post /runner/job-started "$event" 10
+    case $muster_status in
+      200) return 0 ;;
+      409) return 1 ;;
+    esac
+    [ "$SECONDS" -lt "$last" ] || return 1
+    [ "$pause" -gt 1 ] || echo "Muster does not answer yet (status $muster_status); asking again."
+    sleep "$pause.$((RANDOM % 10))"
+    pause=$((pause < 8 ? pause * 2 : 12))
+  done
+}
+
+# muster_end_agent: for a job that must not run. To the agent a hook is a step: when it fails, the
+# steps with `if: always()`, `failure()` or `!cancelled()` run. It skips them all only when the agent itself
+# shuts down, and so the hook ends the agent, and waits to be ended by it. SIGTERM, since SIGINT is
+# not heard where a shell started the agent with `&`. What is not done then ends with the worker's death: no step
+# can follow, and the agent fails the job.
+muster_end_agent() {
+  local agent=$PPID
+  sleep 1 # the worker reads what was said
+  while [ "$agent" -gt 1 ] && [ "$(cat "/proc/$agent/comm")" != Runner.Listener ]; do
+    agent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$agent/status")
+  done
+  if [ "$agent" -gt 1 ] && kill -TERM "$agent"; then
+    sleep 45 >/dev/null 2>&1 & # bash hears signals while it waits, and not beside a command
+    wait $! || true
+  fi
+  kill -KILL "$PPID"
+}
 API
 } >"$home/api.sh"
 muster_status='' muster_answer=''
@@ -127,18 +164,19 @@ muster_status='' muster_answer=''
 . "$home/api.sh"
 
 # Muster may delete a runner that has no job. So a job must not start unless Muster knows of it, and
-# silence is a no: refusing costs a re-run, a machine deleted under its job costs the work.
+# lasting silence is a no: refusing costs a re-run, a machine deleted under its job costs the work.
 cat >"$home/job-started.sh" <<HOOK
 #!/usr/bin/env bash
 . "$home/api.sh"
-muster_report "\$(muster_job_event job-started)" 4 && exit 0
+muster_may_start && exit 0
 if [ "\$muster_status" = 409 ]; then
   echo "::error::This runner is being deleted and takes no more jobs. Please re-run this job."
 else
-  echo "::error::Muster could not be told about this job (status \$muster_status); a job that it does" \\
-    "not know could lose its machine at any time, so it was not started. Please re-run it."
+  echo "::error::Muster could not be told about this job for \$MUSTER_START_LIMIT seconds (status" \\
+    "\$muster_status). A job that it does not know could lose its machine at any time, so it was" \\
+    "not started. Please re-run it."
 fi
-exit 1
+muster_end_agent
 HOOK
 # Here the job is over: nothing may change its result any more.
 cat >"$home/job-completed.sh" <<HOOK

@@ -55,6 +55,8 @@ pub struct Checker {
     pub(crate) changed_at: Option<Millis>,
     /// Registrations that we removed, by name.
     pub(crate) removed: BTreeSet<String>,
+    /// Jobs whose start was refused: no step of theirs may run, whatever its condition.
+    pub(crate) not_started: BTreeSet<u32>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
     /// Rows whose end was decided although GitHub had not let their runner go, and what had come of the asking.

@@ -244,6 +244,9 @@ impl World {
         self.github.job_mut(job).hooked = hooked;
         let (_, name) = runner.unwrap_or_default();
         self.narrate(|| format!("job {job} begins on {name}"));
+        if self.checker.not_started.contains(&job) {
+            self.broken("I9", || format!("a step of job {job} runs, whose start was refused"));
+        }
         if hooked && self.checker.removed.contains(&name) {
             self.broken("I9", || format!("job {job} begins on {name}, which we deregistered"));
         }

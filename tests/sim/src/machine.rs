@@ -20,12 +20,14 @@ const PATIENCE: Millis = 30 * SECOND;
 const REPORT_PATIENCE: Millis = 10 * SECOND;
 /// How long the boot script goes on asking for a configuration.
 const REGISTER_LIMIT: Millis = 10 * MINUTE;
-/// How often `infra/boot.sh` sends each report.
+/// How long a job's start goes on asking whether it may.
+const START_LIMIT: Millis = 10 * MINUTE;
+/// How often `infra/boot.sh` sends each other report.
 const fn tries(report: &Report) -> u32 {
     match report {
         Report::JobCompleted { .. } => 2,
         Report::RunnerStarted { .. } => 3,
-        Report::JobStarted { .. } => 4,
+        Report::JobStarted { .. } => u32::MAX,
         Report::Exited { .. } | Report::BootFailed { .. } => 5,
     }
 }
@@ -57,6 +59,15 @@ struct Script {
 enum Work {
     Job(u32),
     Deregistered,
+}
+
+/// What a job-started hook does. To the agent it is a step like others: when it fails, every later step's condition is
+/// asked, and one with `if: always()` runs; none does when the agent shuts down (actions/runner, `StepsRunner.cs`).
+enum Hook {
+    Passes,
+    #[allow(dead_code, reason = "what the hook must not do; only a planted bug does it")]
+    Fails,
+    EndsTheAgent,
 }
 
 impl Script {
@@ -116,27 +127,43 @@ impl Script {
     async fn work(&self, name: &str, runner: u64) -> i32 {
         let Work::Job(job) = self.job(runner).await else { return 0 };
         self.pause(SECOND).await;
-        if !self.behaviour().no_hooks && !self.may_start(name, job).await {
-            self.done(runner, job, "failure", true);
-            return 1;
-        }
-        let length = {
-            let mut world = self.sim.world.borrow_mut();
-            world.job_begins(self.machine, job);
-            world.github.job(job).length
+        let hook = if self.behaviour().no_hooks {
+            Hook::Passes
+        } else {
+            self.job_started_hook(name, job).await
         };
-        let conclusion = self.steps(job, length).await;
-        if !self.behaviour().no_hooks {
+        let conclusion = match hook {
+            Hook::Passes => {
+                let length = self.begins(job);
+                self.steps(job, length).await
+            }
+            Hook::Fails => {
+                // The clean-up that every job here has, with `if: always()`.
+                self.begins(job);
+                self.pause(5 * SECOND).await;
+                "failure"
+            }
+            Hook::EndsTheAgent => "failure",
+        };
+        let passed = matches!(hook, Hook::Passes);
+        if passed && !self.behaviour().no_hooks {
             self.report(Report::JobCompleted { runner: name.to_owned() }).await;
         }
-        self.done(runner, job, conclusion, false);
+        self.done(runner, job, conclusion, !passed);
         self.pause(SECOND).await;
         0
     }
 
-    /// The job-started hook. Without a clear yes the job fails in its set-up: a job that runs unseen
-    /// could be cut off.
-    async fn may_start(&self, name: &str, job: u32) -> bool {
+    /// The first of a job's steps begins. How long they take.
+    fn begins(&self, job: u32) -> Option<Millis> {
+        let mut world = self.sim.world.borrow_mut();
+        world.job_begins(self.machine, job);
+        world.github.job(job).length
+    }
+
+    /// The job-started hook of `infra/boot.sh`: it waits for a yes or a no. Without a clear yes no step of the job may
+    /// run, since one that runs unseen could be cut off.
+    async fn job_started_hook(&self, name: &str, job: u32) -> Hook {
         let report = {
             let world = self.sim.world.borrow();
             let job = world.github.job(job);
@@ -147,7 +174,11 @@ impl Script {
             }
         };
         let report = Report::JobStarted { runner: name.to_owned(), job: report };
-        self.report(report).await == Reply::Noted
+        if self.report(report).await == Reply::Noted {
+            return Hook::Passes;
+        }
+        self.sim.world.borrow_mut().checker.not_started.insert(job);
+        Hook::EndsTheAgent
     }
 
     fn done(&self, runner: u64, job: u32, conclusion: &'static str, refused: bool) {
@@ -170,10 +201,12 @@ impl Script {
 
     /// Sends a report until somebody hears it.
     async fn report(&self, report: Report) -> Reply {
+        let last = self.now() + START_LIMIT;
         for attempt in 1..=tries(&report) {
             match self.ask(Ask::Report(report.clone())).await {
                 Some(reply @ (Reply::Noted | Reply::Refused(_))) => return reply,
-                _ => self.pause(i64::from(attempt) * SECOND).await,
+                _ if self.now() >= last => break,
+                _ => self.pause(i64::from(attempt.min(12)) * SECOND).await,
             }
         }
         Reply::Broken

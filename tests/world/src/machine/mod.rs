@@ -15,8 +15,14 @@ use tokio::process::Command;
 
 use crate::{model::machines::Behaviour, wire::Cloud};
 
-/// Stands for the runner application: takes a JIT config, gets a job from the world, runs it.
-const RUN_SH: &str = include_str!("run.sh");
+/// Stand for the runner application, each for the part of that name: they take a JIT config, get a job from the world
+/// and run its steps.
+const AGENT: [(&str, &str); 4] = [
+    ("run.sh", include_str!("run.sh")),
+    ("bin/Runner.Listener", include_str!("listener.sh")),
+    ("bin/Runner.Worker", include_str!("worker.sh")),
+    ("bin/ask.sh", include_str!("ask.sh")),
+];
 /// Stands for the system's own command: tells the world that this machine powers off.
 const SHUTDOWN: &str = include_str!("shutdown.sh");
 /// The one command of the system's own `sbin` that a machine may use; the others stay out of reach.
@@ -61,7 +67,7 @@ impl Rack {
         user_data: &str,
         behaviour: &Behaviour,
     ) -> io::Result<()> {
-        for part in ["bin", "actions-runner", "muster", "tmp"] {
+        for part in ["bin", "actions-runner/bin", "muster", "tmp"] {
             fs::create_dir_all(directory.join(part))?;
         }
         let script = |path: &str, text: &str| -> io::Result<()> {
@@ -79,7 +85,9 @@ impl Rack {
         if behaviour.old_curl {
             script("bin/curl", OLD_CURL)?;
         }
-        script("actions-runner/run.sh", RUN_SH)?;
+        for (path, text) in AGENT {
+            script(&format!("actions-runner/{path}"), text)?;
+        }
         let decoded = BASE64.decode(user_data).map_err(io::Error::other)?;
         let path = directory.join("user-data");
         fs::write(&path, &decoded)?;

@@ -28,6 +28,7 @@ pub(crate) struct RunnerApi {
     answers: Answers,
     seen: Arc<Mutex<Vec<Value>>>,
     boot_hook: Arc<Mutex<Option<String>>>,
+    environment: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl RunnerApi {
@@ -35,6 +36,7 @@ impl RunnerApi {
     pub(crate) async fn serve(&self) -> String {
         let router = Router::new()
             .route("/stage/runner/register", post(handle))
+            .route("/stage/runner/job-started", post(handle))
             .route("/stage/runner/events", post(handle))
             .with_state(self.clone());
         format!("{}/stage", serve(router).await)
@@ -67,16 +69,25 @@ impl RunnerApi {
         *self.boot_hook.lock().unwrap() = Some(hook.to_owned());
     }
 
+    /// One more variable in the environment of the machines' pool.
+    pub(crate) fn environment(&self, name: &str, value: &str) {
+        self.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
+    }
+
     fn register(&self) -> (StatusCode, String) {
         let cloud = self.cloud.lock().unwrap().clone().expect("the world is open");
         let request = super::jit("r-1", &["self-hosted", "linux"]);
         let scope = Scope::Organization("acme".to_owned());
         let config = cloud.with(|world, now| world.generate_jit(&scope, &request, now)).unwrap();
+        let mut environment = json!({ "GREETING": "it's \"fine\" $HOME\n", "no-name": "x" });
+        for (name, value) in &*self.environment.lock().unwrap() {
+            environment[name] = json!(value);
+        }
         let answer = json!({
             "version": 1,
             "runner_name": "r-1",
             "encoded_jit_config": config.encoded,
-            "environment": { "GREETING": "it's \"fine\" $HOME\n", "no-name": "x" },
+            "environment": environment,
             "boot_hook": *self.boot_hook.lock().unwrap(),
         });
         (StatusCode::OK, answer.to_string())
