@@ -22,7 +22,7 @@ power_off() { until shutdown -h now; do sleep 5; done; }
 # kernel takes everything else before it when memory runs out. The control plane ends a machine of this age
 # first, and tells of it; this is for when it does not.
 (
-  trap '' HUP TERM
+  trap '' HUP # and not TERM: at the power-off systemd waits 90 seconds for whoever ignores that
   echo -1000 >"/proc/$BASHPID/oom_score_adj" || true
   sleep "$((${MUSTER_MAX_LIFETIME_SECONDS:-43200} + ${MUSTER_LIFETIME_GRACE_SECONDS:-300}))"
   power_off
@@ -286,7 +286,11 @@ if [ -n "${answer[2]}" ]; then
 fi
 # The configuration is an argument, as the runner wants it: it is good for one registration, and the
 # runner keeps what is in it among its own files anyway.
-"${as_runner[@]}" "$runner_dir/run.sh" --jitconfig "${answer[1]}" </dev/null &
+# What runs with `&` ignores SIGINT, and with it every step of a job: a cancelled one must hear it.
+(
+  trap - INT QUIT
+  exec "${as_runner[@]}" "$runner_dir/run.sh" --jitconfig "${answer[1]}" </dev/null
+) &
 runner=$!
 stage=running
 unset answer muster_answer

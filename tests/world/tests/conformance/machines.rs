@@ -46,6 +46,13 @@ fn processes_of(cloud: &Cloud) -> Vec<u32> {
         .collect()
 }
 
+/// The signals that a process ignores, one bit each; none once it has ended.
+fn ignored_signals(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    u64::from_str_radix(line.trim(), 16).unwrap()
+}
+
 #[tokio::test]
 async fn machine_boots_registers_runs_its_job_and_powers_off() {
     let (cloud, api) = open("").await;
@@ -204,6 +211,23 @@ async fn machine_waits_with_its_job_until_muster_can_be_told() {
     until_terminated(&cloud, &id).await;
     assert_eq!(cloud.job(job).await["conclusion"], "success");
     assert!(cloud.console(&id).await.contains("does not answer yet (status 429)"));
+}
+
+#[tokio::test]
+async fn machine_runs_nothing_that_ignores_the_end_of_a_job_or_of_the_system() {
+    let (cloud, api) = open("").await;
+    let job = cloud.queue_job(json!({})).await;
+    cloud.launch("t", 1).await;
+    cloud.until("the job runs", async |c| !c.job(job).await["began_at"].is_null()).await;
+    assert!(api.events().contains(&"job-started".to_owned()));
+    for (process, ignored) in processes_of(&cloud).iter().map(|id| (id, ignored_signals(*id))) {
+        let name = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        // systemd waits 90 seconds at each power-off for a process that ignores SIGTERM.
+        assert_eq!(ignored & (1 << (15 - 1)), 0, "{name} ignores SIGTERM");
+        // The agent interrupts the steps of a cancelled job with SIGINT.
+        let agent = name.starts_with("bash") && name.contains("/run.sh");
+        assert!(!agent || ignored & (1 << (2 - 1)) == 0, "{name} ignores SIGINT");
+    }
 }
 
 #[tokio::test]
