@@ -40,9 +40,11 @@ say() { echo "muster: $*"; }
   printf 'MUSTER_IMDS=%q\n' "${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}"
   printf 'MUSTER_START_LIMIT=%q\n' "${MUSTER_START_LIMIT_SECONDS:-600}"
   cat <<'API'
+# Proxies and curl options are the jobs' affair: a proxy would be handed the machine's credentials.
+muster_curl() { curl -q --noproxy '*' "$@"; }
 # muster_imds PATH [curl options]: instance metadata (version 2), with $imds_token.
 muster_imds() {
-  curl -fsS --connect-timeout 2 --max-time 5 --retry 5 --retry-connrefused \
+  muster_curl -fsS --connect-timeout 2 --max-time 5 --retry 5 --retry-connrefused \
     -H "x-aws-ec2-metadata-token: ${imds_token:-}" "${@:2}" "${MUSTER_IMDS%/}/latest/$1"
 }
 muster_imds_token() { muster_imds api/token -X PUT -H 'x-aws-ec2-metadata-token-ttl-seconds: 300'; }
@@ -100,7 +102,7 @@ muster_post() {
     else
       muster_sign "$url" "$2" "$id" "$secret" "$token"
     fi
-  } | curl -sS -K - --connect-timeout 5 --max-time "$3" --data-binary "$2" -w '\n%{http_code}') || true
+  } | muster_curl -sS -K - --connect-timeout 5 --max-time "$3" --data-binary "$2" -w '\n%{http_code}') || true
   muster_status=${muster_answer##*$'\n'} muster_answer=${muster_answer%$'\n'*}
 }
 

@@ -214,6 +214,19 @@ async fn machine_waits_with_its_job_until_muster_can_be_told() {
 }
 
 #[tokio::test]
+async fn machine_reaches_muster_whatever_proxy_its_pool_names() {
+    let (cloud, api) = open("").await;
+    for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
+        api.environment(name, "http://127.0.0.1:9");
+    }
+    let job = cloud.queue_job(json!({ "duration_ms": 10 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["conclusion"], "success");
+    assert!(api.events().contains(&"job-completed".to_owned()));
+}
+
+#[tokio::test]
 async fn machine_runs_nothing_that_ignores_the_end_of_a_job_or_of_the_system() {
     let (cloud, api) = open("").await;
     let job = cloud.queue_job(json!({})).await;
