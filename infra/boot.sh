@@ -58,18 +58,27 @@ muster_string() {
   text=${text//$'\n'/\\n}
   printf '"%s"' "${text//[[:cntrl:]]/}"
 }
-# curl signs the session token of temporary credentials since 7.88; before, openssl has to.
+# curl signs the session token of temporary credentials since 7.88; before, `muster_sign` has to.
 muster_curl_signs() {
   local major minor
   IFS=. read -r major minor _ < <(curl --version | sed -n '1s/^curl \([0-9.]*\).*/\1/p')
   [ $((${major:-0} * 1000 + ${minor:-0})) -ge 7088 ]
 }
-muster_sha256() { openssl dgst -sha256 "$@" | sed 's/^.* //'; }
-muster_hmac() { muster_sha256 -mac HMAC -macopt "hexkey:$1"; }
+muster_sha256() { sha256sum | cut -d ' ' -f 1; }
+# muster_hmac TEXT...: the HMAC of each text with that of the one before; the first key is standard
+# input, since arguments can be read by every user.
+muster_hmac() {
+  python3 -I -c '
+import hmac, sys
+key = sys.stdin.buffer.read()
+for text in sys.argv[1:]:
+    key = hmac.new(key, text.encode(), "sha256").digest()
+print(key.hex())' "$@"
+}
 
 # muster_sign URL BODY ID SECRET TOKEN: Signature Version 4, as lines for curl's --config.
 muster_sign() {
-  local host=${1#*://} now day scope names='host;x-amz-date;x-amz-security-token' text key part
+  local host=${1#*://} now day scope names='host;x-amz-date;x-amz-security-token' text key
   local path=/${host#*/}
   host=${host%%/*} now=$(date -u +%Y%m%dT%H%M%SZ)
   day=${now%T*}
@@ -77,10 +86,7 @@ muster_sign() {
   text=$(printf 'POST\n%s\n\nhost:%s\nx-amz-date:%s\nx-amz-security-token:%s\n\n%s\n%s' "$path" \
     "$host" "$now" "$5" "$names" "$(printf %s "$2" | muster_sha256)")
   text=$(printf 'AWS4-HMAC-SHA256\n%s\n%s\n%s' "$now" "$scope" "$(printf %s "$text" | muster_sha256)")
-  key=$(printf 'AWS4%s' "$4" | od -An -v -tx1 | tr -d ' \n')
-  for part in "$day" "$MUSTER_REGION" execute-api aws4_request "$text"; do
-    key=$(printf %s "$part" | muster_hmac "$key")
-  done
+  key=$(printf 'AWS4%s' "$4" | muster_hmac "$day" "$MUSTER_REGION" execute-api aws4_request "$text")
   printf 'header = "x-amz-date: %s"\nheader = "authorization: AWS4-HMAC-SHA256 ' "$now"
   printf 'Credential=%s/%s, SignedHeaders=%s, Signature=%s"\n' "$3" "$scope" "$names" "$key"
 }
