@@ -221,6 +221,30 @@ trap 'exit 143' TERM
 instance=$(imds_token=$(muster_imds_token) muster_imds meta-data/instance-id)
 say "machine $instance of stack $MUSTER_STACK"
 
+# A fresh Ubuntu or Debian starts its own updates now, and they hold the locks of apt. Updates that
+# run already are not cut off: that would leave dpkg with half a package.
+quiet_apt() {
+  systemctl mask --now apt-daily.timer apt-daily-upgrade.timer apt-daily.service || true
+  systemctl mask apt-daily-upgrade.service unattended-upgrades.service || true
+  echo 'DPkg::Lock::Timeout "240";' >/etc/apt/apt.conf.d/99muster
+}
+
+# The agent's own script does not know every distribution; .NET needs little beyond libicu.
+install_dependencies() {
+  local try
+  if ! command -v apt-get >/dev/null; then
+    "$runner_dir/bin/installdependencies.sh" || dnf install -y libicu
+    return
+  fi
+  quiet_apt
+  for try in 1 2 3; do
+    "$runner_dir/bin/installdependencies.sh" && return
+    say "packages could not be installed (attempt $try)"
+    sleep 10
+  done
+  return 1
+}
+
 install_runner() {
   local version=${MUSTER_RUNNER_VERSION:-} arch archive=$home/runner.tar.gz
   local releases=https://github.com/actions/runner/releases
@@ -233,8 +257,7 @@ install_runner() {
   [ -z "${MUSTER_RUNNER_SHA256:-}" ] || sha256sum --check --quiet <<<"$MUSTER_RUNNER_SHA256  $archive"
   mkdir -p "$runner_dir"
   tar -xzf "$archive" -C "$runner_dir"
-  # The runner's own script does not know every distribution; .NET needs little beyond libicu.
-  "$runner_dir/bin/installdependencies.sh" || dnf install -y libicu
+  install_dependencies
 }
 
 id -u "$runner_user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$runner_user"

@@ -2,6 +2,10 @@
 
 import importlib.machinery
 import importlib.util
+import pathlib
+import re
+import subprocess
+import tempfile
 import unittest
 
 from rendered import ROOT, Rendered, rendered
@@ -34,6 +38,63 @@ class BootScript(unittest.TestCase):
         """16 KB before base64, with the longest values that the parameters allow."""
         longest = user_data(stack="s" * 50, RunnerApiBaseUrl="https://" + "a" * 240, RunnerVersion="2.999.999", RunnerSha256="f" * 64)
         self.assertLessEqual(len(longest.encode()), 16 * 1024)
+
+
+def function_of(name):
+    """One function of the script, as it stands there."""
+    found = re.search(rf"^{name}\(\) {{\n.*?^}}\n", SCRIPT.read_text(encoding="utf-8"), re.M | re.S)
+    return found[0] if found else ""
+
+
+class Packages(unittest.TestCase):
+    """The agent's own packages, on a machine whose commands only tell that they were called."""
+
+    def install(self, commands, fails):
+        """What is called when the agent's script fails so many times, and the exit code."""
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            (root / "bin").mkdir()
+            (root / "etc/apt/apt.conf.d").mkdir(parents=True)
+            agent = root / "bin/installdependencies.sh"
+            for path in [root / "bin" / command for command in (*commands, "sleep")] + [agent]:
+                path.write_text(f'#!/bin/bash\necho "${{0##*/}} $*" >>{root}/calls\n')
+                path.chmod(0o755)
+            with agent.open("a") as script:
+                script.write(f"[ $(grep -c ^installdependencies {root}/calls) -gt {fails} ]\n")
+            parts = "".join(map(function_of, ("quiet_apt", "install_dependencies")))
+            script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}install_dependencies\n"
+            script = script.replace("/etc/apt/", f"{root}/etc/apt/")
+            tools = [f"ln -s $(command -v {tool}) {root}/bin/" for tool in ("bash", "grep", "env")]
+            subprocess.run("\n".join(tools), shell=True, check=True)
+            path = {"PATH": f"{root}/bin"}
+            done = subprocess.run(["/bin/bash", "-c", script], env=path, capture_output=True, text=True, check=False)
+            calls = (root / "calls").read_text().splitlines()
+            conf = "".join(path.read_text() for path in (root / "etc/apt/apt.conf.d").iterdir())
+            return calls, conf, done.returncode
+
+    def test_ubuntus_own_updates_are_kept_out_and_waited_for(self):
+        calls, conf, code = self.install(("apt-get", "systemctl"), fails=0)
+        self.assertEqual((calls[-1], code), ("installdependencies.sh ", 0))
+        masked = " ".join(call for call in calls if call.startswith("systemctl mask"))
+        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
+            self.assertIn(unit, masked)
+        # Cut off, they would leave half a package.
+        stopped = [call for call in calls if "--now" in call and "upgrade.service" in call]
+        self.assertEqual(stopped, [])
+        self.assertRegex(conf, r'DPkg::Lock::Timeout "\d{3}";')
+
+    def test_a_flaky_mirror_is_asked_again_and_dnf_never(self):
+        calls, _, code = self.install(("apt-get", "systemctl", "dnf"), fails=1)
+        tries = [call for call in calls if call.startswith("installdependencies")]
+        self.assertEqual((len(tries), code), (2, 0))
+        calls, _, code = self.install(("apt-get", "systemctl", "dnf"), fails=9)
+        self.assertNotEqual(code, 0)
+        self.assertEqual([call for call in calls if call.startswith("dnf")], [])
+
+    def test_what_the_agents_script_does_not_know_gets_its_library_by_dnf(self):
+        calls, conf, code = self.install(("dnf",), fails=9)
+        self.assertEqual(calls, ["installdependencies.sh ", "dnf install -y libicu"])
+        self.assertEqual((conf, code), ("", 0))
 
 
 class Header(unittest.TestCase):
