@@ -139,6 +139,9 @@ faults! {
     BootSlow = "boot_slow",
     /// The boot script fails and says so.
     BootFails = "boot_fails",
+    /// The agent comes up, and ends without a job: its version is refused, a library is missing, its session is taken.
+    /// `run.sh` exits with 0 all the same (actions/runner, run-helper.sh.template), and the registration stays.
+    AgentGivesUp = "agent_gives_up",
     /// A machine's report gets lost on the way.
     ReportLost = "report_lost",
     /// The agent's hooks do not run.

@@ -100,8 +100,11 @@ impl Script {
         let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
         let started = Report::RunnerStarted { runner: name.clone(), hooks };
         self.report(started).await;
-        let code = if connected { self.work(&name, runner).await } else { 1 };
-        self.report(Report::Exited { code }).await;
+        if connected {
+            self.work(&name, runner).await;
+        }
+        // Whatever the listener ended with: run.sh has an exit code of its own for a few of its ends alone.
+        self.report(Report::Exited { code: 0 }).await;
     }
 
     /// Asks for a configuration until there is one.
@@ -123,9 +126,14 @@ impl Script {
         None
     }
 
-    /// The agent's one job, hooks and all. Its exit code.
-    async fn work(&self, name: &str, runner: u64) -> i32 {
-        let Work::Job(job) = self.job(runner).await else { return 0 };
+    /// The agent's one job, hooks and all.
+    async fn work(&self, name: &str, runner: u64) {
+        if self.behaviour().gives_up {
+            self.pause(2 * SECOND).await;
+            self.sim.world.borrow_mut().runner_lost(self.machine, "gave up");
+            return;
+        }
+        let Work::Job(job) = self.job(runner).await else { return };
         self.pause(SECOND).await;
         let hook = if self.behaviour().no_hooks {
             Hook::Passes
@@ -151,7 +159,6 @@ impl Script {
         }
         self.done(runner, job, conclusion, !passed);
         self.pause(SECOND).await;
-        0
     }
 
     /// The first of a job's steps begins. How long they take.

@@ -286,11 +286,12 @@ impl Instance {
     }
 
     /// The names under which GitHub may still show an instance that has ended. A runner that ran a job is removed by
-    /// GitHub itself with the job's end; an earlier name is one whose registration was never answered.
+    /// GitHub itself with the job's end, and only then: one whose agent ended without a job stays, offline, for a day. An
+    /// earlier name is one whose registration was never answered.
     #[must_use]
     pub fn names_left(&self) -> Vec<String> {
         let deregistered = self.drain.as_ref().is_some_and(|drain| drain.deregistered);
-        let removed = deregistered || self.runner.exit.is_some() || self.runner.has_taken_job();
+        let removed = deregistered || self.runner.has_taken_job();
         let last = if removed { self.runner.n.saturating_sub(1) } else { self.runner.n };
         (1..=last)
             .rev()
@@ -325,9 +326,7 @@ impl Instance {
         if self.claim.is_some() || self.runner.has_taken_job() {
             return None;
         }
-        // Also one whose agent ended well has listened: it has run its one job, and nobody told us.
-        let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
-        let never_listened = self.runner.state != RunnerState::Idle && !ended_well;
+        let never_listened = self.runner.state != RunnerState::Idle && !self.may_have_run_a_job();
         match drain.reason {
             DeleteReason::NotNeeded | DeleteReason::LaunchFailed => {
                 let fault = self.last_error.as_ref()?;
@@ -353,6 +352,14 @@ impl Instance {
             | DeleteReason::SpotNotice
             | DeleteReason::Outdated => None,
         }
+    }
+
+    /// Whether its agent may have run its one job, and nobody told us. Its exit code proves nothing: `run.sh` ends with 0
+    /// for a refused version, a taken session or a crash as well (actions/runner, run-helper.sh.template). But with hooks
+    /// no job runs untold: a start that was not reported fails.
+    fn may_have_run_a_job(&self) -> bool {
+        let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
+        ended_well && !self.runner.hooks
     }
 
     /// Claims a job.
@@ -451,14 +458,18 @@ pub(crate) mod tests {
     #[test]
     fn only_a_machine_whose_runner_never_listened_has_failed_the_min_idle() {
         use crate::testkit::{
-            Story as _, With as _, active, booting, completed, exited_unused, idle, timings,
+            Story as _, With as _, active, booting, completed, exited_unused, idle,
+            idle_without_hooks, timings,
         };
-        let ended_well = idle().with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
+        let ends_well =
+            |row: Instance| row.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
+        let (ended_well, without_hooks) = (ends_well(idle()), ends_well(idle_without_hooks()));
         let rows = [
             ("booting", booting(), true),
             ("its agent gave up", exited_unused(), true),
             ("listening", idle(), false),
-            ("ran a job that nobody told us of", ended_well, false),
+            ("its agent ended with 0, and its hooks told of no job", ended_well, true),
+            ("ran a job that nobody could tell us of", without_hooks, false),
             ("with a job", active(), false),
             ("after its job", completed(), false),
         ];
@@ -467,6 +478,16 @@ pub(crate) mod tests {
             let next = row.clone().marked(DeleteReason::MachineGone, 120);
             assert_eq!(row.failed_idle(&next).is_some(), fails, "{what}");
         }
+    }
+
+    /// GitHub removes an ephemeral runner with the end of its job, and no other.
+    #[test]
+    fn an_agent_that_ended_without_a_job_leaves_its_registration() {
+        use crate::testkit::{completed, exited_unused, idle};
+        let name = || vec![idle().runner_name()];
+        assert_eq!(exited_unused().names_left(), name());
+        assert_eq!(idle().names_left(), name());
+        assert_eq!(completed().names_left(), Vec::<String>::new());
     }
 
     #[test]

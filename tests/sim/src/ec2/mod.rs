@@ -92,6 +92,8 @@ pub struct Behaviour {
     pub slower_by: Millis,
     /// The boot script fails.
     pub boot_fails: bool,
+    /// The agent comes up, and ends without a job.
+    pub gives_up: bool,
     /// The agent's hooks do not run.
     pub no_hooks: bool,
     /// The boot script reports hooks that do not run.
@@ -284,6 +286,7 @@ impl World {
                 0
             },
             boot_fails: self.strikes(Fault::BootFails),
+            gives_up: self.strikes(Fault::AgentGivesUp),
             no_hooks: self.strikes(Fault::HooksMissing) || claims_hooks,
             claims_hooks,
             never_shuts_down: self.strikes(Fault::NeverShutsDown),

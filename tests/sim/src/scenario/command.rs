@@ -229,6 +229,10 @@ impl Scenario {
                     there.behaviour.boot_fails = true;
                     there.told = 1;
                 }
+                ["gives", "up"] => {
+                    there.behaviour.gives_up = true;
+                    there.told = 1;
+                }
                 ["without", "hooks"] => {
                     there.behaviour.no_hooks = true;
                     there.told = 1;
