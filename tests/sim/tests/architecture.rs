@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use conformance::{differences, ec2, github, names, queue, table};
-use sim::fault::Fault;
 use sim::scenario::breakages;
 
 /// Projects whose bugs the regressions are named after.
@@ -39,46 +38,14 @@ fn the_page_says_how_large_each_test_is() {
     let (regressions, named) = regressions();
     let (checks, passed) = conformance_checks();
     let facts = [
-        format!("| {} rows for `decide`;", rows_of_decide()),
         format!("| {} worlds, ", worlds()),
         format!("; {} naive rules, each caught |", naive_rules()),
-        format!(", {} kinds of faults |", Fault::ALL.len()),
-        format!(
-            "| {} planted bugs, ",
-            text("tests/sim/mutants.toml").matches("\n[[mutant]]\n").count()
-        ),
         format!("| {regressions} regressions, {named} of them named bugs of other projects; "),
         format!("| {checks} checks through the real adapters, {passed} of them in the simulator"),
         format!("| {} scenarios on real binaries |", scenarios()),
     ];
     let missing: Vec<&String> = facts.iter().filter(|fact| !table.contains(*fact)).collect();
     assert!(missing.is_empty(), "what is so and not on the page: {missing:#?}");
-}
-
-/// The rows of all tables that the tests of `decide` check.
-fn rows_of_decide() -> usize {
-    let files = files("shared/domain/src/lifecycle/tests", ".rs");
-    let tables = files.iter().flat_map(|(_, text)| text.split("check(vec![").skip(1));
-    tables.map(rows).sum()
-}
-
-/// The outermost brackets up to the end of the list. What stands in a string does not count.
-fn rows(list: &str) -> usize {
-    let (mut rows, mut depth) = (0, 0_usize);
-    let mut letters = list.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => while letters.next().is_some_and(|inner| inner != '"') {},
-            '(' | '[' | '{' => {
-                rows += usize::from(depth == 0);
-                depth += 1;
-            }
-            ')' | ']' | '}' if depth == 0 => break,
-            ')' | ']' | '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    rows
 }
 
 /// The worlds that every run explores to their end; those of `make explore` are not among them.
