@@ -5,6 +5,7 @@ use domain::instance::{Instance, Refused, RunnerState, StartReport};
 use domain::message::ReapMessage;
 use domain::observation::{Machine, Trouble};
 use domain::time::{Seconds, Time};
+use domain::timings::Timings;
 
 use crate::Settings;
 use crate::ports::{
@@ -166,29 +167,20 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     ) -> Result<(), Denied> {
         let instance = self.instance_of(machine, now).await?;
         let timings = &self.settings.timings_of(&instance.pool);
+        let mut ends = false;
         let stored = self
-            .change(&instance.name, |next| match report {
-                Report::RunnerStarted { runner, hooks } => {
-                    Ok(next.runner_started(runner, *hooks, now, timings)?)
-                }
-                Report::JobStarted { runner, job } => {
-                    Ok(next.job_started(runner, job.clone(), now)?)
-                }
-                Report::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
-                Report::Exited { code } => {
-                    next.runner_ended(Some(*code), None, now, timings);
-                    Ok(())
-                }
-                Report::BootFailed { log } => {
-                    next.runner_ended(None, Some(log.clone()), now, timings);
-                    Ok(())
-                }
+            .change(&instance.name, |next| {
+                let ended = next.runner.exit.is_some();
+                take(report, next, now, timings)?;
+                ends = !ended && next.runner.exit.is_some();
+                Ok(())
             })
             .await?;
-        if stored.runner.state == RunnerState::Failed {
+        // Once: a machine may say it as often as it likes.
+        if ends && stored.runner.state == RunnerState::Failed {
             tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "boot failed");
         }
-        if stored.runner.exit.is_some() && !stored.runner.has_taken_job() {
+        if ends && !stored.runner.has_taken_job() {
             self.nudge(&stored, now).await;
         }
         Ok(())
@@ -356,6 +348,25 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             }
         }
         Err(PassError::Commit(CommitError::Conflict).into())
+    }
+}
+
+/// What a report makes of the record.
+fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> Result<(), Refused> {
+    match report {
+        Report::RunnerStarted { runner, hooks } => {
+            next.runner_started(runner, *hooks, now, timings)
+        }
+        Report::JobStarted { runner, job } => next.job_started(runner, job.clone(), now),
+        Report::JobCompleted { runner } => next.job_completed(runner, now, timings),
+        Report::Exited { code } => {
+            next.runner_ended(Some(*code), None, now, timings);
+            Ok(())
+        }
+        Report::BootFailed { log } => {
+            next.runner_ended(None, Some(log.clone()), now, timings);
+            Ok(())
+        }
     }
 }
 

@@ -184,6 +184,7 @@ impl<'a> Key<'a> {
             self.until(until);
         }
         self.bit(drain.deregistered);
+        self.bit(drain.kill_told);
         self.hashed(&drain.waiting);
         self.num(u64::from(drain.silences.min(3)));
     }

@@ -197,6 +197,25 @@ impl World {
         }
     }
 
+    /// Each write makes another pass begin anew, so none is made to say what is known. A job could say it all day, in its
+    /// machine's name.
+    fn check_news(&mut self, before: &Instance, next: &Instance) {
+        let life = |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake());
+        let outside = |row: &Instance| (row.attempts, row.absent_since, row.spot_notice_at);
+        let told = before.events != next.events;
+        let is_same = before.runner == next.runner
+            && before.drain() == next.drain()
+            && before.order() == next.order()
+            && before.due_at() == next.due_at()
+            && before.last_error == next.last_error
+            && life(before) == life(next)
+            && outside(before) == outside(next);
+        if told && is_same {
+            let line = next.events.last().map_or("", |event| &*event.what).to_owned();
+            self.broken("news", || format!("{} is written to say {line:?} again", next.name));
+        }
+    }
+
     /// A throttled call is no attempt.
     fn check_attempts(&mut self, before: &Instance, next: &Instance) {
         let refused = before.state() == State::Creating && next.state() != State::Running;
@@ -243,6 +262,7 @@ impl World {
                 self.broken("I9", || format!("{name} becomes active after its end was decided"));
             }
         }
+        self.check_news(&before, next);
         self.check_ladder(&before, next);
         self.check_attempts(&before, next);
         self.check_gate_of(next);

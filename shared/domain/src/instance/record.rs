@@ -149,7 +149,7 @@ pub struct Drain {
     pub waiting: Option<Waiting>,
     /// Calls to GitHub in a row that brought no answer.
     pub silences: u32,
-    /// GitHub was told, and the audit trail if a job ran, that the end does not wait for a job.
+    /// GitHub is told, and the audit trail if a job runs, that the end does not wait for a job.
     #[serde(default)]
     pub kill_told: bool,
 }

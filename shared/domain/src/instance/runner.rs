@@ -117,7 +117,8 @@ impl Instance {
         self.tell(now, "GitHub has no such registration".to_owned());
     }
 
-    /// The agent reports that it runs.
+    /// The agent reports that it runs. Said again it changes nothing: a job could say it all day, and each write would
+    /// make the pass that ends its machine begin anew.
     ///
     /// # Errors
     /// When the report is of an earlier registration.
@@ -129,8 +130,12 @@ impl Instance {
         timings: &Timings,
     ) -> Result<(), Refused> {
         self.expect_registration(name)?;
+        let starts = self.runner.state <= RunnerState::Installing;
+        if !starts && (self.runner.hooks || !hooks) {
+            return Ok(());
+        }
         self.runner.hooks |= hooks;
-        if self.runner.state <= RunnerState::Installing {
+        if starts {
             self.runner.move_to(RunnerState::Idle, now);
             self.hurry_due(now + timings.claim_idle_seconds);
         }

@@ -250,22 +250,26 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
 
-/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it
-/// listens, and the audit trail once, however often EC2 fails.
+/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens, and the audit trail
+/// once, however often EC2 fails. That it is told is on record before: whoever changes the record while GitHub is asked
+/// cannot make this begin anew. A job that is heard of after that has its line from whoever hears of it.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let why = "a running job does not hold it up";
-    if instance.drain().is_some_and(|drain| drain.kill_told) {
-        return go(instance, policy, now, why);
+    let told = instance.drain().is_some_and(|drain| drain.kill_told);
+    let id = instance.runner.id.filter(|_| !told && !is_deregistered(instance));
+    let mut next = instance.clone();
+    if !told {
+        next.update_drain(|drain| drain.kill_told = true);
     }
-    let id = instance.runner.id.filter(|_| !is_deregistered(instance));
-    if let (Some(id), Look::Unknown) = (id, &seen.deregistration) {
-        return remove(instance, id, policy, now);
-    }
-    let mut told = instance.clone();
-    told.update_drain(|drain| drain.kill_told = true);
-    let mut step = go(&told, policy, now, why);
-    let runs = seen.deregistration == Look::Seen(Deregistration::Busy) || instance.runner.is_busy();
-    if let (Step::Act { records, .. }, true) = (&mut step, runs) {
+    let mut step = match (id, &seen.deregistration) {
+        (Some(id), Look::Unknown) => remove(&next, id, policy, now),
+        (Some(_), Look::Seen(_) | Look::Failed(_)) | (None, _) => {
+            go(&next, policy, now, "a running job does not hold it up")
+        }
+    };
+    let on_record = instance.runner.is_busy();
+    let heard_now = seen.deregistration == Look::Seen(Deregistration::Busy) && !on_record;
+    let is_news = heard_now || (on_record && !told);
+    if let (Step::Act { records, .. }, true) = (&mut step, is_news) {
         let (by, why) = instance.killer();
         records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
     }

@@ -118,6 +118,9 @@ fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
     if old.deregistered != new.deregistered {
         words.push("deregistered".to_owned());
     }
+    if old.kill_told != new.kill_told {
+        words.push("kill told".to_owned());
+    }
     if old.silences != new.silences {
         words.push(format!("silences {}", new.silences));
     }

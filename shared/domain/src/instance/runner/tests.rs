@@ -85,6 +85,42 @@ fn the_agents_start_makes_it_idle_once() {
     assert_eq!(busy.runner.state, RunnerState::Active);
 }
 
+/// A job can say them as often as it likes: each write makes the pass that ends its machine begin anew.
+#[test]
+fn a_report_that_says_nothing_new_changes_nothing() {
+    let ordered = |i: Instance| i.ordered(plain(300));
+    for (name, mut row) in [
+        ("idle", idle()),
+        ("without hooks", idle_without_hooks().with(|i| i.runner.hooks = true)),
+        ("marked", idle().marked(DeleteReason::Idle, 300)),
+        ("at work", active()),
+        ("at work, says GitHub", active_by_github()),
+        ("its job ended", completed()),
+        ("its agent ended", exited()),
+        ("ordered away", ordered(idle())),
+        ("ordered away at work", ordered(active())),
+        ("being terminated", ordered(active()).deleting(310)),
+    ] {
+        let runner = row.runner_name();
+        let say_all = |row: &mut Instance, second: u32| {
+            let said = row.runner_started(&runner, true, at(second), &timings());
+            assert_eq!(said, Ok(()), "{name}");
+            let _ = row.job_started(&runner, report(), at(second));
+            let said = row.job_completed(&runner, at(second), &timings());
+            assert_eq!(said, Ok(()), "{name}");
+            row.runner_ended(Some(0), None, at(second), &timings());
+            row.runner_ended(None, Some("no".to_owned()), at(second), &timings());
+        };
+        let agent_runs = row.clone();
+        assert_eq!(row.runner_started(&runner, true, at(400), &timings()), Ok(()), "{name}");
+        assert_eq!(row, agent_runs, "{name}: it runs, and that is known");
+        say_all(&mut row, 410);
+        let once = row.clone();
+        say_all(&mut row, 420);
+        assert_eq!(row, once, "{name}");
+    }
+}
+
 #[test]
 fn reports_of_another_registration_are_refused() {
     let old = "default-l-1-0";

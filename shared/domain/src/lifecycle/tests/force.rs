@@ -113,7 +113,7 @@ fn force_does_not_pass_a_silent_github() {
         ),
         (
             "502, and the order kills jobs",
-            idle().ordered(kills),
+            told(idle().ordered(kills)),
             refused(unavailable()),
             700,
             "to deleting, due 820, terminate",
@@ -218,41 +218,50 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     ]);
 }
 
+/// What the pass that asks GitHub has put on record before.
+fn told(instance: Instance) -> Instance {
+    instance.with(|i| i.update_drain(|drain| drain.kill_told = true))
+}
+
 #[test]
 fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
-    let killed = "to deleting, due 820, terminate, audit JobKilled by ada";
+    let killed = "to deleting, kill told, due 820, terminate, audit JobKilled by ada";
+    let tells = "removing until 820, kill told, deregister, audit JobKilled by ada";
     let busy = || active().ordered(kill(700));
+    let unseen = || idle().ordered(kill(700));
     let failed = || fault("Throttled");
     let tried = || busy().deleting(600).with(|i| i.terminate_failed(failed(), at(610), &timings()));
     check(vec![
-        ("GitHub is told first", busy(), nothing(), 700, "removing until 820, deregister"),
-        ("422", busy(), answers(Deregistration::Busy), 700, killed),
-        ("204, with a start on record", busy(), answers(Deregistration::Done), 700, killed),
-        ("no answer", busy(), refused(unavailable()), 700, killed),
-        ("401", busy(), refused(unauthorized()), 700, killed),
+        ("GitHub is told first", busy(), nothing(), 700, tells),
+        ("no job on record", unseen(), nothing(), 700, "removing until 820, kill told, deregister"),
+        ("422", told(busy()), answers(Deregistration::Busy), 700, GO),
+        ("204, with a start on record", told(busy()), answers(Deregistration::Done), 700, GO),
+        ("no answer", told(busy()), refused(unavailable()), 700, GO),
+        ("401", told(busy()), refused(unauthorized()), 700, GO),
+        ("another wrote before the answer was on record", told(busy()), nothing(), 700, GO),
         (
             "422 alone shows a job",
-            idle().ordered(kill(700)),
+            told(unseen()),
             answers(Deregistration::Busy),
             700,
-            killed,
+            "to deleting, due 820, terminate, audit JobKilled by ada",
         ),
-        ("no job after all", idle().ordered(kill(700)), answers(Deregistration::Done), 700, GO),
-        ("no registration", asking().ordered(kill(700)), nothing(), 700, GO),
+        ("no job after all", told(unseen()), answers(Deregistration::Done), 700, GO),
+        (
+            "no registration",
+            asking().ordered(kill(700)),
+            nothing(),
+            700,
+            "to deleting, kill told, due 820, terminate",
+        ),
         (
             "told once, however often EC2 fails",
-            tried().with(|i| i.update_drain(|drain| drain.kill_told = true)),
+            told(tried()),
             sees(Machine::Running),
             700,
             "to deleting, waits for nothing, due 820, terminate",
         ),
-        (
-            "what failed before was no kill",
-            tried(),
-            sees(Machine::Running),
-            700,
-            "removing until 820, deregister",
-        ),
+        ("what failed before was no kill", tried(), sees(Machine::Running), 700, tells),
         (
             "deregistered on a lie, and then the job was heard of",
             busy().deregistered(),
@@ -260,23 +269,31 @@ fn the_order_to_kill_ends_a_running_job_and_leaves_a_trace() {
             700,
             killed,
         ),
-        ("deregistered, no job", idle().ordered(kill(700)).deregistered(), nothing(), 700, GO),
+        ("deregistered, no job", unseen().deregistered(), nothing(), 700, GO),
     ]);
 }
 
 #[test]
 fn a_machine_past_its_lifetime_takes_the_same_way() {
     let old = |instance: Instance| instance.stopping(DeleteReason::MaxLifetime, 700);
-    let killed = "to deleting, due 820, terminate, audit JobKilled by muster";
+    let tells = "removing until 820, kill told, deregister, audit JobKilled by muster";
+    let waited = || later(active().ordered(plain(700)), Waiting::JobRunning, LIFETIME);
     check(vec![
-        ("GitHub is told first", old(active()), nothing(), 700, "removing until 820, deregister"),
-        ("422", old(active()), answers(Deregistration::Busy), 700, killed),
+        ("GitHub is told first", old(active()), nothing(), 700, tells),
+        ("422", told(old(active())), answers(Deregistration::Busy), 700, GO),
         (
             "also a row that was ordered away before",
-            later(active().ordered(plain(700)), Waiting::JobRunning, LIFETIME),
+            waited(),
+            sees(Machine::Running),
+            LIFETIME,
+            "removing until 43320, kill told, deregister, audit JobKilled by muster",
+        ),
+        (
+            "and GitHub answers",
+            told(waited()),
             Observation { machine: Look::Seen(Machine::Running), ..answers(Deregistration::Busy) },
             LIFETIME,
-            "to deleting, waits for nothing, due 43320, terminate, audit JobKilled by muster",
+            "to deleting, waits for nothing, due 43320, terminate",
         ),
         (
             "a second younger",
@@ -285,6 +302,6 @@ fn a_machine_past_its_lifetime_takes_the_same_way() {
             43_199,
             "rest until 43259",
         ),
-        ("204, without a job", old(idle()), answers(Deregistration::Done), 700, GO),
+        ("204, without a job", told(old(idle())), answers(Deregistration::Done), 700, GO),
     ]);
 }

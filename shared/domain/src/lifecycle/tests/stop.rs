@@ -283,7 +283,7 @@ fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
             running(),
             sees(Machine::Running),
             old,
-            "removing until 43320, deregister",
+            "removing until 43320, kill told, deregister, audit JobKilled by muster",
         ),
         ("busy by GitHub alone: looked at as well", busy(), nothing(), 700, "look at machine"),
         ("and asked again", busy(), sees(Machine::Running), 700, "removing until 820, deregister"),

@@ -1,0 +1,149 @@
+//! A machine that talks without end, or the job on it in its name: what it says changes its record once, and holds nothing up.
+
+use std::rc::Rc;
+
+use control::batch::{Batch, Received};
+use control::reap::Ticket;
+use control::register::{Register, Report};
+use domain::ids::MachineId;
+use domain::instance::{DeleteReason, Instance, Order, StartReport, State};
+use domain::message::ReapMessage;
+use domain::time::{Seconds, Time};
+use sim::door::Door;
+
+use super::bench::Bench;
+
+/// All that a machine may report, in the order of its life.
+fn reports(runner: &str) -> Vec<Report> {
+    let runner = || runner.to_owned();
+    let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
+    vec![
+        Report::RunnerStarted { runner: runner(), hooks: true },
+        Report::JobStarted { runner: runner(), job },
+        Report::JobCompleted { runner: runner() },
+        Report::Exited { code: 0 },
+        Report::BootFailed { log: "simulated".to_owned() },
+    ]
+}
+
+/// A runner that GitHub knows, with a job on it since ten minutes ago.
+fn at_work(bench: &Bench) -> Instance {
+    let mut row = bench.idle(1).remove(0);
+    bench.make_due(&mut row);
+    row.unmark(bench.door.now(), "the test");
+    let name = row.runner_name();
+    let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
+    let then = Time::from_millis(bench.door.now().as_millis() - 600_000);
+    row.job_started(&name, job, then).expect("started");
+    row
+}
+
+fn stored(bench: &Bench, row: &Instance) -> Instance {
+    bench.change(|world| Instance::clone(&world.tables.instances[&row.name]))
+}
+
+/// Before each call of a pass over the row, the machine says `says`. The pass may take up a conflict six times.
+fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Report]) {
+    let door = &bench.door;
+    let settings = &Rc::clone(&door.sim).settings;
+    let machine = row.machine().expect("a machine").clone();
+    let ticket = Ticket { nonce: 1, receives: 1 };
+    let received = Received { message, ticket, receipt: "1".to_owned() };
+    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    let deadline = door.now() + Seconds(60);
+    let clock = || door.now();
+    bench.drive_with(batch.run(std::slice::from_ref(&received), deadline, &clock), |_| {
+        for report in says {
+            say(bench, door, &machine, report);
+        }
+    });
+}
+
+fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &Report) {
+    let settings = &Rc::clone(&door.sim).settings;
+    let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+    // A refusal is an answer as good as any.
+    let _ = bench.drive(pass.report(machine, report, door.now()));
+}
+
+fn woken(row: &Instance) -> ReapMessage {
+    ReapMessage::Reap { name: row.name.clone(), nonce: 1 }
+}
+
+/// The way out of a job that was ordered to end, or is too old; each report alone, and all of them in turn.
+#[test]
+fn no_report_keeps_the_machine_of_a_job_that_is_to_end() {
+    let all = reports("small-l0-0-1");
+    let mut sets: Vec<&[Report]> = all.chunks(1).collect();
+    sets.push(&all[..2]);
+    sets.push(&all);
+    for says in sets {
+        for ordered in [true, false] {
+            let bench = Bench::new();
+            let mut row = at_work(&bench);
+            let now = bench.door.now();
+            if ordered {
+                let order = Order {
+                    at: now,
+                    by: "ada".to_owned(),
+                    reason: "mines coins".to_owned(),
+                    force: false,
+                    bypass_github_unauthorized: false,
+                    kill_running_job: true,
+                };
+                row.order_delete(&order, now);
+            } else {
+                row.to_pending_delete(DeleteReason::MaxLifetime, now);
+            }
+            bench.store(std::slice::from_ref(&row));
+            for _ in 0..2 {
+                pass_beside(&bench, &row, woken(&row), says);
+            }
+            let state = stored(&bench, &row).state();
+            assert!(
+                matches!(state, State::Deleting | State::Deleted),
+                "{state}, ordered {ordered}, beside {says:?}"
+            );
+        }
+    }
+}
+
+/// The credentials of a dead machine live on for hours, and work from anywhere.
+#[test]
+fn no_report_keeps_the_place_of_a_machine_that_is_gone() {
+    let all = reports("small-l0-0-1");
+    for says in all.chunks(1).chain([&all[..]]) {
+        let bench = Bench::new();
+        let row = at_work(&bench);
+        bench.store(std::slice::from_ref(&row));
+        let machine = row.machine().expect("a machine").clone();
+        bench.change(|world| {
+            let number = world.ec2.number(&machine).expect("known");
+            world.end_machine(number, "the test");
+        });
+        for _ in 0..2 {
+            let what = "terminated".to_owned();
+            let changed = ReapMessage::MachineChanged { machine: machine.clone(), what };
+            pass_beside(&bench, &row, changed, says);
+        }
+        assert_eq!(stored(&bench, &row).state(), State::Deleted, "beside {says:?}");
+    }
+}
+
+/// The reaper is woken by what is new, not by every repetition.
+#[test]
+fn an_end_that_is_reported_again_wakes_nobody() {
+    let bench = Bench::new();
+    let row = bench.idle(1).remove(0);
+    bench.store(std::slice::from_ref(&row));
+    let machine = row.machine().expect("a machine").clone();
+    let sent = |bench: &Bench| {
+        say(bench, &bench.door, &machine, &Report::Exited { code: 1 });
+        bench.drive(sim::executor::Pause::new(&bench.door.sim, 1_000));
+        bench.change(|world| {
+            let now = world.now;
+            world.queues.of(sim::agenda::Which::Reap).receive(50, now).len()
+        })
+    };
+    assert_eq!((sent(&bench), sent(&bench)), (1, 0));
+}
