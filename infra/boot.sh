@@ -268,6 +268,14 @@ if [ "$runner_user" != "$(id -un)" ]; then
   chown -R "$runner_user" "$runner_dir"
 fi
 
+# Jobs become root on their machine, by sudo and by docker, where there are such.
+let_jobs_be_root() {
+  if command -v sudo >/dev/null; then
+    (umask 227 && echo "$runner_user ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/muster)
+  fi
+  ! getent group docker >/dev/null || usermod -aG docker "$runner_user"
+}
+
 # Asks for the configuration until there is one in $muster_answer; does not return without.
 register() {
   local attempt action wait
@@ -297,6 +305,7 @@ mapfile -d '' -t answer < <(python3 -c '
 import json, re, sys
 answer = json.load(sys.stdin)
 print(answer["runner_name"], answer["encoded_jit_config"], answer.get("boot_hook") or "", sep="\0", end="\0")
+print("yes" if answer.get("sudo") else "", end="\0")
 for name, value in (answer.get("environment") or {}).items():
     if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
         print(f"{name}={value}", end="\0")
@@ -305,16 +314,20 @@ runner_name=${answer[0]}
 
 # A clean environment: a job sees what it needs, and nothing of how its machine came up. What the
 # pool says may replace PATH and LANG, and not the hooks.
+clean=("PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "${answer[@]:4}")
 as_runner=("${as_user[@]}" env -i "HOME=$(getent passwd "$runner_user" | cut -d: -f6)"
-  "USER=$runner_user" "PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "${answer[@]:3}"
+  "USER=$runner_user" "${clean[@]}"
   "ACTIONS_RUNNER_HOOK_JOB_STARTED=$home/job-started.sh"
   "ACTIONS_RUNNER_HOOK_JOB_COMPLETED=$home/job-completed.sh")
 cd "$runner_dir"
-# The pool's boot hook. If it fails, so does the boot: a job must not meet half a machine.
+# The pool's boot hook, as root. If it fails, so does the boot: a job must not meet half a machine.
 if [ -n "${answer[2]}" ]; then
   say "running the boot hook of the pool"
-  "${as_runner[@]}" "$BASH" -euo pipefail -c "${answer[2]}" </dev/null
+  env -i HOME=/root "USER=$(id -un)" "RUNNER_USER=$runner_user" "${clean[@]}" \
+    "$BASH" -euo pipefail -c "${answer[2]}" </dev/null
 fi
+# After the hook: it may have installed what a job then may use.
+[ -z "${answer[3]}" ] || [ "${#as_user[@]}" = 0 ] || let_jobs_be_root
 # The configuration is an argument, as the runner wants it: it is good for one registration, and the
 # runner keeps what is in it among its own files anyway.
 # What runs with `&` ignores SIGINT, and with it every step of a job: a cancelled one must hear it.

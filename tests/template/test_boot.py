@@ -97,6 +97,37 @@ class Packages(unittest.TestCase):
         self.assertEqual((conf, code), ("", 0))
 
 
+class Privileges(unittest.TestCase):
+    """What lets jobs become root, where the image has it."""
+
+    def grant(self, commands, group):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            (root / "bin").mkdir()
+            (root / "etc/sudoers.d").mkdir(parents=True)
+            for command in commands:
+                path = root / "bin" / command
+                path.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{root}/calls\n')
+                path.chmod(0o755)
+            (root / "bin/getent").write_text(f"#!/bin/sh\nexit {0 if group else 2}\n")
+            (root / "bin/getent").chmod(0o755)
+            script = f"set -euo pipefail\nrunner_user=runner\n{function_of('let_jobs_be_root')}let_jobs_be_root\n"
+            script = script.replace("/etc/", f"{root}/etc/")
+            subprocess.run(["/bin/bash", "-c", script], env={"PATH": f"{root}/bin"}, check=True)
+            rules = [(path.read_text(), path.stat().st_mode & 0o777) for path in (root / "etc/sudoers.d").iterdir()]
+            calls = root / "calls"
+            return rules, calls.read_text() if calls.exists() else ""
+
+    def test_sudo_and_docker(self):
+        rules, calls = self.grant(("sudo", "usermod"), group=True)
+        # sudo ignores a file that others may write.
+        self.assertEqual(rules, [("runner ALL=(ALL) NOPASSWD: ALL\n", 0o440)])
+        self.assertEqual(calls, "usermod -aG docker runner\n")
+
+    def test_an_image_without_them_boots_all_the_same(self):
+        self.assertEqual(self.grant(("usermod",), group=False), ([], ""))
+
+
 class Header(unittest.TestCase):
     def test_header(self):
         lines = user_data().splitlines()

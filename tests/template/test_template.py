@@ -67,6 +67,7 @@ class Functions(unittest.TestCase):
                 "market": "spot-then-on-demand",
                 "max": 20,
                 "public_repositories": False,
+                "sudo": True,
                 "max_lifetime_seconds": 43200,
             },
         )

@@ -180,6 +180,7 @@ fn configuration(config: &Configuration) -> Value {
         "encoded_jit_config": config.encoded,
         "environment": config.environment,
         "boot_hook": config.boot_hook,
+        "sudo": config.sudo,
     })
 }
 

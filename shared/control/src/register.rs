@@ -25,6 +25,8 @@ pub struct Configuration {
     pub environment: std::collections::BTreeMap<String, String>,
     /// The pool's shell text to be run before the runner starts.
     pub boot_hook: Option<String>,
+    /// Whether the runner's user may become root.
+    pub sudo: bool,
 }
 
 /// Why a machine does not get what it asks for.
@@ -152,6 +154,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             encoded: config.encoded,
             environment: pool.environment.clone(),
             boot_hook: pool.boot_hook.clone(),
+            sudo: pool.sudo,
         })
     }
 

@@ -204,9 +204,12 @@ pub struct Pool {
     /// Whether jobs of public repositories are served. Anyone can open a pull request there.
     #[serde(default)]
     pub public_repositories: bool,
-    /// Shell text that the machine runs, as the runner's user, before the runner starts.
+    /// Shell text that the machine runs, as root, before the runner starts.
     #[serde(default)]
     pub boot_hook: Option<String>,
+    /// Whether jobs may become root on their machine: `sudo` without a password, and the group `docker`.
+    #[serde(default = "yes")]
+    pub sudo: bool,
     /// Handed to the runner's environment by runner-api.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -316,6 +319,7 @@ impl Pool {
             repositories: Vec::new(),
             public_repositories: false,
             boot_hook: None,
+            sudo: true,
             environment: BTreeMap::new(),
             enabled: true,
             paused: false,

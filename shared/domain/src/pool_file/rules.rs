@@ -223,6 +223,7 @@ fn build(written: Written) -> Option<Pool> {
         repositories: written.repositories.unwrap_or_default(),
         public_repositories: written.public_repositories.unwrap_or_default(),
         boot_hook: written.boot_hook,
+        sudo: written.sudo.unwrap_or(named.sudo),
         environment: written.environment.unwrap_or_default(),
         enabled: written.enabled.unwrap_or(true),
         paused: written.paused.unwrap_or_default(),

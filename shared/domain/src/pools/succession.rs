@@ -140,7 +140,7 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
             (pool.image.clone(), pool.disk.clone(), pool.tags.clone(), pool.arch),
             (pool.instance_types.clone(), pool.requirements.clone(), pool.subnets.clone()),
             (pool.entity.clone(), pool.labels.carried(), pool.runner_group_id),
-            (pool.boot_hook.clone(), pool.environment.clone()),
+            (pool.boot_hook.clone(), pool.sudo, pool.environment.clone()),
         )
     };
     made_of(before) != made_of(next)

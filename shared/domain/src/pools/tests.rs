@@ -84,6 +84,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         }),
         ("tags", |p| drop(p.tags.insert("a".to_owned(), "b".to_owned()))),
         ("boot hook", |p| p.boot_hook = Some("true".to_owned())),
+        ("sudo", |p| p.sudo = false),
         ("environment", |p| drop(p.environment.insert("A".to_owned(), String::new()))),
     ];
     let keeps: &[(&str, Change)] = &[

@@ -67,7 +67,7 @@ work() {
 # A clean-up as jobs have it: a step with `if: always()`, and one with `if: failure()`. For the world a job has begun
 # as soon as any of its steps runs.
 clean_up() {
-  line "The clean-up runs ($1)."
+  line "The clean-up runs ($1, $(id -un))."
   [ -n "$(<"$outcome")" ] || begin
 }
 

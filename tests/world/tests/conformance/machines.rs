@@ -133,16 +133,34 @@ async fn machine_gives_its_runner_the_environment_of_its_pool_and_nothing_else()
 async fn machine_runs_the_boot_hook_of_its_pool_before_its_runner() {
     let (cloud, api) = open("export NOT_FOR_HOOKS=1").await;
     api.boot_hook(
-        "echo \"$USER in $PWD: $GREETING ${NOT_FOR_HOOKS:-clean}\" >hooked\nfalse || true\n",
+        "echo \"$USER for $RUNNER_USER in $PWD: $GREETING ${NOT_FOR_HOOKS:-clean}\" >hooked\nfalse || true\n",
     );
     let id = cloud.launch("t", 1).await.remove(0);
     cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
     let runner = cloud.state_dir.join("machines").join(&id).join("actions-runner");
     let hooked = std::fs::read_to_string(runner.join("hooked")).expect("the hook ran in its place");
     let user = hooked.split(' ').next().expect("a user");
-    let expected = format!("{user} in {}: it's \"fine\" $HOME\n clean\n", runner.display());
+    let expected =
+        format!("{user} for {user} in {}: it's \"fine\" $HOME\n clean\n", runner.display());
     assert_eq!(hooked, expected);
     assert!(cloud.console(&id).await.contains("running the boot hook"));
+}
+
+#[tokio::test]
+async fn machine_boots_as_root_and_runs_its_job_as_its_runners_user() {
+    let whoami = std::process::Command::new("id").arg("-u").output().unwrap();
+    if whoami.stdout != b"0\n" {
+        return; // only root can become somebody else; the machines of the other tests have one user
+    }
+    let (cloud, api) = open("export MUSTER_RUNNER_USER=nobody").await;
+    api.boot_hook("echo \"hooked by $(id -un) for $RUNNER_USER\"\n");
+    let job = cloud.queue_job(json!({ "duration_ms": 10 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    let console = cloud.console(&id).await;
+    assert!(console.contains("hooked by root for nobody"), "{console}");
+    assert!(console.contains("The clean-up runs (always(), nobody)."), "{console}");
+    assert_eq!(cloud.job(job).await["conclusion"], "success");
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ fn the_example_says_what_it_seems_to_say() {
     let disk = release.disk.as_ref().expect("a disk");
     assert_eq!((disk.device.as_str(), disk.size_gib), ("/dev/xvda", 200));
     assert!(release.boot_hook.as_deref().is_some_and(|hook| hook.starts_with("docker pull")));
+    assert_eq!((x64.sudo, release.sudo), (true, false));
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn parts() -> impl Strategy<Value = Value> {
     let labels = any(vec![json!(["a"]), json!([["a", "b"], ["c"]]), json!(["GPU", "self-hosted"])]);
     let rest = any(vec![
         json!({ "image": { "id": "ami-0a1b2c3d" }, "disk": { "device": "/dev/sda1", "size_gib": 8 } }),
-        json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n" }),
+        json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false }),
         json!({ "enabled": false, "paused": true, "public_repositories": true, "priority": 9 }),
         json!({ "entity": "acme", "repositories": ["acme/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
     ]);
