@@ -16,7 +16,8 @@ runner_user=${MUSTER_RUNNER_USER:-runner}
 home=${MUSTER_HOME:-/opt/muster}
 register_limit=${MUSTER_REGISTER_LIMIT_SECONDS:-480}
 
-power_off() { until shutdown -h now; do sleep 5; done; }
+tries=5
+power_off() { until shutdown -h now || [ "$tries" = 1 ]; do sleep 5; done; }
 
 # The watchdog comes first and depends on nothing that follows. It outlives this script, and the
 # kernel takes everything else before it when memory runs out. The control plane ends a machine of this age
@@ -208,15 +209,16 @@ finish() {
   if [ "$stage" = booting ]; then
     say "booting failed (exit code $code)"
     sleep 0.2 # lets tee write what was said
-    muster_report "{\"event\":\"boot-failed\",\"log\":$(muster_string "$(last_lines)")}" 5
+    muster_report "{\"event\":\"boot-failed\",\"log\":$(muster_string "$(last_lines)")}" "$tries"
   elif [ "$stage" = running ]; then
     say "the runner ended with code $code"
-    muster_report "{\"event\":\"exited\",\"runner_name\":\"$runner_name\",\"code\":$code}" 5
+    muster_report "{\"event\":\"exited\",\"runner_name\":\"$runner_name\",\"code\":$code}" "$tries"
   fi
   power_off
 }
 trap finish EXIT
-trap 'exit 143' TERM
+# Somebody else shuts the system down, and systemd would wait 90 seconds for what cannot succeed any more.
+trap 'tries=1; exit 143' TERM
 
 instance=$(imds_token=$(muster_imds_token) muster_imds meta-data/instance-id)
 say "machine $instance of stack $MUSTER_STACK"

@@ -2,8 +2,10 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -95,6 +97,40 @@ class Packages(unittest.TestCase):
         calls, conf, code = self.install(("dnf",), fails=9)
         self.assertEqual(calls, ["installdependencies.sh ", "dnf install -y libicu"])
         self.assertEqual((conf, code), ("", 0))
+
+
+class End(unittest.TestCase):
+    """The one way out, on a machine where neither the network nor `shutdown` answers."""
+
+    SHUTDOWN = "shutdown() { echo shutdown; return 1; }"
+    REPORT = "muster_report() { echo report $2; }"
+
+    def ended(self, signal_after):
+        """The script's way out while its agent runs: what it called in four seconds, and whether it ended."""
+        text = SCRIPT.read_text(encoding="utf-8")
+        first = re.search(r"^tries=.*\npower_off\(\) .*\n", text, re.M)[0]
+        way_out = text[text.index("# The one way out.") : text.index("instance=$(")]
+        given = "set -euo pipefail\nrunner_name=r\nsay() { :; }"
+        end = "stage=running\nsleep 1000 >/dev/null &\nagent=$!\necho up\n"
+        end += "wait $agent\n" if signal_after else "kill $agent\n"
+        script = "\n".join((given, self.SHUTDOWN, self.REPORT, first, way_out, end))
+        with subprocess.Popen(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True) as bash:
+            self.assertEqual(bash.stdout.readline(), "up\n")
+            if signal_after:
+                bash.terminate()
+            try:
+                bash.wait(4)
+                ended = True
+            except subprocess.TimeoutExpired:
+                ended = False
+            os.killpg(bash.pid, signal.SIGKILL)
+            return bash.stdout.read().split("\n")[:2], ended
+
+    def test_a_script_that_is_told_to_end_holds_no_shutdown_up(self):
+        self.assertEqual(self.ended(signal_after=True), (["report 1", "shutdown"], True))
+
+    def test_whatever_else_happens_it_goes_on_until_there_is_no_power(self):
+        self.assertEqual(self.ended(signal_after=False), (["report 5", "shutdown"], False))
 
 
 class Privileges(unittest.TestCase):
