@@ -133,6 +133,29 @@ class End(unittest.TestCase):
         self.assertEqual(self.ended(signal_after=False), (["report 5", "shutdown"], False))
 
 
+class RefusedJob(unittest.TestCase):
+    """The hook of a job that must not run, below a worker that would go on to the next step."""
+
+    def outcome(self, listener):
+        """What the listener, by the name given and deaf to SIGTERM, tells of its worker."""
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            hook = f"sleep() {{ :; }}\n{function_of('muster_end_agent')}muster_end_agent\n"
+            (root / "hook").write_text(hook)
+            (root / "worker").write_text(f"#!/bin/bash\nbash -e {root}/hook\necho next step\n")
+            (root / listener).write_text(f"#!/bin/bash\ntrap 'echo told' TERM\n{root}/worker\necho worker $?\n")
+            for script in ("worker", listener):
+                (root / script).chmod(0o755)
+            done = subprocess.run([root / listener], capture_output=True, text=True, timeout=60, check=False)
+            return done.stdout.splitlines()
+
+    def test_an_agent_that_does_not_end_loses_its_worker(self):
+        self.assertEqual(self.outcome("Runner.Listener"), ["told", f"worker {128 + signal.SIGKILL}"])
+
+    def test_so_does_one_that_is_not_found(self):
+        self.assertEqual(self.outcome("listener"), [f"worker {128 + signal.SIGKILL}"])
+
+
 class Privileges(unittest.TestCase):
     """What lets jobs become root, where the image has it."""
 
