@@ -59,6 +59,7 @@ FACTS = [
     # --- scale-up: its queue, the tables, launches from our template and nothing else
     ("ScaleUp", "Allow", "logs:PutLogEvents", f"{LOGS}scale-up:log-stream:x", {}),
     ("ScaleUp", "Allow", "sqs:ReceiveMessage", JOBS, {}),
+    ("ScaleUp", "Allow", "sqs:ChangeMessageVisibility", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:DeleteMessage", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:GetQueueAttributes", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:SendMessage", JOBS, {}),

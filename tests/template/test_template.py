@@ -142,7 +142,7 @@ class Queues(unittest.TestCase):
             dead = self.queue_of(queue["RedrivePolicy"]["deadLetterTargetArn"])
             self.assertGreater(dead["MessageRetentionPeriod"], queue["MessageRetentionPeriod"], name)
             receives[name] = queue["RedrivePolicy"]["maxReceiveCount"]
-        self.assertEqual(receives, {"JobsQueue": 10, "ReapQueue": 100})
+        self.assertEqual(receives, {"JobsQueue": 500, "ReapQueue": 100})
 
     def test_every_queue_is_encrypted_and_takes_tls_only(self):
         covered = set()

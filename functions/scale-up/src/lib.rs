@@ -1,15 +1,15 @@
 //! The scale-up Lambda: folds job events into the tables, then runs the launch pass of every pool
 //! that was touched. The queue only says that something happened; the tables say what to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Queue, Table};
-use control::scale_up::{Report, ScaleUp, last_call};
+use control::scale_up::{Report, ScaleUp, again_after, last_call};
 use domain::ids::PoolName;
-use domain::job::JobEvent;
+use domain::job::{Job, JobEvent};
 use domain::launch::ErrorClass;
 use domain::message::JobsMessage;
 use domain::metrics::Metric;
@@ -54,8 +54,9 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
         Err(error) => {
             // Nothing is known of any pool: all messages stay.
             tracing::error!(?error, "the set of pools cannot be read");
-            let ids = event.records.into_iter().map(|record| record.message_id.unwrap_or_default());
-            ids.for_each(|id| outcome.response.add_failure(id));
+            let ids = event.records.iter().map(|record| record.message_id.clone());
+            ids.for_each(|id| outcome.response.add_failure(id.unwrap_or_default()));
+            hide(deps, &event.records, &outcome.response).await;
             return outcome;
         }
     };
@@ -76,7 +77,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             }
         }
     }
-    fold(deps, &settings, events, now(), &mut pools, &mut outcome).await;
+    let folded = fold(deps, &settings, events, now(), &mut pools, &mut outcome).await;
     for (pool, asked) in pools {
         let pass = ScaleUp {
             table: &deps.table,
@@ -85,6 +86,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             holder: invocation,
             seed: seed(invocation),
             thorough: asked.woken,
+            folded: &folded,
             last_call,
             clock: &now,
         };
@@ -96,7 +98,29 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             }
         }
     }
+    hide(deps, &event.records, &outcome.response).await;
     outcome
+}
+
+/// What failed comes again in some seconds. Not hidden, it comes after the queue's own time-out: later, but not lost.
+async fn hide<T, Q: Queue, C>(
+    deps: &Deps<T, Q, C>,
+    records: &[SqsMessage],
+    response: &SqsBatchResponse,
+) {
+    let failed: BTreeSet<&str> =
+        response.batch_item_failures.iter().map(|one| one.item_identifier.as_str()).collect();
+    for record in records {
+        let id = record.message_id.as_deref().unwrap_or_default();
+        let Some(receipt) = record.receipt_handle.as_deref().filter(|_| failed.contains(id)) else {
+            continue;
+        };
+        let receives = record.attributes.get("ApproximateReceiveCount");
+        let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
+        if let Err(error) = deps.queue.hide_job(receipt, again_after(receives)).await {
+            tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+        }
+    }
 }
 
 /// Who asked for a pool's pass.
@@ -118,7 +142,8 @@ fn read(record: &SqsMessage) -> Option<JobsMessage> {
         .ok()
 }
 
-/// Folds the events of a batch, by message id, and notes the pools whose pass should run.
+/// Folds the events of a batch, by message id, and notes the pools whose pass should run. Answers the jobs as they are
+/// stored.
 async fn fold<T: Table, Q, C>(
     deps: &Deps<T, Q, C>,
     settings: &Settings,
@@ -126,7 +151,7 @@ async fn fold<T: Table, Q, C>(
     now: Time,
     pools: &mut BTreeMap<PoolName, Asked>,
     outcome: &mut Outcome,
-) {
+) -> Vec<Job> {
     let ingest = Ingest { table: &deps.table, settings };
     let (mut told, mut all) = (Vec::new(), Vec::new());
     for (id, event, delivery) in events {
@@ -134,9 +159,11 @@ async fn fold<T: Table, Q, C>(
         all.push(event);
     }
     let folded = ingest.fold_all(&all, now).await;
+    let mut stored = Vec::new();
     for (((id, delivery), event), folded) in told.into_iter().zip(&all).zip(folded) {
         match folded {
-            Ok(Folded::Stored { wake }) => {
+            Ok(Folded::Stored { wake, jobs }) => {
+                stored.extend(jobs);
                 tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
                 for pool in wake {
                     pools.entry(pool).or_default().by.push(id.clone());
@@ -151,6 +178,7 @@ async fn fold<T: Table, Q, C>(
             }
         }
     }
+    stored
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]

@@ -61,6 +61,20 @@ impl SqsQueue {
         }
         Ok(())
     }
+
+    async fn hide_in(&self, url: &str, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.client
+            .change_message_visibility()
+            .queue_url(url)
+            .receipt_handle(receipt)
+            .visibility_timeout(visibility(wait))
+            .send()
+            .await
+            .map_err(|error| {
+                QueueError(format!("ChangeMessageVisibility: {}", Failure::of(&error)))
+            })?;
+        Ok(())
+    }
 }
 
 fn entry<M: Serialize>(
@@ -98,17 +112,11 @@ impl Queue for SqsQueue {
     }
 
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
-        self.client
-            .change_message_visibility()
-            .queue_url(&self.reap_url)
-            .receipt_handle(receipt)
-            .visibility_timeout(visibility(wait))
-            .send()
-            .await
-            .map_err(|error| {
-                QueueError(format!("ChangeMessageVisibility: {}", Failure::of(&error)))
-            })?;
-        Ok(())
+        self.hide_in(&self.reap_url, receipt, wait).await
+    }
+
+    async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.hide_in(&self.jobs_url, receipt, wait).await
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Folded {
         /// Pools with new demand or new free supply, whose launch pass should run. More than one when GitHub
         /// gave a job of one pool to a runner of another.
         wake: BTreeSet<PoolName>,
+        /// The jobs as they are stored now: its own, and the one that its runner left for it.
+        jobs: Vec<Job>,
     },
     /// The job is none of ours; no row is kept.
     NotOurs(String),
@@ -144,7 +146,8 @@ impl<T: Table> Ingest<'_, T> {
                 continue;
             }
             writes.extend(writes::job(before, &next));
-            answers.push((*index, Folded::Stored { wake: to_wake(&next, &Touched::default()) }));
+            let wake = to_wake(&next, &Touched::default());
+            answers.push((*index, Folded::Stored { wake, jobs: vec![next] }));
         }
         let committed = match writes.is_empty() {
             true => Ok(()),
@@ -182,19 +185,22 @@ impl<T: Table> Ingest<'_, T> {
             return Ok(Folded::NotOurs(why));
         }
         let touched = self.read_touched(&next).await?;
-        let (mut next, changes) = self.settle(next, &touched, now);
+        let (mut next, mut changes) = self.settle(next, &touched, now);
         if let Some(before) = before.as_ref().filter(|before| **before != next) {
             next.generation = before.generation + 1;
         }
-        let mut writes: Vec<Write> = writes::job(before.as_ref(), &next).into_iter().collect();
-        writes.extend(changes);
-        if !writes.is_empty() {
-            self.table.commit(&writes).await?;
+        changes.extend(writes::job(before.as_ref(), &next));
+        if !changes.is_empty() {
+            self.table.commit(&changes).await?;
         }
         // Also without a change: an earlier delivery of this event may have been stopped here.
         let mut wake = to_wake(&next, &touched);
         wake.extend(self.short_of_idle(&next, &touched));
-        Ok(Folded::Stored { wake })
+        let left = changes.into_iter().filter_map(|write| match write {
+            Write::Job { next: job, .. } if job.key() != next.key() => Some(*job),
+            _ => None,
+        });
+        Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
     }
 
     /// The pool that keeps runners idle, when one of them took a job.

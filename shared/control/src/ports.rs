@@ -298,6 +298,8 @@ pub trait Queue {
     /// Hides a message of the reap queue, which the caller then reports as failed, for `wait` (at most 12 hours
     /// from its receipt).
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
+    /// The same for a message of the jobs queue.
+    async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
 }
 
 /// A machine as a listing shows it.

@@ -76,6 +76,13 @@ pub fn last_call(begun: Time, deadline: Time) -> Time {
     deadline - CALL.min(Seconds(half))
 }
 
+/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
+/// queue's own time-out is minutes.
+#[must_use]
+pub fn again_after(receives: u32) -> Seconds {
+    Seconds(receives.saturating_mul(5).clamp(5, 30))
+}
+
 /// The launch pass.
 pub struct ScaleUp<'a, T, C> {
     /// The tables.
@@ -91,6 +98,8 @@ pub struct ScaleUp<'a, T, C> {
     /// Looks for what earlier passes left even where the counter says that the pool has no instance: whoever sends
     /// a wake-up knows better.
     pub thorough: bool,
+    /// Jobs as this invocation has just stored them, of any pool and in any state. The index may not show them yet.
+    pub folded: &'a [Job],
     /// From when on nothing more is begun: see [`last_call`].
     pub last_call: Time,
     /// The time.
@@ -112,10 +121,29 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(report);
         }
         let mut known = self.wake(pool, now).await?;
+        known.saw(self.folded);
         if !known.capacity.is_held_by(self.holder) {
             report.held_by_other = true;
             return Ok(report);
         }
+        let worked = self.rounds(pool, &mut known, now, &mut report).await;
+        if worked.is_err() {
+            // Let the next pass in at once rather than after the lease. What went wrong first is what is told.
+            if let Err(error) = self.release(name, None).await {
+                tracing::warn!(pool.name = %name, %error, "the lease is not given back");
+            }
+        }
+        worked.map(|()| report)
+    }
+
+    /// Works until nothing is left, and gives the lease back.
+    async fn rounds(
+        &self,
+        pool: &Pool,
+        known: &mut Known,
+        now: Time,
+        report: &mut Report,
+    ) -> Result<(), PassError> {
         for round in 0..ROUNDS {
             if round > 0 {
                 if self.is_late() {
@@ -123,27 +151,22 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 }
                 known.refresh(self.table, pool).await?;
             }
-            let work = self.round(pool, round, &mut known, now, &mut report).await;
-            match work {
+            match self.round(pool, round, known, now, report).await {
                 Ok(Round::Again) | Err(PassError::Commit(CommitError::Conflict)) => continue,
                 Ok(Round::Drained) => {}
-                Err(error) => {
-                    // Let the next pass in at once rather than after the lease.
-                    let _ = self.release(name, None).await;
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
             if self.give_back(&known.capacity).await? {
-                return Ok(report);
+                return Ok(());
             }
-            match self.release(name, Some(known.wakes)).await? {
-                None => return Ok(report),
+            match self.release(&pool.name, Some(known.wakes)).await? {
+                None => return Ok(()),
                 Some(woken) => known.wakes = woken.wakes,
             }
         }
-        self.release(name, None).await?;
+        self.release(&pool.name, None).await?;
         report.unfinished = true;
-        Ok(report)
+        Ok(())
     }
 
     fn is_late(&self) -> bool {
@@ -163,8 +186,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         if has_instances && !self.replay_open(pool, known, now, report).await? {
             return Ok(Round::Again);
         }
-        let demand = self.table.demand(&pool.name, known.reach).await?;
-        let full_read = demand.len() >= known.reach as usize;
+        let listed = self.table.demand(&pool.name, known.reach).await?;
+        let full_read = listed.len() >= known.reach as usize;
+        let demand = known.demand(&pool.name, listed);
         let cooldowns = known.cooldowns.clone().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let most_slots = view.most_slots();
@@ -178,7 +202,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
         for (job, instance) in &plan.claims {
-            self.table.commit(&claim_writes(job, instance)).await?;
+            self.commit(&claim_writes(job, instance), known).await?;
             report.claimed += 1;
         }
         self.put_off(&mut plan, report).await?;
@@ -194,9 +218,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
-            self.table.commit(&self.launch_writes(pool, planned, wakes, now)).await?;
+            self.commit(&self.launch_writes(pool, planned, wakes, now), known).await?;
             known.count_up(planned.instances().count(), now);
-            let mut slots = self.claim_beyond(planned, now).await;
+            let mut slots = self.claim_beyond(planned, known, now).await;
             let there = planned.fresh.iter().map(|(instance, _)| instance);
             slots.extend(there.chain(&planned.idle).chain(&planned.again).cloned());
             self.call(&planned.launch, slots, known, now, report).await?;
@@ -347,7 +371,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 
     /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile, or nobody answers, the
     /// slot stays free, for it or for another job.
-    async fn claim_beyond(&self, planned: &PlannedLaunch, now: Time) -> Vec<Instance> {
+    async fn claim_beyond(
+        &self,
+        planned: &PlannedLaunch,
+        known: &mut Known,
+        now: Time,
+    ) -> Vec<Instance> {
         let mut pairs = planned.beyond.clone();
         if pairs.is_empty() {
             return Vec::new();
@@ -356,7 +385,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         pairs.iter_mut().for_each(|(instance, job)| claim::assign(job, instance, now, timings));
         let writes: Vec<Write> =
             pairs.iter().flat_map(|(instance, job)| claim_writes(job, instance)).collect();
-        if let Err(error) = self.table.commit(&writes).await {
+        if let Err(error) = self.commit(&writes, known).await {
             tracing::warn!(launch.id = %planned.launch.id, %error, "slots without a claim");
             pairs = planned.beyond.clone();
         }

@@ -46,6 +46,10 @@ impl Queue for Counted {
     async fn hide(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
         Ok(())
     }
+
+    async fn hide_job(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
 }
 
 /// Reads the gateway's event, checks, decides and writes the message, over and over.

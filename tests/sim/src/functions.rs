@@ -13,7 +13,7 @@ use control::inquire::Inquire;
 use control::ports::{Compute, Github, Queue};
 use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
-use control::scale_up::{ScaleUp, last_call};
+use control::scale_up::{ScaleUp, again_after, last_call};
 use control::sweep::Sweep;
 use domain::ids::PoolName;
 use domain::instance::Refused;
@@ -164,7 +164,9 @@ async fn webhook(door: &Door, number: u32) {
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
     let parameters = parameters(door);
-    let Some(settings) = &settings(door, &parameters).await else { return };
+    let Some(settings) = &settings(door, &parameters).await else {
+        return hide_jobs(door, batch, &[]).await;
+    };
     let ingest = Ingest { table: door, settings };
     // Whether one of those who ask is a wake-up.
     let mut pools: BTreeMap<PoolName, bool> = BTreeMap::new();
@@ -183,9 +185,11 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
         }
     }
     let folded = ingest.fold_all(&events, door.now()).await;
+    let mut jobs = Vec::new();
     for (received, folded) in carriers.into_iter().zip(folded) {
         match folded {
-            Ok(Folded::Stored { wake }) => {
+            Ok(Folded::Stored { wake, jobs: stored }) => {
+                jobs.extend(stored);
                 wake.into_iter().for_each(|pool| _ = pools.entry(pool).or_default());
                 done.push(received);
             }
@@ -204,6 +208,7 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
             holder: &holder,
             seed,
             thorough,
+            folded: &jobs,
             last_call,
             clock: &|| door.now(),
         };
@@ -228,7 +233,18 @@ async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
         Body::Jobs(JobsMessage::WakePool { pool }) => !failed.contains(pool),
         _ => true,
     });
+    hide_jobs(door, batch, &done).await;
     acknowledge(door, Which::Jobs, &done).await;
+}
+
+/// What is not done with comes again in some seconds.
+async fn hide_jobs(door: &Door, batch: &[Received], done: &[&Received]) {
+    for received in batch.iter().filter(|one| done.iter().all(|done| done.id != one.id)) {
+        let wait = again_after(received.receives);
+        if let Err(error) = door.hide_job(&received.receipt(), wait).await {
+            note(door, || format!("  not hidden: {error}"));
+        }
+    }
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {

@@ -15,6 +15,20 @@ use crate::world::{Task, World};
 
 /// Visibility of both queues: six times the functions' time-out, as AWS advises.
 const VISIBILITY: Millis = 6 * MINUTE;
+/// What the template says of a queue and its poller; a test compares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// `maxReceiveCount`.
+    pub most_receives: u32,
+    /// `BatchSize`.
+    pub batch: u64,
+    /// `MaximumConcurrency`.
+    pub concurrency: u32,
+}
+/// The jobs queue.
+pub const JOBS: Template = Template { most_receives: 500, batch: 10, concurrency: 5 };
+/// The reap queue.
+pub const REAP: Template = Template { most_receives: 100, batch: 50, concurrency: 3 };
 /// Longest visibility, counted from the receive.
 const LONGEST_HIDE: Millis = 12 * 60 * MINUTE;
 
@@ -61,9 +75,7 @@ pub struct One {
     order: BTreeSet<(Millis, u64)>,
     /// Messages that were received too often.
     pub dead: Vec<Rc<Body>>,
-    most_receives: u32,
-    batch: u64,
-    concurrency: u32,
+    template: Template,
     running: u32,
     poll_at: Option<Millis>,
 }
@@ -80,19 +92,17 @@ pub struct Queues {
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { jobs: One::new(10, 10, 4), reap: One::new(100, 50, 3), sent: 0, full_batches: false }
+        Self { jobs: One::new(JOBS), reap: One::new(REAP), sent: 0, full_batches: false }
     }
 }
 
 impl One {
-    const fn new(most_receives: u32, batch: u64, concurrency: u32) -> Self {
+    const fn new(template: Template) -> Self {
         Self {
             messages: BTreeMap::new(),
             order: BTreeSet::new(),
             dead: Vec::new(),
-            most_receives,
-            batch,
-            concurrency,
+            template,
             running: 0,
             poll_at: None,
         }
@@ -137,7 +147,8 @@ impl One {
             if visible_at > now {
                 break;
             }
-            if self.messages.get(&id).is_some_and(|one| one.receives >= self.most_receives) {
+            if self.messages.get(&id).is_some_and(|one| one.receives >= self.template.most_receives)
+            {
                 let dead = self.remove(id).map(|message| message.body);
                 self.dead.extend(dead);
                 continue;
@@ -221,11 +232,11 @@ impl World {
         }
         queue.poll_at = None;
         loop {
-            let batch = self.queues.of(which).batch;
+            let batch = self.queues.of(which).template.batch;
             let full = self.manner.by_hand || self.queues.full_batches;
             let most = if full { batch } else { 1 + self.rng.below(batch) };
             let queue = self.queues.of(which);
-            if queue.running >= queue.concurrency {
+            if queue.running >= queue.template.concurrency {
                 return;
             }
             let dead_before = queue.dead.len();
@@ -315,7 +326,7 @@ impl World {
         }
     }
 
-    fn hide(&mut self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+    fn hide(&mut self, which: Which, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
         if self.strikes(Fault::HideFailed) {
             return Err(QueueError("not hidden".to_owned()));
         }
@@ -328,7 +339,7 @@ impl World {
         };
         let now = self.now;
         let visible_at = now + i64::from(wait.0) * SECOND;
-        let queue = self.queues.of(Which::Reap);
+        let queue = self.queues.of(which);
         let Some(message) = queue.messages.get(&id).filter(|one| one.receives == receives) else {
             return Err(QueueError("the receipt is too old".to_owned()));
         };
@@ -340,10 +351,10 @@ impl World {
         }
         queue.move_to(id, visible_at);
         // A wake-up may be gone at any time; the row and the sweep must not need it.
-        if self.strikes(Fault::MessageExpired) {
-            self.queues.of(Which::Reap).remove(id);
+        if which == Which::Reap && self.strikes(Fault::MessageExpired) {
+            self.queues.of(which).remove(id);
         }
-        self.poll_by(Which::Reap, visible_at);
+        self.poll_by(which, visible_at);
         Ok(())
     }
 }
@@ -379,6 +390,10 @@ impl Queue for Door {
     }
 
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
-        self.call(|world| world.hide(receipt, wait)).await
+        self.call(|world| world.hide(Which::Reap, receipt, wait)).await
+    }
+
+    async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.call(|world| world.hide(Which::Jobs, receipt, wait)).await
     }
 }

@@ -186,3 +186,18 @@ fn what_is_not_in_the_tree_is_found_to_be_missing() {
     let (gone, nowhere) = (format!("{here}#is_{}", "nowhere"), "tests/sim/tests/nowhere.rs");
     assert!(!is_in_the_tree(&gone) && !is_in_the_tree(nowhere));
 }
+
+/// A simulator with other queues than the template's would show another product.
+#[test]
+fn the_simulated_queues_are_the_templates() {
+    let template = text("template.yaml");
+    let told = |key: &str| -> Vec<u64> {
+        let told = template.split(key).skip(1);
+        let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+        told.filter_map(number).collect()
+    };
+    let ours = [sim::queue::JOBS, sim::queue::REAP];
+    assert_eq!(told("maxReceiveCount: "), ours.map(|one| u64::from(one.most_receives)));
+    assert_eq!(told("BatchSize: "), ours.map(|one| one.batch));
+    assert_eq!(told("MaximumConcurrency: "), ours.map(|one| u64::from(one.concurrency)));
+}

@@ -136,6 +136,10 @@ impl Queue for Taken {
     async fn hide(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
         panic!("the webhook has no business there")
     }
+
+    async fn hide_job(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
+        panic!("the webhook receives nothing")
+    }
 }
 
 pub(crate) fn webhook() -> Webhook<Secrets, Taken> {

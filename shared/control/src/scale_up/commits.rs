@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::ids::JobKey;
 use domain::instance::Instance;
 use domain::job::Job;
 use domain::limits::Scope;
@@ -10,7 +11,38 @@ use domain::pool::Pool;
 use domain::time::Time;
 
 use super::ScaleUp;
-use crate::ports::Write;
+use super::known::Known;
+use crate::ports::{CommitError, Table, Write};
+use crate::writes::PassError;
+
+impl<T: Table, C> ScaleUp<'_, T, C> {
+    /// Commits what is done about jobs. After a conflict it looks at them: the index that listed them may show for
+    /// minutes what they were, and one of them would fail every round's commit.
+    pub(super) async fn commit(
+        &self,
+        writes: &[Write],
+        known: &mut Known,
+    ) -> Result<(), PassError> {
+        let jobs = writes.iter().filter_map(|write| match write {
+            Write::Job { next, .. } => Some(&**next),
+            _ => None,
+        });
+        match self.table.commit(writes).await {
+            Ok(()) => {
+                known.saw(jobs);
+                Ok(())
+            }
+            Err(CommitError::Conflict) => {
+                let keys: Vec<JobKey> = jobs.map(Job::key).collect();
+                if !keys.is_empty() {
+                    known.saw(&self.table.jobs(&keys).await?);
+                }
+                Err(CommitError::Conflict.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
 
 impl<T, C> ScaleUp<'_, T, C> {
     /// A launch with its slots, claims and counters. With `wakes`, a conflict when somebody asked for a pass since.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::capacity::Capacity;
 use domain::cooldown::{Closed, Cooldowns};
-use domain::ids::InstanceName;
+use domain::ids::{InstanceName, JobKey, PoolName};
 use domain::instance::Instance;
+use domain::job::Job;
 use domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
 use domain::pool::Pool;
 use domain::switches::Switches;
@@ -25,6 +26,8 @@ pub(super) struct Known {
     pub(super) cooldowns: Option<Cooldowns>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
+    /// Jobs as they were stored or read by key last: the index may not show that yet.
+    jobs: BTreeMap<JobKey, Job>,
     /// How many jobs a round reads.
     pub(super) reach: u32,
 }
@@ -37,6 +40,7 @@ impl Known {
             switches: standing.switches.unwrap_or_default(),
             cooldowns: standing.cooldowns,
             rest: Vec::new(),
+            jobs: BTreeMap::new(),
             reach: DEMAND_READ,
         }
     }
@@ -54,6 +58,29 @@ impl Known {
         self.switches = standing.switches.unwrap_or_default();
         self.cooldowns = standing.cooldowns;
         Ok(())
+    }
+
+    /// Notes jobs as they are stored. Of two versions the newer one counts.
+    pub(super) fn saw<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Job>) {
+        for job in jobs {
+            let known = self.jobs.get(&job.key()).map(|known| known.generation);
+            if known.is_none_or(|known| known < job.generation) {
+                self.jobs.insert(job.key(), job.clone());
+            }
+        }
+    }
+
+    /// The pool's demand: what the index lists, and each job that is known better as it is known.
+    pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Job>) -> Vec<Job> {
+        let mut demand: BTreeMap<JobKey, Job> = self.jobs.clone();
+        for job in listed {
+            let known = demand.get(&job.key()).map(|known| known.generation);
+            if known.is_none_or(|known| known < job.generation) {
+                demand.insert(job.key(), job);
+            }
+        }
+        let is_ours = |job: &Job| job.is_demand() && job.pool.as_ref() == Some(pool);
+        demand.into_values().filter(is_ours).collect()
     }
 
     /// As the commit of a launch does it.

@@ -124,6 +124,10 @@ impl Queue for WithoutRows<'_> {
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
         self.0.hide(receipt, wait).await
     }
+
+    async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.0.hide_job(receipt, wait).await
+    }
 }
 
 /// GARM's list of states in which an operator may delete: the machine being made is not in it.

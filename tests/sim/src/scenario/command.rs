@@ -317,6 +317,14 @@ impl Scenario {
                 self.change(|world| world.odds.set(Fault::MessageLost, 1_000_000));
                 return Ok(());
             }
+            ["tables"] => {
+                self.change(|world| world.odds.set(Fault::CommitRefused, 1_000_000));
+                return Ok(());
+            }
+            ["listings"] => {
+                self.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+                return Ok(());
+            }
             _ => return Err("no such failure".to_owned()),
         };
         self.change(|world| {
@@ -342,6 +350,8 @@ impl Scenario {
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
                 "wake-ups" => world.odds.set(Fault::MessageLost, 0),
+                "tables" => world.odds.set(Fault::CommitRefused, 0),
+                "listings" => world.odds.set(Fault::IndexLate, 0),
                 "registrations" => world.odds.set(Fault::ConfigureAnswerLost, 0),
                 _ => return Err("ec2, github, registrations or wake-ups".to_owned()),
             }

@@ -172,6 +172,7 @@ impl Bench {
             holder: "test",
             seed: 1,
             thorough: true,
+            folded: &[],
             last_call: Time::from_millis(i64::MAX),
             clock: &|| Time::from_millis(0),
         }

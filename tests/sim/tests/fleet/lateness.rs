@@ -7,6 +7,7 @@ use domain::job::{JobEvent, JobStatus, fold};
 use domain::time::Seconds;
 use domain::timings::Timings;
 use sim::agenda::Millis;
+use sim::fault::Fault;
 use sim::schedule;
 
 use crate::bench::{Bench, waiting};
@@ -61,4 +62,54 @@ fn a_machine_that_does_not_boot_is_found_before_it_is_too_old() {
         let settings = Settings::of_parameters("sim".into(), vec![pool], Timings::default());
         assert_eq!(settings.timings_of(&name).boot_deadline_seconds, Seconds(expected));
     }
+}
+
+/// Some jobs of the bench's pool, as they stand in its tables and listings.
+fn queued(bench: &Bench, count: u64) {
+    let now = bench.door.now();
+    let job = |n| Write::Job { next: Box::new(waiting(n, now)), replaces: None };
+    let writes: Vec<Write> = (0..count).map(job).collect();
+    writes.chunks(100).for_each(|part| bench.put(part));
+}
+
+/// It would fail the commit that holds it in every round, until the listing has caught up.
+#[test]
+fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
+    let bench = Bench::new();
+    queued(&bench, 60);
+    bench.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+    let now = bench.door.now();
+    let before = waiting(7, now);
+    let said = JobEvent { status: JobStatus::Completed, ..before.said.clone() };
+    let generation = before.generation;
+    let mut ended = fold(Some(before), said, now);
+    ended.generation = generation + 1;
+    bench.put(&[Write::Job { next: Box::new(ended), replaces: Some(generation) }]);
+    let pool = "small".parse().expect("a pool");
+    let work = bench.launch_pass(&bench.door.sim.settings);
+    let report = bench.drive(work.pass(&pool, now)).expect("a pass");
+    assert_eq!((report.launched, report.unfinished), (59, false), "{report:?}");
+    assert_eq!(bench.change(|world| world.calls.conflicts), 1);
+}
+
+/// The next pass comes in at once, wherever this one was broken off.
+#[test]
+fn no_read_that_fails_keeps_the_pool_from_others() {
+    let mut failed = 0;
+    for broken in 0..40 {
+        let bench = Bench::new();
+        // More than one round reads, so that it looks again how the pool stands.
+        queued(&bench, 130);
+        let pool = "small".parse().expect("a pool");
+        let work = bench.launch_pass(&bench.door.sim.settings);
+        let pass = work.pass(&pool, bench.door.now());
+        let done = bench.drive_with(pass, |call| {
+            let odds = if call == broken { 1_000_000 } else { 0 };
+            bench.change(|world| world.odds.set(Fault::ReadFailed, odds));
+        });
+        failed += usize::from(done.is_err());
+        let capacity = bench.change(|world| world.tables.capacities.get(&pool).cloned());
+        assert!(!capacity.is_some_and(|one| one.is_held_by("test")), "call {broken}: {done:?}");
+    }
+    assert!(failed > 5, "{failed} passes failed");
 }
