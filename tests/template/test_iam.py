@@ -173,9 +173,10 @@ FACTS = [
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Admin", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", JOBS_DLQ, {}),
-    # --- the machines' role, in the hands of every job: two calls
+    # --- the machines' role, in the hands of every job: three calls
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/register", {}),
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/events", {}),
+    ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/job-started", {}),
     ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/webhook", {}),
     ("Instance", "Deny", "execute-api:Invoke", f"{API}/GET/runner/register", {}),
     ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/runner/register/more", {}),

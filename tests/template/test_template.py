@@ -266,7 +266,12 @@ class Api(unittest.TestCase):
         routes = {r["RouteKey"]: r["AuthorizationType"] for r in rendered().of_type("AWS::ApiGatewayV2::Route").values()}
         self.assertEqual(
             routes,
-            {"POST /webhook": "NONE", "POST /runner/register": "AWS_IAM", "POST /runner/events": "AWS_IAM"},
+            {
+                "POST /webhook": "NONE",
+                "POST /runner/register": "AWS_IAM",
+                "POST /runner/events": "AWS_IAM",
+                "POST /runner/job-started": "AWS_IAM",
+            },
         )
 
     def test_every_route_is_throttled(self):

@@ -77,7 +77,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     let route = request.route_key.as_deref().unwrap_or_default();
     let report = match route {
         "POST /runner/register" => None,
-        "POST /runner/events" => match read(request) {
+        "POST /runner/events" | "POST /runner/job-started" => match read(request) {
             Ok(report) => Some(report),
             Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
         },
