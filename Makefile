@@ -3,7 +3,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Of the functions: x86_64, or arm64 for Graviton. Never what this machine happens to be.
 ARCH ?= x86_64
+TRIPLE = $(if $(filter arm64,$(ARCH)),aarch64,$(ARCH))-unknown-linux-gnu
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# A folder of its own only where something else is built than for this machine: the SDK is compiled once for each.
+CROSS = $(if $(filter $(HOST),$(TRIPLE)),,--target $(TRIPLE))
+BUILT = target$(if $(CROSS),/$(TRIPLE))
 
 # What is deployed. One build of everything: any other selection of packages compiles the SDKs again.
 CARGO_BUILD := cargo build --release --workspace
@@ -79,15 +85,9 @@ down: python ## Stop the local stack
 
 .PHONY: build
 build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Graviton)
-ifeq ($(ARCH),arm64)
-	$(CARGO_BUILD) --target aarch64-unknown-linux-gnu
-	$(CARGO_BUILD_WEBHOOK) --target aarch64-unknown-linux-gnu
-	infra/assemble target/aarch64-unknown-linux-gnu
-else
-	$(CARGO_BUILD)
-	$(CARGO_BUILD_WEBHOOK)
-	infra/assemble target
-endif
+	$(CARGO_BUILD) $(CROSS)
+	$(CARGO_BUILD_WEBHOOK) $(CROSS)
+	infra/assemble $(BUILT) $(ARCH)
 
 .PHONY: pools
 pools: ## Apply the pool FILE, or show what it would change (DRY_RUN=1); to the local stack, or to STACK
