@@ -85,11 +85,9 @@ impl Settings {
 
     /// The set with the stack's launch template, which no pool file names: every pool of these settings has it.
     pub(crate) fn with_template(&self, set: PoolSet) -> PoolSet {
-        let (id, version) = self
-            .pools
-            .first()
-            .map_or(("", ""), |pool| (&*pool.launch_template_id, &*pool.launch_template_version));
-        set.with_template(id, version)
+        let Some(own) = self.pools.first() else { return set.with_template("", "", None) };
+        let device = own.template_device.as_deref();
+        set.with_template(&own.launch_template_id, &own.launch_template_version, device)
     }
 }
 

@@ -369,16 +369,9 @@ fn wait(closed: &Closed, times: u32, id: &LaunchId, timings: &Timings) -> Second
     };
     let wait = backoff::grown(first, times, Seconds(first.0.saturating_mul(GROWS_TO)));
     match closed {
-        Closed::Calls => Seconds(wait.0 + jitter(id) % wait.0.max(1)),
+        Closed::Calls => Seconds(wait.0 + id.scatter() % wait.0.max(1)),
         _ => wait,
     }
-}
-
-/// A number that differs between launches. FNV-1a.
-fn jitter(id: &LaunchId) -> u32 {
-    id.as_str()
-        .bytes()
-        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Where the launch of a pool begins.

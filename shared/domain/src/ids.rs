@@ -87,6 +87,16 @@ text_id!(
     |text| is_plain(text, 64)
 );
 
+impl LaunchId {
+    /// A number that differs between launches, and is the same for one. FNV-1a.
+    #[must_use]
+    pub fn scatter(&self) -> u32 {
+        self.0
+            .bytes()
+            .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    }
+}
+
 text_id!(
     /// A pool's name.
     PoolName,

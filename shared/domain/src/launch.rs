@@ -59,6 +59,10 @@ pub struct LaunchRequest {
     pub template_version: Arc<str>,
     /// Types times subnets, or, with requirements, subnets.
     pub overrides: Vec<Override>,
+    /// Whether their order is one of preference for the subnets too. Records of earlier versions say no, and are sent as
+    /// they were: EC2 compares a replay with the first call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub subnets_in_order: bool,
     /// What every machine must have, where no types are listed.
     #[serde(default)]
     pub requirements: Option<Requirements>,
@@ -76,6 +80,9 @@ pub struct LaunchRequest {
     /// The disk, where it is not the launch template's.
     #[serde(default)]
     pub disk: Option<Disk>,
+    /// The device of the launch template's own disk, where `disk` is on another: it would be a second disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted_device: Option<Arc<str>>,
     /// How many machines.
     pub capacity: u32,
     /// Tags of machine and volume.
@@ -89,21 +96,30 @@ impl LaunchRequest {
         allocation(self.market, self.allocation, self.requirements.is_some())
     }
 
-    /// The place of a type in the order of preference, where EC2 is to go by that: 0 is the first.
+    /// The place of a choice in the order of preference, where EC2 is to go by that: 0 is the first.
     #[must_use]
     pub fn priority(&self, choice: &Override) -> Option<u16> {
-        let counts = matches!(
-            self.allocation(),
-            Allocation::Prioritized | Allocation::CapacityOptimizedPrioritized
-        );
+        let rank = match self.allocation() {
+            Allocation::Prioritized if self.subnets_in_order => {
+                self.overrides.iter().position(|one| one == choice)?
+            }
+            // Free capacity comes first there, and chooses the subnet.
+            Allocation::Prioritized | Allocation::CapacityOptimizedPrioritized => {
+                self.rank_of_type(&choice.instance_type)?
+            }
+            _ => return None,
+        };
+        u16::try_from(rank).ok()
+    }
+
+    fn rank_of_type(&self, wanted: &str) -> Option<usize> {
         let mut types: Vec<&str> = Vec::new();
         for one in &self.overrides {
             if !types.contains(&&*one.instance_type) {
                 types.push(&one.instance_type);
             }
         }
-        let rank = types.iter().position(|name| *name == &*choice.instance_type)?;
-        u16::try_from(rank).ok().filter(|_| counts)
+        types.iter().position(|name| *name == wanted)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cooldown::{Cooldowns, Held, Offer, first_market};
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
-use crate::launch::{Launch, LaunchRequest, Market, allocation};
+use crate::launch::{Launch, LaunchRequest, Market, Override, allocation};
 use crate::limits::{Full, Room, Scope};
 use crate::pool::Pool;
 use crate::time::Time;
@@ -454,19 +454,36 @@ fn request(stack: &str, pool: &Pool, id: &LaunchId, offer: &Offer, capacity: u32
     let others = pool.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let others = others.filter(|(key, _)| own.iter().all(|(taken, _)| taken != key));
     let tags = own.into_iter().chain(others);
+    let device = pool.template_device.as_ref();
     LaunchRequest {
         template_id: pool.launch_template_id.clone(),
         template_version: pool.launch_template_version.clone(),
-        overrides: offer.places.clone(),
+        overrides: beginning_elsewhere(&offer.places, id),
+        subnets_in_order: true,
         requirements: pool.requirements.clone(),
         market: offer.market,
         allocation: Some(allocation(offer.market, pool.allocation, pool.requirements.is_some())),
         max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
         image: pool.image.clone(),
+        omitted_device: device
+            .filter(|own| pool.disk.as_ref().is_some_and(|disk| *disk.device != ***own))
+            .cloned(),
         disk: pool.disk.clone(),
         capacity,
         tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     }
+}
+
+/// The places, the subnets of each type in an order that begins elsewhere with each launch: on demand EC2 fills the
+/// first place first, so launches would all end in one zone.
+fn beginning_elsewhere(places: &[Override], id: &LaunchId) -> Vec<Override> {
+    let mut places = places.to_vec();
+    for subnets in places.chunk_by_mut(|one, next| one.instance_type == next.instance_type) {
+        // The upper half: the lowest bit of such a number is the parity of the text.
+        let first = (id.scatter() >> 16) as usize % subnets.len();
+        subnets.rotate_left(first);
+    }
+    places
 }
 
 #[cfg(test)]

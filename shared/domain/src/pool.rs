@@ -151,6 +151,9 @@ pub struct Pool {
     pub launch_template_id: Arc<str>,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
     pub launch_template_version: Arc<str>,
+    /// The device that the template's own disk is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_device: Option<Arc<str>>,
     /// Instance types, in order of preference. Empty with `requirements`.
     #[serde(default)]
     pub instance_types: Vec<Arc<str>>,
@@ -308,6 +311,7 @@ impl Pool {
             allocation: None,
             max_price: None,
             image: None,
+            template_device: None,
             disk: None,
             tags: BTreeMap::new(),
             max: 0,

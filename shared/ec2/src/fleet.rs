@@ -105,7 +105,7 @@ fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest
             .set_priority(request.priority(choice).map(f64::from))
             .set_max_price(request.max_price.clone().filter(|_| spot))
             .set_image_id(request.image.as_ref().map(image))
-            .set_block_device_mappings(request.disk.as_ref().map(|own| vec![disk(own)]))
+            .set_block_device_mappings(disks(request))
             .build()
     };
     request.overrides.iter().map(one).collect()
@@ -132,7 +132,18 @@ fn requirements(wanted: &Requirements) -> InstanceRequirementsRequest {
         .build()
 }
 
-/// Takes the place of the launch template's mapping for the device, so it says all that one says.
+/// What stands in the place of the launch template's disk; none leaves that as it is. A device that the template does
+/// not map is added to its own, so that one has to be taken away by name.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetBlockDeviceMappingRequest.html
+fn disks(request: &LaunchRequest) -> Option<Vec<FleetBlockDeviceMappingRequest>> {
+    let own = disk(request.disk.as_ref()?);
+    let omitted = request.omitted_device.as_deref().map(|device| {
+        FleetBlockDeviceMappingRequest::builder().device_name(device).no_device("").build()
+    });
+    Some([own].into_iter().chain(omitted).collect())
+}
+
+/// All that the launch template's mapping says: of one for the same device nothing is kept.
 fn disk(disk: &Disk) -> FleetBlockDeviceMappingRequest {
     let volume = FleetEbsBlockDeviceRequest::builder()
         .volume_type(VolumeType::Gp3)

@@ -138,12 +138,14 @@ fn request(market: Market) -> LaunchRequest {
             choice("m7i.large", "subnet-b"),
             choice("m6i.large", "subnet-a"),
         ],
+        subnets_in_order: true,
         requirements: None,
         market,
         allocation: None,
         max_price: None,
         image: None,
         disk: None,
+        omitted_device: None,
         capacity: 2,
         tags: [("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())].into(),
     }
@@ -195,9 +197,45 @@ async fn on_demand_follows_the_order_of_preference() {
     stub.ec2.launch(&launch_id(), &request(Market::OnDemand)).await.expect("launched");
     let form = &stub.forms()[0];
     assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
-    for (n, expected) in [(1, 0.0), (2, 0.0), (3, 1.0)] {
-        let priority = value(form, &format!("LaunchTemplateConfigs.1.Overrides.{n}.Priority"));
-        assert_eq!(priority.and_then(|text| text.parse().ok()), Some(expected), "override {n}");
+    assert_eq!(priorities(form), [0.0, 1.0, 2.0]);
+}
+
+/// EC2 compares a replay with the first call, and the version before sent no order of subnets.
+#[tokio::test]
+async fn a_request_on_record_is_sent_as_the_version_before_sent_it() {
+    let old = LaunchRequest { subnets_in_order: false, ..request(Market::OnDemand) };
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    stub.ec2.launch(&launch_id(), &old).await.expect("launched");
+    assert_eq!(priorities(&stub.forms()[0]), [0.0, 0.0, 1.0]);
+}
+
+fn priorities(form: &Form) -> Vec<f64> {
+    (1..=3)
+        .filter_map(|n| value(form, &format!("LaunchTemplateConfigs.1.Overrides.{n}.Priority")))
+        .map(|text| text.parse().expect("a number"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_disk_on_another_device_takes_the_templates_place() {
+    let disk = Disk { device: "/dev/xvda".into(), size_gib: 40, iops: None, throughput_mib: None };
+    let own = LaunchRequest {
+        disk: Some(disk),
+        omitted_device: Some("/dev/sda1".into()),
+        ..request(Market::Spot)
+    };
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    stub.ec2.launch(&launch_id(), &own).await.expect("launched");
+    for n in 1..=3 {
+        let at = |key: &str| {
+            let key = format!("LaunchTemplateConfigs.1.Overrides.{n}.BlockDeviceMapping.{key}");
+            value(&stub.forms()[0], &key).map(str::to_owned)
+        };
+        assert_eq!(at("1.DeviceName").as_deref(), Some("/dev/xvda"));
+        assert_eq!(at("1.NoDevice"), None);
+        assert_eq!(at("2.DeviceName").as_deref(), Some("/dev/sda1"));
+        assert_eq!(at("2.NoDevice").as_deref(), Some(""));
+        assert_eq!((at("2.Ebs.VolumeSize"), at("3.DeviceName")), (None, None));
     }
 }
 
@@ -275,19 +313,21 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
         CapacityOptimized, CapacityOptimizedPrioritized, Diversified, LowestPrice,
         PriceCapacityOptimized, Prioritized,
     };
-    // Market, what the pool asks for, what is sent, and whether types have an order.
+    // Of types alone, and of each type's subnets as well.
+    let (types, all, none): (&[f64], &[f64], &[f64]) = (&[0.0, 0.0, 1.0], &[0.0, 1.0, 2.0], &[]);
+    // Market, what the pool asks for, what is sent, and in which order.
     let rows = [
-        (Market::Spot, CapacityOptimized, "capacity-optimized", false),
-        (Market::Spot, CapacityOptimizedPrioritized, "capacity-optimized-prioritized", true),
-        (Market::Spot, Diversified, "diversified", false),
-        (Market::Spot, LowestPrice, "lowest-price", false),
-        (Market::Spot, PriceCapacityOptimized, "price-capacity-optimized", false),
-        (Market::Spot, Prioritized, "price-capacity-optimized", false),
-        (Market::OnDemand, LowestPrice, "lowest-price", false),
-        (Market::OnDemand, Prioritized, "prioritized", true),
-        (Market::OnDemand, PriceCapacityOptimized, "prioritized", true),
+        (Market::Spot, CapacityOptimized, "capacity-optimized", none),
+        (Market::Spot, CapacityOptimizedPrioritized, "capacity-optimized-prioritized", types),
+        (Market::Spot, Diversified, "diversified", none),
+        (Market::Spot, LowestPrice, "lowest-price", none),
+        (Market::Spot, PriceCapacityOptimized, "price-capacity-optimized", none),
+        (Market::Spot, Prioritized, "price-capacity-optimized", none),
+        (Market::OnDemand, LowestPrice, "lowest-price", none),
+        (Market::OnDemand, Prioritized, "prioritized", all),
+        (Market::OnDemand, PriceCapacityOptimized, "prioritized", all),
     ];
-    for (market, wanted, sent, ordered) in rows {
+    for (market, wanted, sent, order) in rows {
         let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
         let own = LaunchRequest { allocation: Some(wanted), ..request(market) };
         stub.ec2.launch(&launch_id(), &own).await.expect("launched");
@@ -297,9 +337,7 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
             Market::OnDemand => "OnDemandOptions.AllocationStrategy",
         };
         assert_eq!(value(form, option), Some(sent), "{wanted:?}");
-        let priority = value(form, "LaunchTemplateConfigs.1.Overrides.3.Priority");
-        let priority: Option<f64> = priority.and_then(|text| text.parse().ok());
-        assert_eq!(priority, ordered.then_some(1.0), "{wanted:?}");
+        assert_eq!(priorities(form), order.to_vec(), "{wanted:?}");
     }
 }
 

@@ -45,6 +45,7 @@ impl Checker {
             if let Some(own) = self.own.first() {
                 pool.launch_template_id.clone_from(&own.launch_template_id);
                 pool.launch_template_version.clone_from(&own.launch_template_version);
+                pool.template_device.clone_from(&own.template_device);
             }
             let maximum = self.maximum.entry(pool.name.clone()).or_default();
             *maximum = pool.max.max(*maximum);

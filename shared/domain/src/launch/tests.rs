@@ -9,12 +9,14 @@ fn open() -> Launch {
         template_id: "lt-1".into(),
         template_version: "3".into(),
         overrides: Vec::new(),
+        subnets_in_order: true,
         requirements: None,
         market: Market::Spot,
         allocation: None,
         max_price: None,
         image: None,
         disk: None,
+        omitted_device: None,
         capacity: 2,
         tags: [].into(),
     };
@@ -83,4 +85,13 @@ fn an_ambiguous_launch_is_looked_for_five_minutes() {
     // Counted from the commit and not from the last replay.
     let replay = open().leased_again(at(120), &timings()).expect("the lease is over");
     assert!(replay.is_given_up(at(300), &timings()));
+}
+
+/// Launches on record when a release comes in are replayed by it, and EC2 compares.
+#[test]
+fn a_request_of_the_version_before_has_no_order_of_subnets() {
+    let mut record = serde_json::to_value(open().request).expect("a record");
+    record.as_object_mut().expect("an object").remove("subnets_in_order").expect("it is written");
+    let read: LaunchRequest = serde_json::from_value(record).expect("readable");
+    assert!(!read.subnets_in_order);
 }

@@ -105,10 +105,11 @@ impl PoolSet {
 
     /// The set with the stack's launch template in every pool: a template is the stack's and never the file's.
     #[must_use]
-    pub fn with_template(mut self, id: &str, version: &str) -> Self {
+    pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
         for pool in &mut self.pools {
             pool.launch_template_id = id.into();
             pool.launch_template_version = version.into();
+            pool.template_device = device.map(Into::into);
         }
         self
     }
@@ -148,5 +149,10 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
 
 /// A pool as far as the set stores it.
 fn without_template(pool: Pool) -> Pool {
-    Pool { launch_template_id: Arc::default(), launch_template_version: Arc::default(), ..pool }
+    Pool {
+        launch_template_id: Arc::default(),
+        launch_template_version: Arc::default(),
+        template_device: None,
+        ..pool
+    }
 }

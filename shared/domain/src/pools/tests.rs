@@ -162,12 +162,16 @@ fn the_pools_of_the_parameters_are_succeeded_like_any() {
     let given = pool("default").with(|pool| {
         pool.launch_template_id = "lt-1".into();
         pool.launch_template_version = "3".into();
+        pool.template_device = Some("/dev/sda1".into());
     });
     let set = PoolSet { pools: vec![given.clone()], ..empty() };
     let same = set.succeeded_by(&file(vec![pool("default")]), "ada", at(1));
     assert_eq!(generations(&same), [("default", 0, 0)], "the template is the stack's");
     assert_eq!(&*same.pools[0].launch_template_id, "", "and is not stored");
-    assert_eq!(&*same.clone().with_template("lt-2", "4").pools[0].launch_template_id, "lt-2");
+    assert_eq!(same.pools[0].template_device, None);
+    let full = same.clone().with_template("lt-2", "4", Some("/dev/xvda"));
+    assert_eq!(&*full.pools[0].launch_template_id, "lt-2");
+    assert_eq!(full.pools[0].template_device.as_deref(), Some("/dev/xvda"));
     let other = set.succeeded_by(&file(vec![pool("x")]), "ada", at(1));
     assert!(other.pools[1].is_removed());
     assert_eq!(

@@ -1,13 +1,14 @@
 //! Fleet requests: size, market, names, tags.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{launched, plan, view};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
 use crate::launch::{LaunchState, Market, Override};
-use crate::plan::{MAX_SLOTS, MAX_SLOTS_COUNTED, MAX_SLOTS_OF_STACK, Plan};
-use crate::pool::{MarketPolicy, Pool};
+use crate::plan::{MAX_SLOTS, MAX_SLOTS_COUNTED, MAX_SLOTS_OF_STACK, Plan, View};
+use crate::pool::{Disk, MarketPolicy, Pool};
 use crate::testkit::{With, at, job, pool, retrying, slot, timings};
 
 fn jobs(count: u32) -> Vec<crate::job::Job> {
@@ -146,6 +147,7 @@ fn the_request_holds_all_that_is_sent() {
         instance_type: instance_type.into(),
         subnet: subnet.into(),
     };
+    // Which subnet is first changes with the launch: see `launches_begin_in_different_subnets`.
     let overrides = [
         ("m7i.large", "subnet-a"),
         ("m7i.large", "subnet-b"),
@@ -219,4 +221,49 @@ fn a_job_without_a_place_for_its_runner_makes_no_launch() {
     let mixed = plan(view(&pool, &timings, vec![nameless(), job(2)]));
     assert_eq!(launched(&mixed), [[2]]);
     assert_eq!(mixed.launches[0].launch.request.capacity, 1);
+}
+
+/// With one priority for all subnets of a type, EC2 was seen to put every on-demand machine into one of them.
+/// Source: runs-on/terraform-aws-runs-on#66, runs-on/runs-on#531
+#[test]
+fn launches_begin_in_different_subnets() {
+    let (pool, timings) = (pool(), timings());
+    let mut first = BTreeMap::new();
+    for seed in 0..100 {
+        let view = View { seed, ..view(&pool, &timings, jobs(1)) };
+        let request = plan(view).launches.remove(0).launch.request;
+        let types: Vec<&str> = request.overrides.iter().map(|one| &*one.instance_type).collect();
+        assert!(
+            types.is_sorted_by_key(|name| *name != "m7i.large"),
+            "the types keep their order: {types:?}"
+        );
+        let priorities: Vec<_> =
+            request.overrides.iter().map(|one| request.priority(one)).collect();
+        assert_eq!(priorities, [Some(0), Some(1), Some(2), Some(3)]);
+        *first.entry(request.overrides[0].subnet.clone()).or_insert(0) += 1;
+    }
+    assert!(first.len() == 2 && first.values().all(|times| *times >= 35), "{first:?}");
+}
+
+/// A mapping of another device would be one more disk.
+#[test]
+fn a_disk_on_another_device_leaves_the_templates_out() {
+    let timings = timings();
+    let disk = |device: &str| Disk {
+        device: device.into(),
+        size_gib: 50,
+        iops: None,
+        throughput_mib: None,
+    };
+    for (of_template, own, omitted) in [
+        (Some("/dev/sda1"), Some("/dev/xvda"), Some("/dev/sda1")),
+        (Some("/dev/sda1"), Some("/dev/sda1"), None),
+        (Some("/dev/sda1"), None, None),
+        (None, Some("/dev/xvda"), None),
+    ] {
+        let pool =
+            Pool { template_device: of_template.map(Arc::from), disk: own.map(disk), ..pool() };
+        let request = plan(view(&pool, &timings, jobs(1))).launches.remove(0).launch.request;
+        assert_eq!(request.omitted_device.as_deref(), omitted);
+    }
 }

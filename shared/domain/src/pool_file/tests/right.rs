@@ -51,7 +51,7 @@ fn the_example_says_what_it_seems_to_say() {
     assert_eq!(release.job_age_seconds, Seconds(30));
     // Merged with the default's device.
     let disk = release.disk.as_ref().expect("a disk");
-    assert_eq!((disk.device.as_str(), disk.size_gib), ("/dev/xvda", 200));
+    assert_eq!((disk.device.as_str(), disk.size_gib), ("/dev/sda1", 200));
     assert!(release.boot_hook.as_deref().is_some_and(|hook| hook.starts_with("docker pull")));
     assert_eq!((x64.sudo, release.sudo), (true, false));
 }
