@@ -39,6 +39,8 @@ BORN_THEIRS = {**BORN_OURS, "aws:RequestTag/muster:stack": "another"}
 FROM_OURS = {"ec2:LaunchTemplate": OUR_TEMPLATE}
 FROM_OTHER = {"ec2:LaunchTemplate": OTHER_TEMPLATE}
 TO_EC2, TO_LAMBDA = {"iam:PassedToService": "ec2.amazonaws.com"}, {"iam:PassedToService": "lambda.amazonaws.com"}
+SPOT_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
+FOR_SPOT, FOR_SCALING = ({"iam:AWSServiceName": f"{service}.amazonaws.com"} for service in ("spot", "autoscaling"))
 AT_FLEET, AT_RUN, LATER = ({"ec2:CreateAction": a} for a in ("CreateFleet", "RunInstances", "CreateTags"))
 AUDIT = {"dynamodb:LeadingKeys": ["audit#2026-11-21#1"]}
 POOL = {"dynamodb:LeadingKeys": ["pool#default"]}
@@ -87,6 +89,10 @@ FACTS = [
     ("ScaleUp", "Allow", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
     ("ScaleUp", "Allow", "ec2:CreateTags", VOLUME, {**BORN_OURS, **AT_RUN}),
     ("ScaleUp", "Allow", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
+    ("ScaleUp", "Allow", "iam:CreateServiceLinkedRole", SPOT_ROLE, FOR_SPOT),
+    ("ScaleUp", "Deny", "iam:CreateServiceLinkedRole", SPOT_ROLE, FOR_SCALING),
+    ("ScaleUp", "Deny", "iam:CreateServiceLinkedRole", SPOT_ROLE, {}),
+    ("ScaleUp", "Deny", "iam:CreateServiceLinkedRole", OTHER_ROLE, FOR_SPOT),
     ("ScaleUp", "Allow", "ssm:GetParameters", f"arn:aws:ssm:{REGION}::parameter/aws/service/canonical/ubuntu/x", {}),
     ("ScaleUp", "Allow", "ssm:GetParameters", f"arn:aws:ssm:{HERE}:parameter/{STACK}/images/linux", {}),
     ("ScaleUp", "Deny", "ssm:GetParameters", f"arn:aws:ssm:{HERE}:parameter/{STACK}/secret", {}),
@@ -221,16 +227,16 @@ def allowed(documents, action, resource, keys):
     return evaluate(context, [parse_policy_document(d) for d in documents]).decision == "Allow"
 
 
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
 def broken(role, documents):
     """The facts of a role that do not hold for these documents."""
     return [
         f"{role} should be {'allowed' if verdict == 'Allow' else 'refused'}: {action} on {resource} with {keys}"
         for fact_role, verdict, action, resource, keys in FACTS
         if fact_role == role and allowed(documents, action, resource, keys) != (verdict == "Allow")
-def listed(value):
-    return value if isinstance(value, list) else [value]
-
-
     ]
 
 
@@ -282,12 +288,6 @@ class Shape(unittest.TestCase):
                 if "*" in resources:
                     self.assertIn(actions, [["ec2:DescribeInstances"], ["ec2:DescribeImages"]])
 
-    def test_each_function_has_a_role_of_its_own(self):
-        roles = [f["Role"] for f in rendered().of_type("AWS::Lambda::Function").values()]
-        self.assertEqual(len(set(roles)), len(roles))
-
-    def test_only_ec2_hands_out_the_machines_role(self):
-        trust = rendered().properties("InstanceRole")["AssumeRolePolicyDocument"]["Statement"]
     def test_every_condition_is_on_a_key_that_aws_sets(self):
         """A condition on any other key is never true, and what it guards is refused for ever."""
         for role, statement in self.statements():
@@ -303,6 +303,12 @@ class Shape(unittest.TestCase):
                 kinds = [authorization.kind_of(action, resource) for action in listed(statement["Action"])]
                 self.assertNotEqual(set(kinds), {None}, f"{role} {statement['Sid']}: {resource}")
 
+    def test_each_function_has_a_role_of_its_own(self):
+        roles = [f["Role"] for f in rendered().of_type("AWS::Lambda::Function").values()]
+        self.assertEqual(len(set(roles)), len(roles))
+
+    def test_only_ec2_hands_out_the_machines_role(self):
+        trust = rendered().properties("InstanceRole")["AssumeRolePolicyDocument"]["Statement"]
         self.assertEqual(
             trust, [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]
         )

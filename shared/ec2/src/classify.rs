@@ -52,6 +52,10 @@ fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
         | "InsufficientFreeAddressesInSubnet"
         | "UnfulfillableCapacity"
         | "SpotMaxPriceTooLow"
+        // The account never asked for Spot, and we may not make the role that EC2 wants for that: there is no Spot
+        // here, on demand there may be machines. It comes once for each place.
+        // Source: the errorSet in aws/karpenter-provider-aws#7998
+        | "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
         | "Unsupported" => Capacity,
         // A type that this zone does not have: the others may.
         "InvalidFleetConfiguration" | "InvalidParameterValue" | "UnsupportedOperation"
@@ -191,7 +195,8 @@ mod tests {
             403,
             &["UnauthorizedOperation", "OptInRequired", "AccessDenied", "RequestExpired"],
         ),
-        (Authorization, 401, &["AuthFailure", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"]),
+        (Authorization, 401, &["AuthFailure", "AuthFailure.SomethingElse"]),
+        (Capacity, 401, &["AuthFailure.ServiceLinkedRoleCreationNotPermitted"]),
         (Authorization, 400, &["ExpiredToken", "Blocked", "InvalidClientTokenId"]),
         (Consistency, 400, &["InvalidInstanceID.NotFound"]),
         (Idempotency, 400, &["IdempotentParameterMismatch", "IdempotentInstanceTerminated"]),

@@ -1,5 +1,7 @@
 //! Fleets, and the token that makes them once.
 
+use domain::launch::{LaunchRequest, Market};
+
 use super::*;
 
 pub(super) async fn a_fleet_launches_what_is_asked<W: Ec2World>(world: &W) {
@@ -132,6 +134,26 @@ pub(super) async fn a_used_up_quota_is_said_to_be_that<W: Ec2World>(world: &W) {
         }
     }
     assert_eq!(world.living().await, 0);
+}
+
+pub(super) async fn an_account_without_the_spot_role_has_spot_nowhere_and_on_demand_everywhere<
+    W: Ec2World,
+>(
+    world: &W,
+) {
+    world.lack_the_spot_role().await;
+    let spot = call(world, "l-1", 2).await.expect("an answer of errors");
+    assert_eq!(spot.machines, []);
+    let asked = request(world.stack(), "l-1", 2).overrides;
+    let refused: Vec<_> = spot.errors.iter().filter_map(|error| error.place.clone()).collect();
+    assert_eq!(refused, asked, "each place is refused by itself");
+    for error in &spot.errors {
+        assert_eq!(error.class, ErrorClass::Capacity);
+        assert_eq!(error.code, "AuthFailure.ServiceLinkedRoleCreationNotPermitted");
+    }
+    let bought = LaunchRequest { market: Market::OnDemand, ..request(world.stack(), "l-2", 2) };
+    let answer = world.ec2().launch(&id("l-2"), &bought).await.expect("launched");
+    assert_eq!((answer.machines.len(), world.living().await), (2, 2));
 }
 
 pub(super) async fn machines_are_found_by_the_tag_of_their_launch<W: Ec2World>(world: &W) {

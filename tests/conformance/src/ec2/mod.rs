@@ -74,6 +74,8 @@ pub trait Ec2World {
     async fn protect(&self, machine: &MachineId, protected: bool);
     /// From now on no fleet, or (some) only a part of each, finds capacity.
     async fn run_short(&self, some: bool);
+    /// The account has no service-linked role for Spot, and we may not make it.
+    async fn lack_the_spot_role(&self);
     /// A replayed fleet is answered without its machines.
     async fn answer_replays_barely(&self);
     /// Calls of a kind fail from now on.
@@ -103,6 +105,7 @@ checks! { Ec2World:
     a_throttled_launch_has_not_happened,
     a_wrong_request_is_said_to_be_that,
     a_used_up_quota_is_said_to_be_that,
+    an_account_without_the_spot_role_has_spot_nowhere_and_on_demand_everywhere,
     machines_are_found_by_the_tag_of_their_launch,
     another_launch_finds_nothing,
     ending_machines_are_not_found_by_tag,

@@ -101,6 +101,17 @@ impl Ec2World for Bench {
         self.change(|world, _| world.ec2.set_capacity(rules));
     }
 
+    async fn lack_the_spot_role(&self) {
+        // Source: the errorSet in aws/karpenter-provider-aws#7998
+        let rule = serde_json::json!([{
+            "market": "spot",
+            "code": "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+            "message": "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.",
+        }]);
+        let rules = serde_json::from_value(rule).expect("a rule");
+        self.change(|world, _| world.ec2.set_capacity(rules));
+    }
+
     async fn answer_replays_barely(&self) {
         self.change(|world, _| world.ec2.toggles.replay_shows_instances = false);
     }

@@ -2,7 +2,7 @@
 
 use domain::ids::LaunchId;
 use domain::instance::Fault as Told;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market};
+use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override};
 
 use super::Scripted;
 use super::bucket::Call;
@@ -107,6 +107,15 @@ impl World {
             .iter()
             .map(|place| LaunchError { place: Some(place.clone()), ..none.clone() })
             .collect();
+        let is_barred = self.ec2.without_spot && request.market == Market::Spot;
+        if is_barred {
+            count = 0;
+            let code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+            let refused = error(ErrorClass::Capacity, code);
+            let at =
+                |place: &Override| LaunchError { place: Some(place.clone()), ..refused.clone() };
+            errors = request.overrides.iter().map(at).collect();
+        }
         if !dry.is_empty() && dry.len() == request.overrides.len() {
             count = 0;
         }
@@ -128,7 +137,8 @@ impl World {
                 self.ec2.at(number).id.clone()
             })
             .collect();
-        if count < request.capacity && (errors.is_empty() || self.rng.chance(500_000)) {
+        if count < request.capacity && !is_barred && (errors.is_empty() || self.rng.chance(500_000))
+        {
             errors.push(none);
         }
         let answer = LaunchAnswer { machines, errors };

@@ -303,6 +303,10 @@ impl Scenario {
             ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
             ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
+            ["ec2", "spot"] => {
+                self.change(|world| world.ec2.without_spot = true);
+                return Ok(());
+            }
             ["ec2"] => return self.outage(Fault::OutageEc2),
             ["github"] => return self.outage(Fault::OutageGithub),
             ["machine", "events"] => {
