@@ -283,7 +283,8 @@ impl Answer {
         Self::new(
             415,
             "not_json",
-            "this is not JSON: set the webhook's content type to application/json in the settings of the GitHub App",
+            // The App's settings do not show it; docs.github.com/en/rest/apps/webhooks does.
+            "this is not JSON: set content_type of the GitHub App's webhook to json (PATCH /app/hook/config)",
         )
     }
 

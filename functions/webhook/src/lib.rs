@@ -10,7 +10,7 @@
 //! | 400 | signed, but not a payload that we can read |
 //! | 401 | not signed by GitHub: one body, whatever the reason |
 //! | 413 | over 1 MiB |
-//! | 415 | signed, but not JSON: the App's content type is set wrongly |
+//! | 415 | signed, but not JSON: the content_type of its webhook is not json |
 //! | 503 | signed or not cannot be told, or the queue did not take it: GitHub shows the delivery as failed |
 
 #![warn(missing_docs)]

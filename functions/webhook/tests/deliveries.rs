@@ -265,7 +265,7 @@ fn without_a_number_of_our_own_every_app_is_served() {
 fn a_form_is_told_which_setting_to_change() {
     let form = sample().header("content-type", "application/x-www-form-urlencoded");
     let (answer, _) = handle(&webhook(), &form);
-    assert!(answer.reason.contains("content type to application/json"), "{}", answer.reason);
+    assert!(answer.reason.contains("set content_type"), "{}", answer.reason);
 }
 
 #[test]

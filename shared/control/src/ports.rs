@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::app::AppSettings;
 use domain::audit::Audit;
 use domain::capacity::Capacity;
 use domain::cooldown::Cooldowns;
@@ -455,11 +456,13 @@ pub trait Github {
     async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble>;
 }
 
-/// What GitHub knows behind the names of a pool file. Asked when a file is applied, and at no other time.
+/// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Directory {
     /// The entity of an id, as it is called now; none when the App is not installed there, or suspended.
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble>;
+    /// Which events the App is sent, and what it may do.
+    async fn app(&self) -> Result<AppSettings, Trouble>;
     /// All runner groups of an organization or enterprise.
     async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble>;
 }

@@ -1,6 +1,9 @@
 //! What GitHub calls things now: the entity of an id, and the runner groups of an entity.
 
+use std::collections::BTreeMap;
+
 use control::ports::{Directory, Registrar};
+use domain::app::AppSettings;
 use domain::ids::{Entity, EntityKind, InstallationId};
 use domain::observation::Trouble;
 use domain::pool_file::{EntityId, Group};
@@ -33,6 +36,15 @@ struct Account {
     login: Option<String>,
     #[serde(default)]
     slug: Option<String>,
+}
+
+/// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
+#[derive(Deserialize)]
+struct Settings {
+    #[serde(default)]
+    events: Vec<String>,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -146,6 +158,17 @@ impl<K: AppKey> Directory for App<K> {
             }
         }
         Ok(None)
+    }
+
+    async fn app(&self) -> Result<AppSettings, Trouble> {
+        let (operation, path) = ("get-app", "/app".to_owned());
+        let call = Call { operation, method: Method::GET, path, body: None };
+        let answer = self.call_as_app(&call).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.trouble());
+        }
+        let Settings { events, permissions } = answer.read()?;
+        Ok(AppSettings { events, permissions })
     }
 
     /// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups

@@ -4,6 +4,7 @@ mod support;
 
 use axum::http::Method;
 use control::ports::Directory;
+use domain::app::AppSettings;
 use domain::ids::{Entity, EntityKind};
 use domain::observation::Trouble;
 use domain::pool_file::{EntityId, Group};
@@ -165,4 +166,25 @@ async fn trouble_is_told_as_what_it_is() {
     fake.on(Method::GET, INSTALLATIONS, [reply(200, "[{}]")]);
     let odd = fake.app().entity(id(EntityKind::Organization, 9919)).await;
     assert!(matches!(&odd, Err(Trouble::Unavailable(fault)) if fault.code == "unreadable"));
+}
+
+#[tokio::test]
+async fn the_app_is_asked_for_as_itself() {
+    let fake = Fake::start().await;
+    let answer = json!({
+        "id": 31415, "slug": "muster", "name": "Muster", "installations_count": 1,
+        "events": ["push", "workflow_job"],
+        "permissions": { "actions": "read", "organization_self_hosted_runners": "write" },
+    });
+    fake.on(
+        Method::GET,
+        "/app",
+        [reply(200, answer), reply(200, json!({ "id": 31415 })), reply(401, json!({}))],
+    );
+    let app = fake.app();
+    let settings = app.app().await.expect("an answer");
+    assert_eq!(settings.events, ["push", "workflow_job"]);
+    assert_eq!(settings.permissions.get("actions").map(String::as_str), Some("read"));
+    assert_eq!(app.app().await, Ok(AppSettings::default()), "what GitHub leaves out is not there");
+    assert!(matches!(app.app().await, Err(Trouble::Unauthorized(_))));
 }

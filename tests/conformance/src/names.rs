@@ -1,6 +1,7 @@
 //! What is behind the names of a pool file, as `control::ports::Directory` and `control::ports::Images` show it.
 
 use control::ports::{Directory, Images};
+use domain::app::AppSettings;
 use domain::ids::{Entity, EntityKind};
 use domain::observation::Trouble;
 use domain::pool::Arch;
@@ -24,6 +25,8 @@ pub trait NamesWorld {
     async fn organization(&self) -> (u64, Entity);
     /// A repository of the organization, with its number.
     async fn repository(&self) -> (u64, Entity);
+    /// The App is sent these events, and may do this.
+    async fn have_app(&self, app: &AppSettings);
     /// The organization has this runner group beside the default one.
     async fn have_group(&self, id: u64, name: &str);
     /// The account has these images of one architecture, the last one the newest: id and name.
@@ -37,6 +40,7 @@ checks! { NamesWorld:
     a_repository_is_found_by_its_id,
     an_unknown_id_is_nobodys,
     an_id_is_of_its_kind,
+    the_app_is_sent_events_and_may_do_things,
     the_groups_of_an_organization_are_listed_with_the_default_one,
     the_newest_image_is_found,
     an_image_of_another_architecture_or_name_is_not_found,
@@ -74,6 +78,15 @@ async fn an_unknown_id_is_nobodys<W: NamesWorld>(world: &W) {
 async fn an_id_is_of_its_kind<W: NamesWorld>(world: &W) {
     let (number, _) = world.organization().await;
     assert_eq!(entity(world, EntityKind::Enterprise, number).await, None);
+}
+
+async fn the_app_is_sent_events_and_may_do_things<W: NamesWorld>(world: &W) {
+    let right = world.github().app().await.expect("an answer");
+    assert!(right.lacks(&[]).is_empty(), "{right:?}");
+    let actions = ("actions".to_owned(), "read".to_owned());
+    let wrong = AppSettings { events: vec!["push".to_owned()], permissions: [actions].into() };
+    world.have_app(&wrong).await;
+    assert_eq!(world.github().app().await, Ok(wrong));
 }
 
 async fn the_groups_of_an_organization_are_listed_with_the_default_one<W: NamesWorld>(world: &W) {

@@ -1,6 +1,7 @@
 //! What GitHub and EC2 know behind the names of a pool file.
 
 use control::ports::{Directory, Images};
+use domain::app::AppSettings;
 use domain::ids::Entity;
 use domain::observation::Trouble;
 use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
@@ -12,6 +13,14 @@ impl Directory for Door {
         self.call(|world| {
             world.github_answers("list-installations")?;
             Ok(world.names.entities.get(&id).cloned().flatten())
+        })
+        .await
+    }
+
+    async fn app(&self) -> Result<AppSettings, Trouble> {
+        self.call(|world| {
+            world.github_answers("get-app")?;
+            Ok(world.app.clone())
         })
         .await
     }
@@ -32,5 +41,19 @@ impl Images for Door {
             Ok(world.names.images.get(filter).cloned().flatten())
         })
         .await
+    }
+}
+
+/// An App that was made as the README says.
+pub(crate) fn right_app() -> AppSettings {
+    let permissions = [
+        ("actions", "read"),
+        ("administration", "write"),
+        ("organization_self_hosted_runners", "write"),
+    ];
+    let owned = |(name, level): (&str, &str)| (name.to_owned(), level.to_owned());
+    AppSettings {
+        events: vec!["workflow_job".to_owned()],
+        permissions: permissions.into_iter().map(owned).collect(),
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use control::Settings;
+use domain::app::AppSettings;
 use domain::ids::InstanceName;
 use domain::pool_file::Answers;
 use domain::time::Time;
@@ -15,6 +16,7 @@ use crate::functions::{ApiCall, Call};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
 use crate::naive::Naive;
+use crate::names::right_app;
 use crate::queue::Queues;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
@@ -158,6 +160,8 @@ pub struct World {
     pub windows: Vec<Window>,
     /// What GitHub and EC2 know behind the names of a pool file.
     pub names: Answers,
+    /// The App as GitHub has it.
+    pub app: AppSettings,
     /// How long ended records are kept, where that is short enough to see their end.
     pub kept: Option<Millis>,
     /// Records that expire.
@@ -231,6 +235,7 @@ impl World {
             requests: Vec::new(),
             windows: Vec::new(),
             names: Answers::default(),
+            app: right_app(),
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),

@@ -14,6 +14,7 @@ use conformance::records::{OTHER_POOL, POOL};
 use conformance::{differences, ec2, github, names, queue, run_all, table};
 use control::Settings;
 use control::ports::Registrar;
+use domain::app::AppSettings;
 use domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use domain::labels::Labels;
 use domain::pool::Arch;
@@ -144,6 +145,10 @@ impl ec2::Ec2World for Bench {
 
     async fn run_short(&self, some: bool) {
         self.surely(if some { Fault::LaunchPartial } else { Fault::LaunchNoCapacity });
+    }
+
+    async fn lack_the_spot_role(&self) {
+        self.change(|world| world.ec2.without_spot = true);
     }
 
     async fn answer_replays_barely(&self) {
@@ -313,6 +318,10 @@ impl names::NamesWorld for Bench {
 
     async fn repository(&self) -> (u64, Entity) {
         self.named(EntityKind::Repository, 77, "acme/web")
+    }
+
+    async fn have_app(&self, app: &AppSettings) {
+        self.change(|world| world.app = app.clone());
     }
 
     async fn have_group(&self, id: u64, name: &str) {

@@ -15,16 +15,17 @@ use domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::LARGEST_LIMIT;
+use super::resolve::told;
 use super::switch::{SUBJECT, shown};
 use super::{Administer, Problem};
-use crate::ports::{Github, Queue, Table};
+use crate::ports::{Directory, Github, Queue, Table};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
 const COUNTED: u32 = LARGEST_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
-impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn list(
         &self,
         pool: Option<&PoolName>,
@@ -191,6 +192,14 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         Ok(capacity.map_or(0, |capacity| capacity.live))
     }
 
+    /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an answer the rest is shown.
+    async fn app(&self) -> Value {
+        match self.github.app().await {
+            Ok(app) => json!({ "lacks": app.lacks(&self.settings.pools) }),
+            Err(trouble) => json!({ "unknown": told("GitHub", &trouble).1 }),
+        }
+    }
+
     pub(super) async fn status(&self, now: Time) -> Result<Value, Problem> {
         let switches = self.table.switches().await?.unwrap_or_default();
         let mut pools = Vec::new();
@@ -228,6 +237,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
             "switches": shown(&switches)["switches"],
             "cooldowns": self.table.cooldowns().await?.map(|known| known.on(now)),
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
+            "app": self.app().await,
             "entities": self.entities(&unhealthy),
             "unhealthy_entities": unhealthy.iter().map(|health| json!({
                 "entity": health.entity,

@@ -61,8 +61,14 @@ const fn whom(question: &Question) -> &'static str {
 }
 
 fn unanswered(whom: &str, trouble: &Trouble) -> Problem {
+    let (code, message) = told(whom, trouble);
+    Problem::new(code, format!("nothing was changed: {message}"))
+}
+
+/// Why there is no answer: its code, and a sentence for an operator.
+pub(super) fn told(whom: &str, trouble: &Trouble) -> (&'static str, String) {
     let told = |fault: &Fault| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
-    let (code, message) = match trouble {
+    match trouble {
         Trouble::Unavailable(fault) => {
             ("unavailable", format!("{whom} gives no answer to {}; try again", told(fault)))
         }
@@ -72,6 +78,5 @@ fn unanswered(whom: &str, trouble: &Trouble) -> Problem {
         Trouble::Unauthorized(fault) => {
             ("not_allowed", format!("{whom} refuses {}; see to the permission first", told(fault)))
         }
-    };
-    Problem::new(code, format!("nothing was changed: {message}"))
+    }
 }

@@ -2,6 +2,7 @@
 
 use conformance::names::{CHECKS, NamesWorld, check};
 use conformance::{differences, run_all};
+use domain::app::AppSettings;
 use domain::ids::Entity;
 use domain::pool::Arch;
 use github::App;
@@ -58,6 +59,12 @@ impl NamesWorld for Bench {
         (number, "acme/web".parse().expect("an entity"))
     }
 
+    async fn have_app(&self, app: &AppSettings) {
+        let (events, permissions) = (app.events.clone(), app.permissions.clone());
+        let settings = world::model::github::AppSettings { events, permissions };
+        self.change(|world, _| world.github.set_app("123", settings)).expect("the App");
+    }
+
     async fn have_group(&self, id: u64, name: &str) {
         let group = Group { id, name: name.to_owned(), public_repositories: false };
         self.change(|world, _| world.set_groups("acme", vec![group])).expect("the owner");
@@ -78,6 +85,7 @@ impl NamesWorld for Bench {
 
     async fn fall_silent(&self) {
         let calls = [
+            ("github", "get-app"),
             ("github", "list-installations"),
             ("github", "list-runner-groups"),
             ("ec2", "DescribeImages"),

@@ -205,6 +205,32 @@ pub enum Assignment {
 pub(crate) struct App {
     pub(crate) public_key: String,
     pub(crate) used: BTreeSet<String>,
+    pub(crate) settings: AppSettings,
+}
+
+/// What an App is sent and may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppSettings {
+    pub events: Vec<String>,
+    pub permissions: BTreeMap<String, String>,
+}
+
+impl Default for AppSettings {
+    /// As Muster's README has it made.
+    fn default() -> Self {
+        let permissions = [
+            ("actions", "read"),
+            ("administration", "write"),
+            ("metadata", "read"),
+            ("organization_self_hosted_runners", "write"),
+        ];
+        let owned = |(name, level): (&str, &str)| (name.to_owned(), level.to_owned());
+        Self {
+            events: vec!["workflow_job".to_owned()],
+            permissions: permissions.into_iter().map(owned).collect(),
+        }
+    }
 }
 
 /// All of GitHub.
@@ -239,6 +265,18 @@ impl GitHub {
         let id = self.owners.get(&key).map_or(fresh_id, |owner| owner.id);
         let owner = Owner { spec, id, rate_used: 0, rate_resets_at: 0, listed: BTreeMap::new() };
         self.owners.insert(key, owner);
+    }
+
+    /// What an App is sent and may do.
+    #[must_use]
+    pub fn app_settings(&self, app: &str) -> Option<&AppSettings> {
+        self.apps.get(app).map(|app| &app.settings)
+    }
+
+    /// The App's settings are changed. None without such an App.
+    pub fn set_app(&mut self, app: &str, settings: AppSettings) -> Option<()> {
+        self.apps.get_mut(app)?.settings = settings;
+        Some(())
     }
 
     /// An account, whatever the case of its login.

@@ -122,6 +122,7 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
     }
     let answered = match &request.route {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
+        Route::GetApp => get_app(world, request, now),
         Route::ListDeliveries => list_deliveries(world, request, now),
         Route::Redeliver(attempt) => redeliver(world, request, *attempt, now),
         Route::ListInstallations => list_installations(world, request, now),
@@ -147,6 +148,21 @@ fn bearer(request: &Request) -> Result<&str, GitHubError> {
 fn app_of(world: &mut World, request: &Request, now: Millis) -> Result<String, GitHubError> {
     let claims = jwt::verify(bearer(request)?, |app| world.github.app_key(app).map(str::to_owned))?;
     world.identify_app(&claims, now)
+}
+
+fn get_app(world: &mut World, request: &Request, now: Millis) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let settings = world.github.app_settings(&app).ok_or_else(GitHubError::not_found)?;
+    let number: Option<u64> = app.parse().ok();
+    Ok(json(
+        200,
+        &json!({
+            "id": number,
+            "slug": "muster",
+            "events": settings.events,
+            "permissions": settings.permissions,
+        }),
+    ))
 }
 
 /// Its pages begin where the last one ended; the next one's beginning is in the `Link` header.
@@ -299,6 +315,7 @@ fn act(
             listing(request, jobs, |total, shown| json!({ "total_count": total, "jobs": shown }))
         }
         Route::AccessToken(_)
+        | Route::GetApp
         | Route::ListDeliveries
         | Route::Redeliver(_)
         | Route::ListInstallations

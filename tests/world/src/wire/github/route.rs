@@ -7,6 +7,7 @@ use crate::model::github::{GitHubError, Scope};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     AccessToken(u64),
+    GetApp,
     ListDeliveries,
     Redeliver(u64),
     ListInstallations,
@@ -36,6 +37,7 @@ impl Route {
             ["app", "installations", id, "access_tokens"] if method == Method::POST => {
                 return Some(Self::AccessToken(id.parse().ok()?));
             }
+            ["app"] if method == Method::GET => return Some(Self::GetApp),
             ["app", "hook", "deliveries"] if method == Method::GET => {
                 return Some(Self::ListDeliveries);
             }
@@ -98,6 +100,7 @@ impl Route {
     pub(super) fn operation(&self) -> &'static str {
         match self {
             Self::AccessToken(_) => "access-token",
+            Self::GetApp => "get-app",
             Self::ListDeliveries => "list-deliveries",
             Self::Redeliver(_) => "redeliver",
             Self::ListInstallations => "list-installations",
@@ -129,6 +132,7 @@ impl Route {
                 Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
             }
             Self::AccessToken(_)
+            | Self::GetApp
             | Self::ListDeliveries
             | Self::Redeliver(_)
             | Self::ListInstallations
@@ -149,7 +153,8 @@ impl Route {
             Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
             Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
             Self::Unknown(what) => vec![what.clone()],
-            Self::ListDeliveries
+            Self::GetApp
+            | Self::ListDeliveries
             | Self::ListInstallations
             | Self::GetInstallation(_)
             | Self::ListRepositories

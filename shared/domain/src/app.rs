@@ -1,0 +1,99 @@
+//! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting there is no error of any
+//! call: the events simply never come.
+
+use std::collections::BTreeMap;
+
+use crate::ids::EntityKind;
+use crate::pool::Pool;
+
+/// What GitHub says of the App.
+/// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppSettings {
+    /// The events that it is subscribed to.
+    pub events: Vec<String>,
+    /// `read`, `write` or `admin`, by the name of each permission.
+    pub permissions: BTreeMap<String, String>,
+}
+
+const JOBS: &str = "workflow_job";
+const ACTIONS: &str = "actions";
+const RUNNERS_OF_ORGANIZATIONS: &str = "organization_self_hosted_runners";
+const RUNNERS_OF_REPOSITORIES: &str = "administration";
+
+const NO_EVENTS: &str = "the App is not subscribed to the event \"Workflow job\", so GitHub tells of no job: in the App's \
+    settings make the webhook active (General), and then choose Permissions & events, Subscribe to events, Workflow job";
+const NO_ACTIONS: &str = "the App lacks the repository permission \"Actions\" (read): GitHub offers no event \"Workflow job\" \
+    without it, and waiting jobs cannot be looked up";
+const NO_ORGANIZATION: &str =
+    "the App lacks the organization permission \"Self-hosted runners\" (read and write)";
+const NO_REPOSITORY: &str = "the App lacks the repository permission \"Administration\" (read and write), which runners of a repository need";
+const NO_RUNNERS: &str = "the App may register no runner: it needs the organization permission \"Self-hosted runners\" (read \
+    and write), or for runners of repositories the repository permission \"Administration\" (read and write)";
+
+impl AppSettings {
+    /// What it lacks to serve these pools, each in a sentence without its full stop.
+    #[must_use]
+    pub fn lacks(&self, pools: &[Pool]) -> Vec<&'static str> {
+        let registers = |kind| {
+            let served = pools.iter().filter(|pool| !pool.is_removed());
+            served.filter_map(|pool| pool.entity.as_ref()).any(|entity| entity.kind() == kind)
+        };
+        let organizations = self.may_write(RUNNERS_OF_ORGANIZATIONS);
+        let repositories = self.may_write(RUNNERS_OF_REPOSITORIES);
+        let rows = [
+            (!self.events.iter().any(|event| event == JOBS), NO_EVENTS),
+            (!self.permissions.contains_key(ACTIONS), NO_ACTIONS),
+            (registers(EntityKind::Organization) && !organizations, NO_ORGANIZATION),
+            (registers(EntityKind::Repository) && !repositories, NO_REPOSITORY),
+            // Where the job decides, one of the two must do.
+            (!organizations && !repositories, NO_RUNNERS),
+        ];
+        rows.into_iter().filter_map(|(lacks, sentence)| lacks.then_some(sentence)).collect()
+    }
+
+    fn may_write(&self, permission: &str) -> bool {
+        self.permissions.get(permission).is_some_and(|level| level == "write" || level == "admin")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::pool;
+
+    fn app(events: &[&str], permissions: &[(&str, &str)]) -> AppSettings {
+        let owned = |(name, level): &(&str, &str)| ((*name).to_owned(), (*level).to_owned());
+        AppSettings {
+            events: events.iter().map(ToString::to_string).collect(),
+            permissions: permissions.iter().map(owned).collect(),
+        }
+    }
+
+    fn of(entity: Option<&str>) -> Pool {
+        Pool { entity: entity.map(|text| text.parse().expect("an entity")), ..pool() }
+    }
+
+    #[test]
+    fn what_serves_the_pools_lacks_nothing() {
+        let acme = app(&[JOBS], &[(ACTIONS, "read"), (RUNNERS_OF_ORGANIZATIONS, "write")]);
+        assert!(acme.lacks(&[of(None), of(Some("acme"))]).is_empty());
+        let web = app(&["push", JOBS], &[(ACTIONS, "write"), (RUNNERS_OF_REPOSITORIES, "write")]);
+        assert!(web.lacks(&[of(None), of(Some("acme/web"))]).is_empty());
+    }
+
+    #[test]
+    fn each_lack_is_told() {
+        let pools = [of(Some("acme")), of(Some("acme/web"))];
+        let both = [(RUNNERS_OF_ORGANIZATIONS, "write"), (RUNNERS_OF_REPOSITORIES, "write")];
+        let may = |rest: &[(&str, &str)]| app(&[JOBS], &[&[(ACTIONS, "read")], rest].concat());
+        assert_eq!(app(&[JOBS], &both).lacks(&pools), [NO_ACTIONS]);
+        assert_eq!(may(&both[..1]).lacks(&pools), [NO_REPOSITORY]);
+        assert_eq!(may(&both[1..]).lacks(&pools), [NO_ORGANIZATION]);
+        assert_eq!(may(&[]).lacks(&[of(None)]), [NO_RUNNERS]);
+        let reads = may(&[(RUNNERS_OF_ORGANIZATIONS, "read")]);
+        assert_eq!(reads.lacks(&[of(Some("acme"))]), [NO_ORGANIZATION, NO_RUNNERS]);
+        let deaf = AppSettings { events: vec!["push".to_owned()], ..may(&both) };
+        assert_eq!(deaf.lacks(&pools), [NO_EVENTS]);
+    }
+}
