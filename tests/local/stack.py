@@ -37,8 +37,10 @@ SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 PARAMETERS = {
     "GitHubAppId": APP_ID,
     "AmiParameter": AMI_PARAMETER,
-    "VpcId": "vpc-0local",
+    # The world's subnets are in no VPC that the emulator knows, so it could not be compared with theirs.
+    "SecurityGroupIds": "sg-0local",
     "PoolSubnets": ",".join(SUBNETS),
+    "PoolLabels": "self-hosted,linux,x64",
     "PoolEntity": "",
     "WorkerTimeoutSeconds": "10",
     "QueueVisibilitySeconds": "60",

@@ -2,8 +2,12 @@
 
 import json
 import re
+import tomllib
 import unittest
+import unittest.mock
 
+from ministack.services import ec2
+from ministack.services.cloudformation import engine as cloudformation
 from rendered import ROOT, Rendered, rendered, source
 
 DOMAIN = ROOT / "shared/domain/src"
@@ -58,11 +62,14 @@ class Functions(unittest.TestCase):
             {
                 "name": "default",
                 "entity": None,
-                "labels": ["self-hosted", "linux", "x64"],
+                # A word that no other runner has: see shared/domain/src/labels.rs.
+                "labels": ["muster"],
                 "runner_group_id": 1,
                 "launch_template_id": "lt-0ours",
                 "launch_template_version": "3",
-                "instance_types": ["m7i.large", "m7a.large", "m6i.large", "m6a.large"],
+                "template_device": "/dev/sda1",
+                # The first may be started on AWS's free plan.
+                "instance_types": ["m7i-flex.large", "m7i.large", "m7a.large", "m6i.large", "m6a.large"],
                 "subnets": ["subnet-0aa", "subnet-0bb"],
                 "market": "spot-then-on-demand",
                 "max": 20,
@@ -256,9 +263,59 @@ class Machines(unittest.TestCase):
         self.assertEqual(self.launch()["ImageId"], "ami-0dd")
         self.assertEqual(self.launch(AmiId="ami-0ee")["ImageId"], "ami-0ee")
 
-    def test_spot_role_only_on_demand(self):
-        self.assertNotIn("SpotServiceLinkedRole", rendered().resources)
-        self.assertIn("SpotServiceLinkedRole", Rendered(CreateSpotServiceLinkedRole="true").resources)
+    def test_the_public_address_is_the_subnets_matter_unless_it_is_chosen(self):
+        self.assertNotIn("NetworkInterfaces", self.launch())
+        for choice, public in (("yes", True), ("no", False)):
+            data = self.launch(PublicIp=choice, SecurityGroupIds="sg-1,sg-2")
+            # EC2 refuses groups in both places.
+            self.assertNotIn("SecurityGroupIds", data)
+            (interface,) = data["NetworkInterfaces"]
+            self.assertIs(interface["AssociatePublicIpAddress"], public)
+            self.assertEqual((interface["DeviceIndex"], interface["DeleteOnTermination"]), (0, True))
+            self.assertEqual(interface["Groups"], ["sg-1", "sg-2"])
+            # The subnet is each launch's own choice.
+            self.assertNotIn("SubnetId", interface)
+        self.assertEqual(self.launch(PublicIp="yes")["NetworkInterfaces"][0]["Groups"], ["sg-0ours"])
+
+    def test_no_role_is_made_that_an_account_may_have_already(self):
+        self.assertEqual(Rendered().of_type("AWS::IAM::ServiceLinkedRole"), {})
+
+
+class Network(unittest.TestCase):
+    """CloudFormation checks the Rules before it makes anything; the emulator's reading of them is asked here."""
+
+    VPCS = {"subnet-0aa": "vpc-0cc", "subnet-0bb": "vpc-0cc", "subnet-0dd": "vpc-0ee"}
+
+    def refusal(self, **given):
+        values = {"PoolSubnets": "subnet-0aa,subnet-0bb", "VpcId": "", "SecurityGroupIds": "", **given}
+        known = {name: {"VpcId": vpc} for name, vpc in self.VPCS.items()}
+        parameters = {name: {"Value": value} for name, value in values.items()}
+        with unittest.mock.patch.object(ec2, "_subnets", known):
+            try:
+                cloudformation._check_rules_section(source())
+                cloudformation._evaluate_rules(source(), parameters, {})
+            except ValueError as error:
+                return str(error)
+        return None
+
+    def test_what_fits_is_deployed(self):
+        self.assertIsNone(self.refusal(VpcId="vpc-0cc"))
+        self.assertIsNone(self.refusal(SecurityGroupIds="sg-1,sg-2"))
+        self.assertIsNone(self.refusal(SecurityGroupIds="sg-1", VpcId="vpc-0cc"))
+
+    def test_a_group_of_the_stacks_own_needs_a_vpc(self):
+        self.assertIn("Give VpcId", self.refusal())
+
+    def test_subnets_of_another_vpc_are_refused(self):
+        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0ee"))
+        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0cc", PoolSubnets="subnet-0aa,subnet-0dd"))
+        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0cc", PoolSubnets="subnet-0unknown"))
+
+
+class Deployment(unittest.TestCase):
+    def test_a_first_deployment_that_fails_can_be_repeated(self):
+        config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+        self.assertEqual(config["default"]["deploy"]["parameters"]["on_failure"], "DELETE")
 
 
 class Api(unittest.TestCase):

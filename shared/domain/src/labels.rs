@@ -158,6 +158,20 @@ mod tests {
         assert_eq!(runner.missing_for(&Labels::new(["arm64", "gpu"])), ["arm64"]);
     }
 
+    /// What the template's pool has by default, beside what other self-hosted runners go by.
+    #[test]
+    fn a_word_of_ones_own_takes_nobody_elses_jobs() {
+        let (own, common) = (Labels::new(["muster"]), Labels::new(["muster", "linux", "x64"]));
+        let elses = Labels::new(["self-hosted", "linux", "x64"]);
+        assert!(
+            common.can_run(&elses),
+            "the word alone protects nothing, as long as others stand beside it"
+        );
+        assert!(!own.can_run(&elses));
+        assert!(own.can_run(&Labels::new(["self-hosted", "muster"])));
+        assert!(own.can_run(&Labels::new(["muster"])));
+    }
+
     #[test]
     fn exactly_is_without_regard_to_order_case_and_self_hosted() {
         let row = Labels::new(["linux", "gpu"]);
