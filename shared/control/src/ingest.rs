@@ -90,7 +90,7 @@ impl<T: Table> Ingest<'_, T> {
         folded.into_iter().flatten().collect()
     }
 
-    /// Answers those of `part` that it could fold in one commit, or all of them when the tables do not answer.
+    /// Answers those of `part` that it could fold in one commit, or all of them when the rows cannot be read.
     async fn fold_together(
         &self,
         events: &[JobEvent],
@@ -124,7 +124,8 @@ impl<T: Table> Ingest<'_, T> {
         }
     }
 
-    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when they have changed.
+    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when that fails: then each event is folded
+    /// for itself.
     async fn fold_onto(
         &self,
         stored: &BTreeMap<JobKey, Job>,
@@ -165,6 +166,12 @@ impl<T: Table> Ingest<'_, T> {
     /// The row as an event alone makes it.
     fn folded(&self, before: Option<&Job>, event: &JobEvent, now: Time) -> Job {
         let mut next = job::fold(before.cloned(), event.clone(), now);
+        // One that is queued after a long wait may find its pool removed.
+        let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
+        let is_known = |name: &PoolName| self.settings.pool(name).is_some();
+        if returns && !next.pool.as_ref().is_some_and(is_known) {
+            next.pool = None;
+        }
         if next.pool.is_none() {
             self.match_pool(&mut next);
         }
@@ -203,6 +210,26 @@ impl<T: Table> Ingest<'_, T> {
         Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
     }
 
+    /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval. Once that is settled
+    /// ([`Job::found_waiting`]) the job needs no machine: the one that was meant for it is free.
+    ///
+    /// # Errors
+    /// When the tables do not answer, or somebody has changed the row: the answer may be older than that.
+    pub(crate) async fn found_waiting(&self, asked: &Job, now: Time) -> Result<(), PassError> {
+        let next = asked.found_waiting(now);
+        let spared = match next.claim.as_ref().filter(|_| next.is_gated()) {
+            Some(name) => self.table.instance(name).await?,
+            None => None,
+        };
+        let touched = Touched { spared, ..Touched::default() };
+        let (mut next, changes) = Self::settle_without_taker(next, &touched, now);
+        next.generation = asked.generation + 1;
+        tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub calls the job waiting");
+        let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
+        writes.extend(changes);
+        Ok(self.table.commit(&writes).await?)
+    }
+
     /// The pool that keeps runners idle, when one of them took a job.
     fn short_of_idle(&self, job: &Job, touched: &Touched) -> Option<PoolName> {
         let taker = touched.taker.as_ref().filter(|_| job.status() == JobStatus::InProgress)?;
@@ -220,8 +247,8 @@ impl<T: Table> Ingest<'_, T> {
         }
     }
 
-    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted` is kept, so that
-    /// `explain` can say why nobody serves it; a job of GitHub's own runners is not.
+    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or for what a pool carries that
+    /// refuses it now, is kept, so that `explain` can say why nobody serves it; a job of GitHub's own runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
         let asks_for_self_hosted = job.said.labels.iter().any(|label| label == "self-hosted");
         (!asks_for_self_hosted && job.ran_on().is_none())

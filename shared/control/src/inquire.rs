@@ -149,6 +149,14 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
                     report.moved_on += 1;
                     ingest.fold(&seen.event(job.said.clone()), now).await?;
                 }
+                Ok(Some(seen)) if seen.status == JobStatus::Waiting => {
+                    unless_changed(ingest.found_waiting(job, now).await)?;
+                }
+                Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
+                    tracing::info!(job.id = %job.key(), "the job waits for no approval");
+                    report.moved_on += usize::from(job.is_gated());
+                    ingest.fold(&seen.event(job.said.clone()), now).await?;
+                }
                 // Not shown to us is no reason to drop a job.
                 Ok(_) => self.note_asked(job, now).await?,
                 Err(trouble) => {
@@ -173,11 +181,16 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
     async fn note_asked(&self, job: &Job, now: Time) -> Result<(), PassError> {
         let next = Job { asked_at: Some(now), generation: job.generation + 1, ..job.clone() };
         let write = writes::job(Some(job), &next);
-        match self.table.commit(&write.into_iter().collect::<Vec<_>>()).await {
-            // Somebody knows more about it.
-            Ok(()) | Err(CommitError::Conflict) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let writes: Vec<_> = write.into_iter().collect();
+        unless_changed(self.table.commit(&writes).await.map_err(PassError::from))
+    }
+}
+
+/// Somebody who has changed the row meanwhile knows more about it.
+fn unless_changed(done: Result<(), PassError>) -> Result<(), PassError> {
+    match done {
+        Err(PassError::Commit(CommitError::Conflict)) => Ok(()),
+        other => other,
     }
 }
 

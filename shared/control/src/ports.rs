@@ -238,6 +238,8 @@ pub trait Table {
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Queued jobs that no pool serves, at most `limit`, oldest first.
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
+    /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for longest ago.
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Jobs of a pool that wait, with and without a claim; each group oldest first.
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
 

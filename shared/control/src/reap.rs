@@ -299,7 +299,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Err(trouble) => Ok(Look::Failed(trouble)),
             // Not shown to us: no reason to drop a job.
             Ok(None) => Ok(Look::Seen(true)),
-            Ok(Some(shown)) if shown.status <= JobStatus::Queued => Ok(Look::Seen(true)),
+            Ok(Some(shown)) if shown.status == JobStatus::Queued => Ok(Look::Seen(true)),
+            Ok(Some(shown)) if shown.status == JobStatus::Waiting => {
+                let ingest = Ingest { table: self.table, settings: self.settings };
+                ingest.found_waiting(&job, now).await?;
+                // The first such answer is a reason to ask again, the second takes the claim.
+                Err(CommitError::Conflict.into())
+            }
             Ok(Some(shown)) => {
                 let ingest = Ingest { table: self.table, settings: self.settings };
                 ingest.fold(&shown.event(job.said), now).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use domain::ids::{JobKey, LaunchId, MachineId};
 use domain::instance::{Instance, State};
-use domain::job::Job;
+use domain::job::{GATE_EXPIRY, Job};
 use domain::message::{JobsMessage, ReapMessage};
 use domain::metrics::Metric;
 use domain::observation::Machine;
@@ -30,6 +30,8 @@ const MOST_EXPIRED: usize = 100;
 const SILENCE: Seconds = Seconds(3600);
 /// Most jobs that are asked for after one sweep.
 const MOST_SILENT: usize = 20;
+/// Most jobs behind an approval that a sweep looks at, those of the longest silence.
+const MOST_GATED: u32 = 100;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
@@ -114,6 +116,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for pool in &self.settings.pools {
             note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
         }
+        note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
         note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
         report.silent.sort_by_key(turn);
@@ -219,6 +222,19 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         Ok(())
     }
 
+    /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up after GitHub's 30 days.
+    async fn look_at_gated(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+        for job in self.table.gated_jobs(MOST_GATED).await? {
+            if now.is_past(job.gated_since(), GATE_EXPIRY) {
+                self.expire(&job).await?;
+                report.expired += 1;
+            } else if job.is_silent(SILENCE, now) {
+                report.silent.push(job);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a pool that keeps runners idle has too few. Read for such pools alone.
     async fn is_short_of_idle(&self, pool: &Pool) -> Result<bool, PassError> {
         if pool.idle_wanted() == 0 {
@@ -234,7 +250,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut next = job.clone();
         next.expired = true;
         next.generation += 1;
-        tracing::error!(job.id = %job.key(), "job expired: queued for too long");
+        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "job expired: it waited for too long");
         match self
             .table
             .commit(&writes::job(Some(job), &next).into_iter().collect::<Vec<_>>())

@@ -51,8 +51,13 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
             "It runs on {}.",
             said.runner.as_deref().unwrap_or("a runner that GitHub did not name")
         )),
+        JobStatus::Waiting | JobStatus::Queued if job.is_gated() => lines.push(format!(
+            "It waits for an approval at GitHub, since {} ago as far as we know; it needs no runner yet.",
+            now.since(job.gated_since())
+        )),
         JobStatus::Waiting => lines.push(
-            "GitHub holds it back (deployment protection); it needs no runner yet.".to_owned(),
+            "It waited for an approval for so long that GitHub has ended it; no runner is sought."
+                .to_owned(),
         ),
         JobStatus::Queued if job.expired => lines.push(
             "It was queued for so long that GitHub has cancelled it; no runner is sought."

@@ -72,6 +72,22 @@ pub struct Hold {
     pub failures: u32,
 }
 
+/// A job that waits for an approval is given up after this long. GitHub itself ends it after 30 days (its documentation, "Reviewing
+/// deployments"); a day more is no harm.
+pub const GATE_EXPIRY: Seconds = Seconds(31 * 24 * 3600);
+
+/// What is known of the approval that a job waits for. GitHub says `queued` first, then `waiting`, and `queued` again once
+/// somebody has approved (RunsOn #539). Deliveries come late and in any order, so one that says `waiting` is a reason to
+/// ask; only GitHub's own answer closes the gate. `queued` opens it at once, whatever was said before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// It was said, at this time, that the job waits; GitHub is to be asked. The job is served meanwhile.
+    Told(Time),
+    /// GitHub was asked after that, and says so too: the job needs no machine.
+    Closed(Time),
+}
+
 /// How a job came to a pool that was not the first choice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Moved {
@@ -114,6 +130,9 @@ pub struct Job {
     /// When we first heard that it was queued. Before, it may have waited for days for somebody's approval.
     #[serde(default)]
     pub queued_seen_at: Option<Time>,
+    /// Set while it is known or said to wait for an approval, although it was queued before.
+    #[serde(default)]
+    pub gate: Option<Gate>,
 }
 
 impl Job {
@@ -141,13 +160,25 @@ impl Job {
     /// Queued at GitHub and served by one of our pools: it must end in a runner, an end event or a reason.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.status() == JobStatus::Queued && self.pool.is_some() && !self.expired
+        self.needs_runner() && self.pool.is_some()
+    }
+
+    /// Waits for an approval at GitHub. It needs no machine, is not late, and has 30 days.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        let closed = matches!(self.gate, Some(Gate::Closed(_)));
+        let waits = self.status() == JobStatus::Waiting;
+        (waits || self.status() == JobStatus::Queued && closed) && !self.expired
+    }
+
+    fn needs_runner(&self) -> bool {
+        self.status() == JobStatus::Queued && !self.is_gated() && !self.expired
     }
 
     /// Queued, and no pool served it when it came. A pool that is applied later may.
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
-        self.status() == JobStatus::Queued && self.pool.is_none() && !self.expired
+        self.needs_runner() && self.pool.is_none()
     }
 
     /// Waiting without a claim: the launch pass must find it a runner.
@@ -165,8 +196,49 @@ impl Job {
     /// Whether it has waited for `silence` since anything was heard of it.
     #[must_use]
     pub fn is_silent(&self, silence: Seconds, now: Time) -> bool {
-        let heard = self.asked_at.unwrap_or_else(|| self.seen_at.max(self.queued_at()));
-        self.is_waiting() && now.is_past(heard, silence)
+        let served = self.is_waiting() || self.is_gated() && self.pool.is_some();
+        served && (self.is_in_doubt() || now.is_past(self.heard_at(), silence))
+    }
+
+    /// Said to wait for an approval, and GitHub was not asked since.
+    fn is_in_doubt(&self) -> bool {
+        matches!(self.gate, Some(Gate::Told(at)) if self.asked_at.is_none_or(|asked| asked < at))
+    }
+
+    /// When GitHub was asked for it last; when we heard of it, if it was not.
+    #[must_use]
+    pub fn heard_at(&self) -> Time {
+        self.asked_at.unwrap_or_else(|| self.seen_at.max(self.queued_at()))
+    }
+
+    /// Since when it waits for an approval, as far as we know.
+    #[must_use]
+    pub fn gated_since(&self) -> Time {
+        match self.gate {
+            Some(Gate::Told(at) | Gate::Closed(at)) => at,
+            None => self.seen_at,
+        }
+    }
+
+    /// The job as GitHub's answer makes it, which calls it waiting. The first such answer is a reason to ask again: the
+    /// `queued` of an approval may have come while it was under way, and have changed nothing. From then on it would open
+    /// the gate, so a second one is believed.
+    #[must_use]
+    pub fn found_waiting(&self, now: Time) -> Self {
+        let mut next = self.clone();
+        next.generation += 1;
+        if self.status() == JobStatus::Queued && !self.expired {
+            next.gate = match self.gate {
+                None => Some(Gate::Told(now)),
+                Some(Gate::Told(at) | Gate::Closed(at)) => Some(Gate::Closed(at)),
+            };
+        }
+        if next.is_gated() {
+            next.asked_at = Some(now);
+            // What held a launch back is no reason any more when it is queued again.
+            next.hold = None;
+        }
+        next
     }
 
     /// When GitHub queued it; when we first heard of it where GitHub did not say.
@@ -229,8 +301,10 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             moved: None,
             asked_at: None,
             queued_seen_at,
+            gate: None,
         };
     };
+    let status = event.status;
     let said = join(job.said.clone(), event);
     if said != job.said {
         let was_queued = is_queued(&job);
@@ -240,7 +314,32 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         }
         job.generation += 1;
     }
+    if job.status() == JobStatus::Queued {
+        turn_gate(&mut job, status, now);
+    } else {
+        job.gate = None;
+    }
     job
+}
+
+/// What an event says about the approval of a job that is queued. `queued` is believed at once, also of a job that was given
+/// up: at worst GitHub is asked once more. `waiting` may be older than a `queued` that came before, and is a reason to ask.
+fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
+    if said == JobStatus::Queued && (job.gate.is_some() || job.expired) {
+        if job.is_gated() || job.expired {
+            job.queued_seen_at = Some(now);
+        }
+        if job.expired {
+            // Its instance may be gone long since, and told nobody of a job that was given up.
+            job.claim = None;
+        }
+        job.gate = None;
+        job.expired = false;
+        job.generation += 1;
+    } else if said == JobStatus::Waiting && job.gate.is_none() && !job.expired {
+        job.gate = Some(Gate::Told(now));
+        job.generation += 1;
+    }
 }
 
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
@@ -335,6 +434,59 @@ mod tests {
         let once = fold(None, event(JobStatus::Queued), Time::from_millis(1));
         let twice = fold(Some(once.clone()), event(JobStatus::Queued), Time::from_millis(2));
         assert_eq!(once, twice);
+    }
+
+    fn at(seconds: i64) -> Time {
+        Time::from_millis(seconds * 1000)
+    }
+
+    fn pooled(status: JobStatus, now: Time) -> Job {
+        Job { pool: Some("default".parse().expect("a name")), ..fold(None, event(status), now) }
+    }
+
+    #[test]
+    fn a_delivery_that_says_waiting_is_a_reason_to_ask_and_hides_nothing() {
+        let hour = Seconds(3600);
+        let queued = pooled(JobStatus::Queued, at(10));
+        assert!(!queued.is_silent(hour, at(20)));
+        let told = fold(Some(queued), event(JobStatus::Waiting), at(20));
+        assert!(told.is_demand() && !told.is_gated(), "it may have come late");
+        assert!(told.is_silent(hour, at(21)), "GitHub is asked at once");
+        assert_eq!(fold(Some(told.clone()), event(JobStatus::Waiting), at(30)), told);
+        let asked = Job { asked_at: Some(at(25)), ..told.clone() };
+        assert!(!asked.is_silent(hour, at(26)), "and, without an answer, not again at once");
+        let again = fold(Some(told), event(JobStatus::Queued), at(30));
+        assert_eq!((again.gate, again.is_demand()), (None, true));
+    }
+
+    #[test]
+    fn the_second_answer_of_github_closes_the_gate_and_queued_opens_it() {
+        let once = pooled(JobStatus::Queued, at(10)).found_waiting(at(100));
+        assert!(once.is_demand() && once.is_silent(Seconds(3600), at(101)));
+        // The approval came while GitHub was asked for the first time.
+        let approved = fold(Some(once.clone()), event(JobStatus::Queued), at(102));
+        assert_ne!(
+            approved.generation, once.generation,
+            "an answer that is older than it must not be stored"
+        );
+        let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3 };
+        let closed = Job { hold: Some(hold), ..once }.found_waiting(at(160));
+        assert!(closed.is_gated() && !closed.is_waiting() && !closed.is_unmatched());
+        assert_eq!((closed.hold.clone(), closed.gated_since()), (None, at(100)));
+        let open = fold(Some(closed), event(JobStatus::Queued), at(5000));
+        assert!(open.is_demand() && !open.is_gated());
+        assert_eq!(open.waits_since(), at(5000), "nobody was late before");
+    }
+
+    #[test]
+    fn a_job_that_was_given_up_is_revived_when_it_is_queued_again() {
+        for status in [JobStatus::Waiting, JobStatus::Queued] {
+            let gone = Job { expired: true, ..pooled(status, at(10)) };
+            assert!(!gone.is_waiting() && !gone.is_gated());
+            let back = fold(Some(gone), event(JobStatus::Queued), at(5000));
+            assert!(back.is_demand(), "{status:?}");
+            assert_eq!(back.waits_since(), at(5000));
+        }
     }
 
     #[test]

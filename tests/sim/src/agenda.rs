@@ -72,6 +72,12 @@ pub enum Event {
     Queue(u32),
     /// A workflow cancels a job.
     Cancel(u32),
+    /// GitHub has a job wait for an approval.
+    Gate(u32),
+    /// Somebody approves a job.
+    Approve(u32),
+    /// Somebody rejects a job.
+    Reject(u32),
     /// GitHub gives queued jobs to idle runners.
     Dispatch,
     /// GitHub gives up on a runner that fell silent in this job.

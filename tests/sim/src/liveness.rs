@@ -15,6 +15,8 @@
 //!   begins, here 5 more;
 //!   (a runner that is kept idle and that no job can reach is noticed in 10 minutes, here 15;
 //!   a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
+//! - of a job that waits for an approval, and of one whose approval is over, the row says so within 75 minutes: nobody may
+//!   have told us, and GitHub is asked after an hour of silence;
 //! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs. A full or
 //!   paused pool explains nothing while another one that serves the job has room.
 
@@ -55,6 +57,8 @@ enum Suspect {
     Idle(InstanceName, Seconds),
     /// Its pool keeps it idle, and no job can reach it.
     Unreachable(InstanceName),
+    /// Its row takes it for waiting for an approval, and it does not; or the other way round.
+    Gate(JobKey),
     /// Waits, and nobody can say what for.
     Job(JobKey),
     /// A pool with more idle runners than it wants.
@@ -70,6 +74,7 @@ impl Suspect {
             Self::Row(_) | Self::Job(_) => 10 * MINUTE,
             Self::Idle(_, limit) => limit.0 as Millis * SECOND + 5 * MINUTE,
             Self::Unreachable(_) => 15 * MINUTE,
+            Self::Gate(_) => 75 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
@@ -128,6 +133,7 @@ impl World {
         all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
         all.extend(self.strays());
         all.extend(self.unexplained_jobs());
+        all.extend(self.mistaken_gates());
         let pools = || self.checker.pools.iter();
         let name = |pool: &Pool| pool.name.clone();
         all.extend(pools().filter(|pool| self.has_surplus(pool)).map(name).map(Suspect::Surplus));
@@ -245,6 +251,19 @@ impl World {
         unexplained.map(|job| Suspect::Job(job.key())).collect()
     }
 
+    /// Rows that say of an approval what is not so.
+    fn mistaken_gates(&self) -> impl Iterator<Item = Suspect> {
+        let mistaken = self.github.jobs.iter().filter(|job| {
+            let row = self.tables.jobs.get(&job.key).filter(|row| row.pool.is_some());
+            row.is_some_and(|row| match job.status {
+                Status::Waiting => row.is_waiting(),
+                Status::Queued => row.is_gated(),
+                Status::Planned | Status::InProgress | Status::Completed => false,
+            })
+        });
+        mistaken.map(|job| Suspect::Gate(job.key))
+    }
+
     fn tell_of(&self, suspect: &Suspect) -> String {
         match suspect {
             Suspect::Row(name)
@@ -258,6 +277,10 @@ impl World {
                 let row = self.tables.instances.get(name);
                 let drain = row.and_then(|row| row.drain());
                 format!("{suspect:?} is {:?}: {drain:?}", row.map(|row| row.state()))
+            }
+            Suspect::Gate(key) => {
+                let gate = self.tables.jobs.get(key).map(|job| (job.status(), job.gate));
+                format!("the row of job {key} says {gate:?}")
             }
             Suspect::Job(key) => {
                 let job = self.tables.jobs.get(key);

@@ -68,6 +68,9 @@ impl<B: Fn(&Plan) -> Option<Millis>> Shrinker<B> {
         let cancelled = |plan: &Plan| plan.jobs.iter().any(|job| job.cancelled_at.is_some());
         shorter |= cancelled(&self.plan)
             && self.attempt(|plan| plan.jobs.iter_mut().for_each(|job| job.cancelled_at = None));
+        let gated = |plan: &Plan| plan.jobs.iter().any(|job| job.gate.is_some());
+        shorter |= gated(&self.plan)
+            && self.attempt(|plan| plan.jobs.iter_mut().for_each(|job| job.gate = None));
         shorter | self.end_sooner()
     }
 

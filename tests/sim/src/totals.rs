@@ -45,7 +45,10 @@ impl Totals {
             let missed = Fault::ALL.iter().filter(|fault| self.counts.of(**fault) == 0);
             let missed = missed.filter(|fault| !without.contains(fault));
             all.extend(missed.map(|fault| format!("{} never struck", fault.word())));
-            let Tally { jobs, served, .. } = self.tally;
+            let Tally { jobs, served, gated, approved, .. } = self.tally;
+            if gated == 0 || approved == 0 {
+                all.push(format!("{gated} jobs waited for an approval, {approved} had it"));
+            }
             if served * 2 <= jobs {
                 all.push(format!("of {jobs} jobs {served} were served"));
             }
@@ -83,6 +86,8 @@ impl Totals {
         );
         for (name, count) in [
             ("jobs whose events were lost before a row", tally.never_heard_of),
+            ("jobs that waited for an approval", tally.gated),
+            ("… and had it", tally.approved),
             ("webhook deliveries repeated", tally.redelivered),
             ("jobs killed by an order or by their age", tally.killed_by_order),
             ("… by their age, in the first half of it", tally.cut_short),
@@ -118,9 +123,12 @@ mod tests {
         let mut totals = Totals { seeds: MEET_ALL - 1, ..Totals::default() };
         assert_eq!(totals.complaints(&[]), Vec::<String>::new());
         totals.seeds = MEET_ALL;
-        assert_eq!(totals.complaints(&[]).len(), Fault::ALL.len() + 1);
-        assert_eq!(totals.complaints(Fault::ALL), ["of 0 jobs 0 were served"]);
+        assert_eq!(totals.complaints(&[]).len(), Fault::ALL.len() + 2);
+        let unserved = "of 0 jobs 0 were served";
+        let ungated = "0 jobs waited for an approval, 0 had it";
+        assert_eq!(totals.complaints(Fault::ALL), [ungated, unserved]);
         (totals.tally.jobs, totals.tally.served) = (10, 6);
+        (totals.tally.gated, totals.tally.approved) = (2, 1);
         assert_eq!(totals.complaints(Fault::ALL), Vec::<String>::new());
     }
 

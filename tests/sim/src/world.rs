@@ -93,6 +93,10 @@ tally! {
     doubled,
     /// Jobs that were cancelled.
     cancelled,
+    /// Jobs that came to wait for an approval.
+    gated,
+    /// … and were approved.
+    approved,
     /// Jobs that no pool serves.
     not_ours,
     /// Jobs of ours whose events got lost before a row was there: GitHub never sent them, or a message got lost.
@@ -407,6 +411,9 @@ impl World {
             Event::Tick => self.tick(),
             Event::Queue(job) => self.queue_job(job),
             Event::Cancel(job) => self.cancel_job(job),
+            Event::Gate(job) => self.gate_job(job),
+            Event::Approve(job) => self.approve_job(job),
+            Event::Reject(job) => self.reject_job(job),
             Event::Dispatch => self.dispatch(),
             Event::LostRunner(job) => self.lost_runner(job),
             Event::Webhook(delivery) => {

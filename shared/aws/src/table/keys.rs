@@ -38,6 +38,9 @@ pub(crate) const HELD: &str = "held#";
 /// Stands for a pool in that index for jobs that no pool serves. No pool has such a name.
 pub(crate) const NO_POOL: &str = "#none";
 
+/// The same for jobs that wait for an approval at GitHub.
+pub(crate) const GATED: &str = "#gated";
+
 /// The key of the one record of switches.
 pub(crate) const SWITCHES: &str = "switches";
 

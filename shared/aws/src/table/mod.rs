@@ -198,6 +198,11 @@ impl Table for DynamoTable {
         self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+        let range = Range::of(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
+        self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+    }
+
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
         // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
         let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);

@@ -10,7 +10,7 @@ use domain::capacity::Capacity;
 use domain::cooldown::Cooldowns;
 use domain::entity::EntityHealth;
 use domain::instance::{Group, Instance};
-use domain::job::{Job, JobStatus};
+use domain::job::{GATE_EXPIRY, Job, JobStatus};
 use domain::launch::{Launch, LaunchState};
 use domain::orphan::Orphan;
 use domain::pools::PoolSet;
@@ -190,12 +190,27 @@ impl Record for Job {
                 (keys::EXPIRES_AT, n(expires.as_secs())),
             ];
         }
+        if self.is_gated() {
+            let order = keys::order(keys::FREE, self.heard_at(), &keys::job(self.key()));
+            let expires = self.gated_since() + GATE_EXPIRY + ttl;
+            return vec![
+                (keys::WAITING_POOL, s(keys::GATED)),
+                (keys::WAITING_ORDER, s(order)),
+                (keys::EXPIRES_AT, n(expires.as_secs())),
+            ];
+        }
+        let given_up_at = match self.status() {
+            JobStatus::Queued if self.gate.is_none() => {
+                self.waits_since() + timings.job_expiry_seconds
+            }
+            _ => self.gated_since() + GATE_EXPIRY,
+        };
         let ended = match self.status() {
             JobStatus::Completed => self.said.completed_at.unwrap_or(self.seen_at),
             // Its end may never be told. GitHub ends a job after five days
             // (docs.github.com/en/actions/reference/limits), which is within the record's time.
             JobStatus::InProgress => self.said.started_at.unwrap_or(self.seen_at),
-            _ if self.expired => self.waits_since() + timings.job_expiry_seconds,
+            _ if self.expired => given_up_at,
             _ => return Vec::new(),
         };
         // An event that GitHub delivers again much later still finds the record for its whole time.

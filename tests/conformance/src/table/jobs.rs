@@ -69,6 +69,23 @@ pub(super) async fn jobs_without_a_pool_are_listed_until_they_have_one<W: TableW
     assert_eq!(demand(world, 10).await, [3, 4]);
 }
 
+pub(super) async fn jobs_behind_an_approval_are_listed_by_their_silence<W: TableWorld>(world: &W) {
+    let gated = |n| {
+        queued(n).found_waiting(at(100)).found_waiting(at(200 - u32::try_from(n).expect("small")))
+    };
+    let first = fold(None, event(6, JobStatus::Waiting), at(6));
+    queue(world, &[&gated(3), &queued(4), &gated(5), &first]).await;
+    let listed = |limit| world.table().gated_jobs(limit);
+    assert_eq!(numbers(&listed(10).await.expect("read")), [6, 5, 3], "the longest silence first");
+    assert_eq!(numbers(&listed(1).await.expect("read")), [6]);
+    assert_eq!(demand(world, 10).await, [4], "they need no machine");
+    let before = gated(5);
+    let next = fold(Some(before.clone()), event(5, JobStatus::Queued), at(300));
+    commit(world, &[job_over(before.generation, &next)]).await;
+    assert_eq!(numbers(&listed(10).await.expect("read")), [6, 3]);
+    assert_eq!(demand(world, 10).await, [4, 5]);
+}
+
 pub(super) async fn waiting_jobs_come_with_and_without_a_claim<W: TableWorld>(world: &W) {
     let claim = |n: u64| Job { claim: Some(planned(1, None).name), ..queued(n) };
     queue(world, &[&queued(5), &claim(2), &queued(3), &claim(1)]).await;

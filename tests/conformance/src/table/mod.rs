@@ -120,6 +120,7 @@ checks! { TableWorld:
     demand_has_no_claim_and_a_pool_and_waits,
     demand_ends_when_a_runner_takes_the_job,
     jobs_without_a_pool_are_listed_until_they_have_one,
+    jobs_behind_an_approval_are_listed_by_their_silence,
     waiting_jobs_come_with_and_without_a_claim,
     waiting_jobs_are_those_of_the_pool,
     open_launches_are_listed_until_they_are_settled,

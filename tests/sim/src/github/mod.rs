@@ -19,6 +19,8 @@ use crate::world::World;
 pub enum Status {
     /// Nobody has queued it yet.
     Planned,
+    /// Waits for somebody's approval of its deployment.
+    Waiting,
     /// Needs a runner.
     Queued,
     /// A runner took it.
@@ -322,7 +324,42 @@ impl World {
                     self.wake_machine(machine);
                 }
             }
+            // GitHub ends such a job itself: no runner is told.
+            Status::Waiting => self.complete(number, "cancelled"),
             Status::Planned | Status::Completed => {}
+        }
+    }
+
+    /// GitHub finds that the job's environment is protected: somebody must approve first. It says `queued` before it does
+    /// (cdk-github-runners #382, RunsOn #539).
+    pub fn gate_job(&mut self, number: u32) {
+        if self.github.job(number).status != Status::Queued {
+            return;
+        }
+        self.github.job_mut(number).status = Status::Waiting;
+        self.github.queued.retain(|other| *other != number);
+        self.tally.gated += 1;
+        self.narrate(|| format!("job {number} waits for an approval"));
+        self.tell(number);
+    }
+
+    /// Somebody approves: it is queued once more. Its times stay those of its creation.
+    pub fn approve_job(&mut self, number: u32) {
+        if self.github.job(number).status != Status::Waiting {
+            return;
+        }
+        self.github.job_mut(number).status = Status::Queued;
+        self.github.queued.push(number);
+        self.tally.approved += 1;
+        self.narrate(|| format!("job {number} is approved"));
+        self.tell(number);
+        self.dispatch_soon();
+    }
+
+    /// Somebody rejects: it ends without a runner.
+    pub fn reject_job(&mut self, number: u32) {
+        if self.github.job(number).status == Status::Waiting {
+            self.complete(number, "failure");
         }
     }
 

@@ -160,6 +160,7 @@ impl World {
         let job = self.github.job_of(JobKey { repository: 77, job: number })?;
         let status = match job.status {
             Status::Planned => return None,
+            Status::Waiting => JobStatus::Waiting,
             Status::Queued => JobStatus::Queued,
             Status::InProgress => JobStatus::InProgress,
             Status::Completed => JobStatus::Completed,

@@ -136,7 +136,7 @@ impl World {
     fn event(&mut self, number: u32) -> JobEvent {
         let job = self.github.job(number);
         let status = match job.status {
-            Status::Planned => JobStatus::Waiting,
+            Status::Planned | Status::Waiting => JobStatus::Waiting,
             Status::Queued => JobStatus::Queued,
             Status::InProgress => JobStatus::InProgress,
             Status::Completed => JobStatus::Completed,

@@ -77,6 +77,14 @@ impl Scenario {
                 let number = index(number)?;
                 self.change(|world| world.cancel_job(number));
             }
+            [gate @ ("gate" | "approve" | "reject"), "job", number] => {
+                let number = index(number)?;
+                self.change(|world| match *gate {
+                    "gate" => world.gate_job(number),
+                    "approve" => world.approve_job(number),
+                    _ => world.reject_job(number),
+                });
+            }
             ["boot", number, how @ ..] => self.boot(number, how)?,
             ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
             ["finish", "job", number] => self.finish(index(number)?)?,
@@ -480,7 +488,7 @@ impl Scenario {
 /// A delivery that says something else than the truth, or says late what was once true.
 fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
     let told = match status {
-        "waiting" => Status::Planned,
+        "waiting" => Status::Waiting,
         "queued" => Status::Queued,
         "completed" => Status::Completed,
         _ => return Err("waiting, queued or completed".to_owned()),

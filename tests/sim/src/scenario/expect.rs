@@ -86,6 +86,7 @@ impl Scenario {
             let job = world.github.jobs.get(job as usize).ok_or("no such job")?;
             Ok(match (job.status, job.began, job.conclusion) {
                 (Status::Planned, ..) => "planned".to_owned(),
+                (Status::Waiting, ..) => "gated".to_owned(),
                 (Status::Queued, ..) => "queued".to_owned(),
                 (Status::InProgress, false, _) => "taken".to_owned(),
                 (Status::InProgress, true, _) => "running".to_owned(),

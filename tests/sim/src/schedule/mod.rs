@@ -31,6 +31,8 @@ pub struct PlannedJob {
     pub at: Millis,
     /// When its workflow is cancelled.
     pub cancelled_at: Option<Millis>,
+    /// When GitHub finds that its environment needs an approval, and what comes of that.
+    pub gate: Option<(Millis, Approval)>,
     /// `owner/repo`.
     pub repository: &'static str,
     /// Of a private repository.
@@ -39,6 +41,17 @@ pub struct PlannedJob {
     pub labels: &'static [&'static str],
     /// How long its steps take.
     pub length: Millis,
+}
+
+/// What becomes of a job behind an approval.
+#[derive(Clone, Copy, Debug)]
+pub enum Approval {
+    /// It is given then.
+    Given(Millis),
+    /// It is refused then.
+    Refused(Millis),
+    /// Nobody answers.
+    Never,
 }
 
 /// A day under a seed. Each part of it can be left out, to make a failing seed shorter.
@@ -116,10 +129,31 @@ impl Plan {
             let at = START + rng.between(0, DAY);
             plan.jobs.push(job(&mut rng, at));
         }
+        plan.gates(&mut Rng::new(seed ^ 0x51ed_270b_9f3a_6c15));
         if rng.chance(300_000) {
             plan.apply_pools(&mut rng, &rushes);
         }
         plan
+    }
+
+    /// Some jobs wait for somebody's approval, most of them from the first seconds on.
+    fn gates(&mut self, rng: &mut Rng) {
+        let end = self.faults_end;
+        for job in &mut self.jobs {
+            if !rng.chance(60_000) {
+                continue;
+            }
+            let longest = [3 * SECOND, 3 * SECOND, 5 * MINUTE][rng.index(3)];
+            let from = job.at + rng.between(0, longest);
+            let wait = [MINUTE, 20 * MINUTE, 20 * HOUR][rng.index(3)];
+            let at = (from + rng.between(0, wait)).clamp(from + 1, end.max(from + 1));
+            let approval = match rng.index(8) {
+                0 => Approval::Never,
+                1 => Approval::Refused(at),
+                _ => Approval::Given(at),
+            };
+            job.gate = Some((from, approval));
+        }
     }
 
     /// In bursts and one by one.
@@ -229,6 +263,13 @@ impl Plan {
             world.github.jobs.push(planned);
             world.agenda.at(job.at, Event::Queue(number));
             job.cancelled_at.into_iter().for_each(|at| world.agenda.at(at, Event::Cancel(number)));
+            let Some((from, approval)) = job.gate else { continue };
+            world.agenda.at(from, Event::Gate(number));
+            match approval {
+                Approval::Given(at) => world.agenda.at(at, Event::Approve(number)),
+                Approval::Refused(at) => world.agenda.at(at, Event::Reject(number)),
+                Approval::Never => {}
+            }
         }
         for (number, (at, order)) in (0..).zip(self.orders.iter().chain(&self.last_pools())) {
             world.orders.push(*order);
@@ -287,6 +328,7 @@ fn job(rng: &mut Rng, at: Millis) -> PlannedJob {
     let after = [MINUTE, 20 * MINUTE][rng.index(2)];
     PlannedJob {
         at,
+        gate: None,
         cancelled_at: cancelled.then(|| at + rng.between(0, after)),
         repository: ["acme/web", "acme/api"][rng.index(2)],
         private: rng.chance(980_000),

@@ -55,6 +55,8 @@ pub struct Index {
     pub entities: BTreeMap<Entity, EntityHealth>,
     /// Queued jobs that no pool serves.
     pub unmatched: BTreeMap<WaitingKey, Rc<Job>>,
+    /// Jobs that wait for an approval.
+    pub gated: BTreeMap<WaitingKey, Rc<Job>>,
     instances: BTreeMap<InstanceName, Rc<Instance>>,
     jobs: BTreeMap<JobKey, Rc<Job>>,
     late: VecDeque<(Millis, Change)>,
@@ -68,6 +70,7 @@ impl Index {
             orphans: BTreeMap::new(),
             entities: BTreeMap::new(),
             unmatched: BTreeMap::new(),
+            gated: BTreeMap::new(),
             instances: BTreeMap::new(),
             jobs: BTreeMap::new(),
             late: VecDeque::new(),
@@ -79,6 +82,7 @@ impl Index {
         self.late.is_empty()
             && self.due.is_empty()
             && self.orphans.is_empty()
+            && self.gated.is_empty()
             && self.pools.iter().all(|(_, of)| of.live.is_empty() && of.waiting.is_empty())
     }
 
@@ -167,9 +171,15 @@ impl Index {
         if let Some(old) = self.jobs.remove(&next.key()) {
             let key = waiting_key(&old);
             match &old.pool {
+                _ if old.is_gated() => _ = self.gated.remove(&key),
                 Some(pool) => _ = self.of(pool).and_then(|of| of.waiting.remove(&key)),
                 None => _ = self.unmatched.remove(&key),
             }
+        }
+        if next.is_gated() {
+            self.gated.insert(waiting_key(&next), Rc::clone(&next));
+            self.jobs.insert(next.key(), next);
+            return;
         }
         if next.is_unmatched() {
             self.unmatched.insert(waiting_key(&next), Rc::clone(&next));
@@ -202,5 +212,6 @@ fn live_key(instance: &Instance) -> LiveKey {
 }
 
 fn waiting_key(job: &Job) -> WaitingKey {
-    (job.claim.is_some(), job.listed_at(), job.key())
+    let at = if job.is_gated() { job.heard_at() } else { job.listed_at() };
+    (job.claim.is_some(), at, job.key())
 }

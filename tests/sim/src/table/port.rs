@@ -217,6 +217,14 @@ impl Table for Door {
         .await
     }
 
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+        self.list(|tables| {
+            let jobs = tables.index.gated.values().take(limit as usize);
+            jobs.map(|job| Job::clone(job)).collect()
+        })
+        .await
+    }
+
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
         let of = |of: &OfPool| jobs(of, false, limit).chain(jobs(of, true, limit)).collect();
         self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
