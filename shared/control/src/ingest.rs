@@ -154,11 +154,12 @@ impl<T: Table> Ingest<'_, T> {
             true => Ok(()),
             false => self.table.commit(&writes).await,
         };
-        if committed == Err(CommitError::Conflict) {
+        // Somebody has changed a row; or the tables do not answer, and it may be that they refuse one item alone.
+        if committed.is_err() {
             return false;
         }
         for (index, answer) in answers {
-            folded[index] = Some(committed.clone().map(|()| answer).map_err(PassError::from));
+            folded[index] = Some(Ok(answer));
         }
         true
     }
@@ -251,7 +252,8 @@ impl<T: Table> Ingest<'_, T> {
     /// refuses it now, is kept, so that `explain` can say why nobody serves it; a job of GitHub's own runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
         let asks_for_self_hosted = job.said.labels.iter().any(|label| label == "self-hosted");
-        (!asks_for_self_hosted && job.ran_on().is_none())
+        let is_meant = self.settings.pools.iter().any(|pool| pool.is_meant_by(job));
+        (!asks_for_self_hosted && !is_meant && job.ran_on().is_none())
             .then(|| job.unmatched.clone().unwrap_or_default())
     }
 

@@ -51,9 +51,25 @@ pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a 
             .collect();
         match reasons.len() {
             0 => "no pool is configured".to_owned(),
-            _ => reasons.join("; "),
+            _ => bounded(&reasons),
         }
     })
+}
+
+/// The reasons one after the other, in a kilobyte at most: they are stored with the job, which says what they name.
+fn bounded(reasons: &[String]) -> String {
+    const LONGEST: usize = 960;
+    let mut text = String::new();
+    for (index, reason) in reasons.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "; " };
+        if index > 0 && text.len() + separator.len() + reason.len() > LONGEST {
+            let more = reasons.len() - index;
+            return text + &format!("; and {more} more pools do not");
+        }
+        text.push_str(separator);
+        text.push_str(reason);
+    }
+    text
 }
 
 /// For each pool, in the order of choice, why it is where it is; then those that do not serve the job.

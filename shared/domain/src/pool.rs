@@ -270,7 +270,7 @@ impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Labels(missing) => {
-                write!(f, "its runners do not carry the label(s) {}", missing.join(", "))
+                write!(f, "its runners do not carry the label(s) {}", named(missing))
             }
             Self::NotExact => {
                 write!(f, "the job does not ask for exactly the labels of one of its rows")
@@ -282,6 +282,24 @@ impl std::fmt::Display for Mismatch {
             Self::Repository => write!(f, "the repository is not among those that it serves"),
             Self::Disabled => write!(f, "it is disabled"),
         }
+    }
+}
+
+/// Most labels that a reason names, and most characters of each. Anybody who can write a workflow chooses them, and the
+/// reason is stored once for each pool.
+const MOST_NAMED: usize = 5;
+const LONGEST_NAMED: usize = 32;
+
+/// The first labels, and how many more there are.
+fn named(labels: &[String]) -> String {
+    let cut = |label: &String| match label.char_indices().nth(LONGEST_NAMED) {
+        Some((end, _)) => format!("{}…", &label[..end]),
+        None => label.clone(),
+    };
+    let first: Vec<String> = labels.iter().take(MOST_NAMED).map(cut).collect();
+    match labels.len().saturating_sub(MOST_NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 
@@ -360,6 +378,16 @@ impl Pool {
             return Err(Mismatch::Public);
         }
         Ok(())
+    }
+
+    /// Whether a job asks for what its runners carry, where they are registered. The pool may refuse it all the same, for a
+    /// reason that an operator can change: it is disabled, removed, or not for that repository.
+    #[must_use]
+    pub fn is_meant_by(&self, job: &Job) -> bool {
+        let covers = |entity: &Entity| entity.covers(&job.said.repository);
+        !job.said.labels.is_empty()
+            && self.entity.as_ref().is_none_or(covers)
+            && self.matches_labels(&job.said.labels).is_ok()
     }
 
     /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names have no case.

@@ -98,6 +98,21 @@ fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
     );
 }
 
+/// Whoever can write a workflow chooses the labels, and the reason is stored with the job.
+#[test]
+fn a_hostile_job_gets_a_reason_of_bounded_length() {
+    let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "ä€𐍈".repeat(28))).collect();
+    let hostile = job(1).with(|job| job.said.labels = Labels::new(&labels));
+    let pools: Vec<Pool> = (0..20).map(|n| first(&format!("pool-{n}"), 0)).collect();
+    let why = choose(&pools, Pack, &hostile).expect_err("nobody serves it");
+    assert!(why.len() <= 1024, "{} bytes", why.len());
+    assert!(why.starts_with("pool pool-0: its runners do not carry the label(s) 000"), "{why}");
+    assert!(why.contains(" and 95 more"), "{why}");
+    assert!(why.ends_with(" more pools do not"), "{why}");
+    let lines = reasons(&pools, Pack, &hostile);
+    assert!(lines.iter().all(|line| line.len() <= 1024));
+}
+
 #[test]
 fn every_pool_is_explained_with_what_puts_it_behind_the_one_before() {
     let pools = [

@@ -58,7 +58,7 @@ fn a_job_that_needs_no_runner_says_so() {
         ),
         (
             job(1).found_waiting(at(541)).found_waiting(at(600)),
-            "It waits for an approval at GitHub, since 1 min ago as far as we know; it needs no runner yet.",
+            "It waits for an approval at GitHub, since 60 s ago as far as we know; it needs no runner yet.",
         ),
         (expired, "It was queued for so long that GitHub has cancelled it; no runner is sought."),
     ];
