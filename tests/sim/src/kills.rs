@@ -29,8 +29,9 @@ impl World {
         }
     }
 
-    /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough apart. What
-    /// was answered in between is not asked here: a pass that heard "busy" may have been stopped.
+    /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough apart, unless the
+    /// machine's hooks refuse every job and none has started. What was answered in between is not asked here: a pass that
+    /// heard "busy" may have been stopped.
     fn check_gate(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
@@ -41,7 +42,10 @@ impl World {
         let is_old = pool.is_some_and(|pool| {
             self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
         });
+        let refuses = row.order().is_some() || drain.reason == DeleteReason::SpotNotice;
+        let is_shut = refuses && row.runner.hooks && row.runner.started.is_none();
         let gated = runner.machine.is_some()
+            && !is_shut
             && !row.is_forced()
             && !is_old
             && !self.checker.forced.contains(&row.name)

@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{Exit, Runner, StartedJob};
+use super::record::{Drain, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
@@ -198,6 +198,15 @@ impl Instance {
             }
             _ => true,
         }
+    }
+
+    /// Each job is refused from here on, by hooks that were reported as being in place, and none has started: whatever
+    /// GitHub hands it fails, and nothing is there that evidence could save.
+    pub(crate) fn is_shut(&self) -> bool {
+        let refuses = self.order.is_some() || self.drain.as_ref().is_some_and(Drain::refuses_jobs);
+        let Runner { hooks, id, asking_since, .. } = &self.runner;
+        let is_registered = id.is_some() && asking_since.is_none();
+        refuses && *hooks && is_registered && !self.runner.has_taken_job()
     }
 
     /// The hook reports the job's end. The agent's exit follows.

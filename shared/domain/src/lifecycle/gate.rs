@@ -1,5 +1,5 @@
 //! The kill gate: what must be known before a machine is deregistered or terminated, unless it is dead,
-//! too old, or a forced order stands.
+//! too old, shut to jobs by its own hooks, or a forced order stands.
 //!
 //! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and the
 //! DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read proves
@@ -30,6 +30,10 @@ pub(super) fn gate(
 ) -> Verdict {
     if instance.runner.is_busy() {
         return Verdict::Busy("a job was reported as started and not as ended");
+    }
+    // Waiting could only fail the next job that GitHub gives it. Has it given one already, its DELETE answers 422.
+    if instance.is_shut() {
+        return Verdict::Passed(Box::new(instance.clone()));
     }
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if now < deadline {

@@ -63,7 +63,8 @@ fn machine_ended(
 }
 
 /// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner without one must
-/// start none: it is marked, so that its hook refuses, and its job gets another machine at once. Its end is EC2's.
+/// start none: it is marked, so that its hook refuses and GitHub is asked to remove it, and its job gets another machine at
+/// once.
 fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step> {
     let is_news = seen.spot_notice && instance.spot_notice_at.is_none();
     let is_free = !instance.runner.has_taken_job() && instance.runner.state <= RunnerState::Idle;

@@ -4,8 +4,8 @@ use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::testkit::{
-    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, installing, plain,
-    timings, unauthorized, unavailable,
+    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, idle_without_hooks,
+    installing, plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -147,10 +147,11 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     let gated = || idle().ordered(bypass(700)).through_gate();
     let go = "to deleting, error 401, due 820, terminate";
     let asks = |trouble| Observation { runner: Look::Failed(trouble), ..nothing() };
+    let without_hooks = || idle_without_hooks().ordered(bypass(700));
     let forced_too = Order { force: true, ..bypass(700) };
     check(vec![
         ("401 to the DELETE", gated(), refused(unauthorized()), 700, go),
-        ("401 to the first read", idle().ordered(bypass(700)), asks(unauthorized()), 700, go),
+        ("401 to the first read", without_hooks(), asks(unauthorized()), 700, go),
         ("401 to a forced DELETE", idle().ordered(forced_too), refused(unauthorized()), 700, go),
         (
             "401 without the flag",
@@ -210,7 +211,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
         ),
         (
             "busy by a read",
-            idle().ordered(bypass(700)),
+            without_hooks(),
             sees_runner(RunnerSeen::Busy(RUNNER)),
             700,
             "rest until 760, waits Busy",

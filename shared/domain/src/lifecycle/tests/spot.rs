@@ -3,7 +3,7 @@
 use super::{check, nothing};
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::Observation;
-use crate::testkit::{Story, With, active, at, completed, idle, installing};
+use crate::testkit::{Story, With, active, at, completed, idle, idle_without_hooks, installing};
 
 fn notice() -> Observation {
     Observation { spot_notice: true, ..nothing() }
@@ -24,12 +24,19 @@ fn a_free_runner_takes_no_job_any_more_and_its_job_goes_elsewhere_at_once() {
         ("with a job behind it", completed(), notice(), 160, "spot notice"),
         ("known already, with a job", told(active()), notice(), 61, "rest until 110"),
         (
-            "the mark waits for the boot deadline",
+            "its hook refuses every job, so GitHub is to give it none",
             marked(),
+            notice(),
+            60,
+            "to pending_delete, gate passed",
+        ),
+        ("and without the message", marked(), nothing(), 60, "to pending_delete, gate passed"),
+        (
+            "without a hook the mark waits for the boot deadline",
+            told(idle_without_hooks()).unclaimed().marked(DeleteReason::SpotNotice, 60).due(60),
             notice(),
             60,
             "rest until 600, waits SecondRead",
         ),
-        ("and without the message", marked(), nothing(), 60, "rest until 600, waits SecondRead"),
     ]);
 }

@@ -7,7 +7,7 @@ use crate::launch::LaunchState::{Open, Settled};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, asking, at, booting, completed, creating, exited, forced,
-    idle, installing, machine, plain, timings, unauthorized, unavailable,
+    idle, idle_without_hooks, installing, machine, plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -97,10 +97,11 @@ fn a_dead_machine_ends_everything() {
 
 #[test]
 fn evidence_comes_before_the_delete_call() {
-    let first = || ordered(idle()).with(|i| i.update_drain(|d| d.not_busy_since = Some(at(520))));
+    let ours = || idle().stopping(DeleteReason::Idle, 700);
+    let first = || ours().with(|i| i.update_drain(|d| d.not_busy_since = Some(at(520))));
     let quiet = || sees_runner(RunnerSeen::NotBusy(RUNNER));
     check(vec![
-        ("not its time yet", ordered(idle()).due(900), nothing(), 700, "rest until 900"),
+        ("not its time yet", ours().due(900), nothing(), 700, "rest until 900"),
         (
             "still boots",
             installing().ordered(plain(300)),
@@ -108,10 +109,10 @@ fn evidence_comes_before_the_delete_call() {
             300,
             "rest until 600, waits SecondRead",
         ),
-        ("GitHub is asked", ordered(idle()), nothing(), 700, "look at runner"),
+        ("GitHub is asked", ours(), nothing(), 700, "look at runner"),
         (
             "the first read",
-            ordered(idle()),
+            ours(),
             quiet(),
             700,
             "rest until 880, not busy since 700, waits SecondRead",
@@ -140,6 +141,55 @@ fn evidence_comes_before_the_delete_call() {
             nothing(),
             700,
             "rest until 760, gate shut, waits JobRunning",
+        ),
+    ]);
+}
+
+/// Its hooks refuse every job from the order on: whatever GitHub gave it would fail.
+#[test]
+fn a_runner_that_refuses_every_job_is_removed_at_once() {
+    let at_once = |instance: Instance| instance.ordered(plain(60));
+    let boots = "rest until 600, waits SecondRead";
+    let answered = || at_once(idle()).through_gate();
+    check(vec![
+        ("idle", at_once(idle()), nothing(), 60, "gate passed"),
+        (
+            "whatever GitHub shows",
+            at_once(idle()),
+            sees_runner(RunnerSeen::Busy(RUNNER)),
+            60,
+            "gate passed",
+        ),
+        ("then", answered(), nothing(), 60, "removing until 180, deregister"),
+        (
+            "422: a job was given to it before",
+            answered(),
+            answers(Deregistration::Busy),
+            60,
+            "rest until 120, gate shut, waits Busy",
+        ),
+        ("its hooks were not reported", at_once(idle_without_hooks()), nothing(), 60, boots),
+        ("its agent has not reported", at_once(installing()), nothing(), 60, boots),
+        (
+            "its hook has reported a job",
+            at_once(active()),
+            nothing(),
+            60,
+            "rest until 120, waits JobRunning",
+        ),
+        (
+            "GitHub has reported a job",
+            at_once(idle().with(|i| assert!(i.github_started(CLAIMED, at(50))))),
+            nothing(),
+            60,
+            "rest until 120, waits JobRunning",
+        ),
+        (
+            "a delete of ours refuses none",
+            idle().stopping(DeleteReason::Idle, 60),
+            nothing(),
+            60,
+            boots,
         ),
     ]);
 }

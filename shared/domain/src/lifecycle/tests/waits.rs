@@ -9,8 +9,8 @@ use crate::observation::{
     Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
 };
 use crate::testkit::{
-    RUNNER, Story, active, asking, at, creating, fault, idle, plain, policy, timings, unauthorized,
-    unavailable,
+    RUNNER, Story, active, asking, at, creating, fault, idle, idle_without_hooks, plain, policy,
+    timings, unauthorized, unavailable,
 };
 
 const ALL: [Waiting; 11] = [
@@ -43,7 +43,7 @@ fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
             (passed(), answers(Deregistration::Busy), "GitHub says that its runner is busy")
         }
         Waiting::SecondRead => (
-            ordered(idle()),
+            ordered(idle_without_hooks()),
             sees_runner(RunnerSeen::NotBusy(RUNNER)),
             "a later look before it may end",
         ),
