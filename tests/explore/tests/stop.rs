@@ -64,7 +64,7 @@ fn any_order() {
     let acts = [
         "orders a forced delete",
         "orders a delete that kills the job",
-        "the order is refused, its mark is taken back",
+        "the order is refused",
         "the order is accepted",
         "the configuration is on record and not handed out",
     ];

@@ -247,6 +247,12 @@ impl World {
             self.check_death(next, writes);
         }
         self.check_order(&before, next, writes);
+        let ordered = next.drain().is_some_and(|drain| drain.reason == DeleteReason::Ordered);
+        if ordered && next.order().is_none() {
+            self.broken("I14", || {
+                format!("{name} is marked as ordered, and nobody's order stands")
+            });
+        }
         if before.runner.started.is_none() && next.runner.started.is_some() {
             let removed = self.checker.removed.contains(&next.runner_name());
             // A mark that only gathers evidence is taken back by the job itself, and a delete of ours that has yet to

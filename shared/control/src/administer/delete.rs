@@ -1,8 +1,8 @@
-//! The delete order: mark, evidence, ask GitHub; refused at once when a job runs.
+//! The delete order: refused at once when a job runs; else one commit, and the reaper does the rest.
 
 use domain::audit::{Audit, AuditKind};
 use domain::ids::InstanceName;
-use domain::instance::{DeleteReason, Instance, Order, State};
+use domain::instance::{Instance, Order};
 use domain::message::{JobsMessage, ReapMessage};
 use domain::observation::RunnerSeen;
 use domain::switches::Off;
@@ -44,7 +44,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         Err(Problem::new("busy_record", "the record changes too often right now; try again"))
     }
 
-    /// Mark, evidence, ask GitHub; refused at once when a job runs. Otherwise the reaper does the rest.
+    /// Refused when a job runs, says the record or GitHub. From the commit of the order on, job-started loses.
     async fn try_delete(
         &self,
         name: &InstanceName,
@@ -70,43 +70,16 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
             && instance.runner.exit.is_none()
             && !request.kill_running_job
             && !instance.drain().is_some_and(|drain| drain.deregistered);
-        let mut marked = instance.clone();
-        if asks {
-            marked = self.mark(&instance, now).await?;
-            if self.is_busy_at_github(&marked, now).await? {
-                self.clear_mark(&instance, &marked, now).await?;
-                let why = "GitHub says that its runner is busy";
-                return self.refuse(&instance, &order, false, why, now).await;
-            }
+        if asks && self.is_busy_at_github(&instance, now).await? {
+            let why = "GitHub says that its runner is busy";
+            return self.refuse(&instance, &order, false, why, now).await;
         }
-        self.accept(&marked, &order, now).await
+        self.accept(&instance, &order, now).await
     }
 
-    /// From here on job-started loses.
-    async fn mark(&self, instance: &Instance, now: Time) -> Result<Instance, Problem> {
-        let mut marked = instance.clone();
-        marked.mark(DeleteReason::Ordered, now);
-        self.commit(writes::instance(instance, &marked)).await?;
-        Ok(marked)
-    }
-
-    async fn clear_mark(
-        &self,
-        before: &Instance,
-        marked: &Instance,
-        now: Time,
-    ) -> Result<(), Problem> {
-        // A mark that stood before, or a row on its way out, is not ours to clear.
-        if before.drain().is_some() || marked.state() != State::Running {
-            return Ok(());
-        }
-        let mut next = marked.clone();
-        next.seen_busy(now, "the delete was refused: busy");
-        self.commit(writes::instance(marked, &next)).await
-    }
-
-    /// Only looks: the DELETE is the reaper's, since a mark may be taken back until the row has left `running`.
-    /// No answer is no reason to refuse; the reaper asks again.
+    /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would take back if this pass were
+    /// stopped: a job that starts meanwhile changes the record, and the order begins anew. No answer is no reason to
+    /// refuse; the reaper asks again.
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, Problem> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.github.runner(&registrar(instance), id).await;

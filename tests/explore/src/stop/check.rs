@@ -154,7 +154,6 @@ impl Stop {
                 key.bit(own.order.force);
                 key.bit(own.order.bypass_github_unauthorized);
                 key.bit(own.order.kill_running_job);
-                key.bit(own.marks);
                 key.num(own.asked.map_or(0, |asked| asked as u64 + 1));
             }
             Worker::Configure(call) => {

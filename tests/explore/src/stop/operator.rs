@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::instance::{DeleteReason, Order, State as Life};
+use domain::instance::Order;
 use domain::observation::{Look, RunnerSeen};
 
 use super::state::{Asked, Ordering, State, Worker};
@@ -21,7 +21,7 @@ pub const ORDERS: [(&str, bool, bool, bool); 6] = [
 ];
 
 impl Stop {
-    /// The order comes; it marks the row, or is carried out or refused at once.
+    /// The order comes; GitHub is asked, or it is carried out or refused at once.
     pub(super) fn start_order(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
         if !state.is_live() || state.orders == 0 {
             return;
@@ -56,21 +56,13 @@ impl Stop {
                 && !kill_running_job
                 && !state.row.drain().is_some_and(|drain| drain.deregistered);
             let result = if asks {
-                let mut marked = (*state.row).clone();
-                marked.mark(DeleteReason::Ordered, state.now);
-                let written = if marked == *state.row {
-                    Ok(())
-                } else {
-                    self.store(&mut next, Some(worker), marked)
-                };
                 next.workers[worker] = Worker::Order(Arc::new(Ordering {
                     at: state.now,
                     row: next.row.clone(),
                     order,
-                    marks: state.row.drain().is_none(),
                     asked: None,
                 }));
-                written
+                Ok(())
             } else {
                 self.accept(&mut next, worker, &order)
             };
@@ -92,12 +84,6 @@ impl Stop {
                 let mut next = State { ..state.clone() };
                 next.workers[worker] = Worker::Idle;
                 let (words, result) = match asked {
-                    Asked::Busy if own.marks && own.row.state() == Life::Running => {
-                        let mut cleared = (*own.row).clone();
-                        cleared.seen_busy(own.at, "the delete was refused: busy");
-                        let result = self.store(&mut next, Some(worker), cleared);
-                        ("the order is refused, its mark is taken back (worker {})", result)
-                    }
                     Asked::Busy => ("the order is refused (worker {})", Ok(())),
                     Asked::Quiet => {
                         let result = self.accept(&mut next, worker, &own.order);

@@ -127,17 +127,15 @@ pub(super) struct Pass {
     pub(super) corrects: bool,
 }
 
-/// An order between its mark and its commit.
+/// An order between its look at the row and its commit.
 #[derive(Clone)]
 pub(super) struct Ordering {
     /// When it was given.
     pub(super) at: Time,
-    /// The row with the mark.
+    /// The row as it was read.
     pub(super) row: Arc<Instance>,
     /// The order.
     pub(super) order: Order,
-    /// The mark is this order's own.
-    pub(super) marks: bool,
     /// GitHub's answer, once there is one.
     pub(super) asked: Option<Asked>,
 }

@@ -12,11 +12,16 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, waiting};
 
 pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
+    ask_with(bench, request, |_| ())
+}
+
+/// The same, with something done before each call.
+pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize)) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| Err(text.to_owned());
     let settings = &door.sim.settings;
     let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
-    bench.drive(pass.answer(request, door.now()))
+    bench.drive_with(pass.answer(request, door.now()), before)
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What operators may not order now, and what they must always be able to take back.
 
 use control::ports::{Table, Write};
+use domain::ids::JobKey;
+use domain::instance::Instance;
 use domain::limits::{Balance, Limits};
 use domain::pools::PoolSet;
 use domain::switches::{Off, Switch, Switches};
@@ -8,7 +10,7 @@ use serde_json::json;
 use sim::schedule;
 
 use super::bench::Bench;
-use super::listings::ask;
+use super::listings::{ask, ask_with};
 
 fn switched_off(bench: &Bench, switch: &Switch) {
     let off =
@@ -80,4 +82,43 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
         let what = refused["error"]["errors"][0]["error"].as_str().expect("a sentence");
         assert!(what.contains("Take pools out first"), "{what}");
     }
+}
+
+/// Whatever another writes before any of its calls, and wherever it is stopped: a row is marked for an operator when it
+/// carries his order, and a refused order leaves nothing behind.
+#[test]
+fn an_order_marks_nothing_unless_it_is_accepted() {
+    let mut accepted = 0;
+    for at in 0.. {
+        let bench = Bench::new();
+        let mut row = bench.idle(1).remove(0);
+        bench.make_due(&mut row);
+        row.unmark(bench.door.now(), "the test");
+        bench.store(std::slice::from_ref(&row));
+        let stored = || bench.change(|world| Instance::clone(&world.tables.instances[&row.name]));
+        let mut came = false;
+        let order = json!({"version": 1, "action": "delete", "name": row.name.as_str(), "reason": "a test", "by": "a"});
+        let answer = ask_with(&bench, order, |call| {
+            let now = stored();
+            assert_eq!(now.drain().is_some(), now.order().is_some(), "before call {call}");
+            if call == at && now.order().is_none() {
+                came = true;
+                let mut next = now.clone();
+                assert!(next.github_started(JobKey { repository: 1, job: 1 }, bench.door.now()));
+                let replaces = Some(now.generation());
+                bench.put(&[Write::Instance { next: Box::new(next), replaces }]);
+            }
+        });
+        let after = stored();
+        let refused = answer["error"]["code"] == "busy";
+        assert_eq!(after.order().is_none(), refused, "call {at}: {answer}");
+        assert_eq!(after.drain().is_none(), refused, "call {at}: {after:?}");
+        assert_eq!(refused, came, "call {at}: {answer}");
+        if !came {
+            accepted += 1;
+            assert!(at > 3, "it reads, asks GitHub and writes");
+            break;
+        }
+    }
+    assert_eq!(accepted, 1);
 }
