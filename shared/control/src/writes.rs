@@ -97,6 +97,9 @@ fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
             "GitHub did not give it to its idle runner (check the runner group's access)".to_owned()
         });
     }
+    if before.died_unheard(next) {
+        return Some("its machine ended before its runner was there".to_owned());
+    }
     match next.drain()?.reason {
         DeleteReason::LaunchFailed => Some(match &next.last_error {
             Some(fault) => format!("the launch failed: {}: {}", fault.code, fault.message),

@@ -326,7 +326,6 @@ impl Instance {
         if self.claim.is_some() || self.runner.has_taken_job() {
             return None;
         }
-        let never_listened = self.runner.state != RunnerState::Idle && !self.may_have_run_a_job();
         match drain.reason {
             DeleteReason::NotNeeded | DeleteReason::LaunchFailed => {
                 let fault = self.last_error.as_ref()?;
@@ -336,7 +335,7 @@ impl Instance {
             DeleteReason::RunnerEnded
             | DeleteReason::MachineGone
             | DeleteReason::MachineStopped
-                if never_listened =>
+                if self.never_listened() =>
             {
                 Some("the machine ended before its runner had a job".to_owned())
             }
@@ -352,6 +351,24 @@ impl Instance {
             | DeleteReason::SpotNotice
             | DeleteReason::Outdated => None,
         }
+    }
+
+    /// Whether `next`, the record after this one, is the end of a machine before its agent could be given the job that it
+    /// was launched for: the next one may well end like it. EC2 takes back what it has announced for its own reasons.
+    #[must_use]
+    pub fn died_unheard(&self, next: &Self) -> bool {
+        let ended = next.drain.as_ref().is_some_and(|drain| {
+            matches!(drain.reason, DeleteReason::MachineGone | DeleteReason::MachineStopped)
+        });
+        ended
+            && self.drain.is_none()
+            && self.spot_notice_at.is_none()
+            && !self.runner.has_taken_job()
+            && self.never_listened()
+    }
+
+    fn never_listened(&self) -> bool {
+        self.runner.state != RunnerState::Idle && !self.may_have_run_a_job()
     }
 
     /// Whether its agent may have run its one job, and nobody told us. Its exit code proves nothing: `run.sh` ends with 0
@@ -477,6 +494,26 @@ pub(crate) mod tests {
             let row = row.unclaimed();
             let next = row.clone().marked(DeleteReason::MachineGone, 120);
             assert_eq!(row.failed_idle(&next).is_some(), fails, "{what}");
+        }
+    }
+
+    /// Else a job whose machines all die at once costs one after the other without pause.
+    #[test]
+    fn a_machine_that_dies_before_its_agent_listens_is_a_failure_of_its_jobs() {
+        use crate::testkit::{Story as _, With as _, active, booting, exited_unused, idle};
+        let noticed = booting().with(|row| row.spot_notice(at(115)));
+        let rows = [
+            ("booting", booting(), DeleteReason::MachineGone, true),
+            ("stopped", booting(), DeleteReason::MachineStopped, true),
+            ("its agent gave up", exited_unused(), DeleteReason::MachineGone, true),
+            ("taken back by EC2", noticed, DeleteReason::MachineGone, false),
+            ("listening", idle(), DeleteReason::MachineGone, false),
+            ("with a job", active(), DeleteReason::MachineGone, false),
+            ("ordered", booting(), DeleteReason::Ordered, false),
+        ];
+        for (what, row, reason, fails) in rows {
+            let next = row.clone().marked(reason, 120);
+            assert_eq!(row.died_unheard(&next), fails, "{what}");
         }
     }
 

@@ -321,6 +321,10 @@ impl Scenario {
                 self.change(|world| world.odds.set(Fault::StateEventLost, 1_000_000));
                 return Ok(());
             }
+            ["machines"] => {
+                self.change(|world| world.odds.set(Fault::LaunchAborted, 1_000_000));
+                return Ok(());
+            }
             ["registrations"] => {
                 self.change(|world| world.odds.set(Fault::ConfigureAnswerLost, 1_000_000));
                 return Ok(());
@@ -364,8 +368,14 @@ impl Scenario {
                 "wake-ups" => world.odds.set(Fault::MessageLost, 0),
                 "tables" => world.odds.set(Fault::CommitRefused, 0),
                 "listings" => world.odds.set(Fault::IndexLate, 0),
+                "machines" => world.odds.set(Fault::LaunchAborted, 0),
                 "registrations" => world.odds.set(Fault::ConfigureAnswerLost, 0),
-                _ => return Err("ec2, github, registrations or wake-ups".to_owned()),
+                _ => {
+                    return Err(
+                        "ec2, github, listings, machines, registrations, tables or wake-ups"
+                            .to_owned(),
+                    );
+                }
             }
             Ok(())
         })
