@@ -1,6 +1,7 @@
 //! Secrets, from Secrets Manager. Their values live in [`SecretString`], which no log can print.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
@@ -15,6 +16,11 @@ use crate::error::Failure;
 const FRESH: Seconds = Seconds(300);
 /// At most so often is the secret read again because a signature did not fit. Anybody can send one.
 const MISMATCH_PAUSE: Seconds = Seconds(60);
+/// How long a delivery waits for a look at a secret that is known already. Secrets Manager may hang rather than fail, and
+/// GitHub and the gateway wait for ten seconds.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long it waits for the first value, without which it cannot be answered.
+const FIRST_LOOK: Duration = Duration::from_secs(6);
 /// How long the secret before the current one is accepted as well: deliveries that were signed
 /// before the App's setting was changed, and redeliveries of them.
 const OVERLAP: Seconds = Seconds(24 * 3600);
@@ -101,10 +107,19 @@ impl WebhookSecret {
     /// wait.
     ///
     /// # Errors
-    /// When it cannot be read or cannot be a secret.
+    /// When it cannot be read in time (a second, or six where no value is known yet) or cannot be a secret.
     pub async fn read(&self, now: Time) -> Result<(), SecretError> {
         // Noted first: a read that fails is not repeated for every delivery either.
         self.state().tried_at = Some(now);
+        let patience = if self.is_known() { LOOK } else { FIRST_LOOK };
+        let read = tokio::time::timeout(patience, self.read_both(now)).await;
+        read.unwrap_or_else(|_| {
+            let why = format!("no answer within {} s", patience.as_secs());
+            Err(SecretError::Unavailable { id: self.id.clone(), why })
+        })
+    }
+
+    async fn read_both(&self, now: Time) -> Result<(), SecretError> {
         let Some(answer) = get(&self.client, &self.id, CURRENT).await? else {
             return Err(SecretError::unset(&self.id, "has no value yet", FILE));
         };
@@ -122,7 +137,8 @@ impl WebhookSecret {
         Ok(())
     }
 
-    /// Whether `header` is GitHub's signature of `body`.
+    /// Whether `header` is GitHub's signature of `body`. Compared first with what is known; the secret is looked at again
+    /// when that is old, or does not fit, and a look that fails or hangs changes nothing.
     ///
     /// # Errors
     /// When no value of the secret is known.
@@ -132,29 +148,22 @@ impl WebhookSecret {
         header: Option<&str>,
         now: Time,
     ) -> Result<bool, SecretError> {
-        if !self.is_known() || self.is_older_than(FRESH, now) {
-            self.read_again(now).await?;
+        if !self.is_known() {
+            self.read(now).await?;
         }
-        if self.fits(body, header, now) {
-            return Ok(true);
+        let fits = self.fits(body, header, now);
+        // A value that fits may have been replaced long ago, and one that does not a moment ago.
+        let looks_again = match fits {
+            true => self.is_older_than(FRESH, now),
+            false => header.is_some() && self.is_older_than(MISMATCH_PAUSE, now),
+        };
+        if !looks_again {
+            return Ok(fits);
         }
-        // The secret may have been changed a moment ago.
-        if header.is_none() || !self.is_older_than(MISMATCH_PAUSE, now) {
-            return Ok(false);
+        if let Err(error) = self.read(now).await {
+            tracing::warn!(%error, "using the webhook secret that was read before");
         }
-        self.read_again(now).await?;
         Ok(self.fits(body, header, now))
-    }
-
-    /// A failed read is no harm while an earlier value is known.
-    async fn read_again(&self, now: Time) -> Result<(), SecretError> {
-        match self.read(now).await {
-            Err(error) if self.is_known() => {
-                tracing::warn!(%error, "using the webhook secret that was read before");
-                Ok(())
-            }
-            outcome => outcome,
-        }
     }
 
     fn is_known(&self) -> bool {
@@ -222,6 +231,11 @@ fn from_smithy(time: &aws_smithy_types::DateTime) -> Time {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    use sha2::Sha256;
+
     use super::*;
 
     fn state(since: Seconds, now: Time) -> State {
@@ -240,6 +254,52 @@ mod tests {
         assert_eq!(state(Seconds(86_399), now).accepted(now).len(), 2);
         assert_eq!(state(Seconds(86_400), now).accepted(now), [b"c".repeat(32).as_slice()]);
         assert!(State::default().accepted(now).is_empty());
+    }
+
+    /// Secrets Manager that takes every connection and never answers.
+    fn silent() -> (std::net::TcpListener, SdkConfig) {
+        let door = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = door.local_addr().expect("an address");
+        let config = SdkConfig::builder()
+            .behavior_version(aws_config::BehaviorVersion::latest())
+            .region(aws_config::Region::new("us-east-1"))
+            .endpoint_url(format!("http://{address}"))
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        (door, config)
+    }
+
+    fn signed(secret: &str) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
+        mac.update(b"body");
+        format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
+    }
+
+    #[tokio::test]
+    async fn a_known_secret_answers_while_secrets_manager_hangs() {
+        let (_door, config) = silent();
+        let secret = WebhookSecret::new(&config, "s/webhook-secret".to_owned());
+        let now = Time::from_millis(1_795_000_000_000);
+        *secret.state() = state(Seconds(60), now);
+        let asked = async |header: &str, at: Time| {
+            let begun = Instant::now();
+            let answer = secret.is_signed(b"body", Some(header), at).await;
+            // The SDK would wait for 8 seconds, and try again.
+            (answer.expect("a value is known"), begun.elapsed() < Duration::from_secs(6))
+        };
+        let (old, forged) = (now + Seconds(400), signed(&"f".repeat(32)));
+        assert_eq!(asked(&signed(&"c".repeat(32)), old).await, (true, true), "one look, and a yes");
+        assert_eq!(asked(&forged, old + Seconds(60)).await, (false, true), "one look, and a no");
+    }
+
+    #[tokio::test]
+    async fn without_a_value_the_answer_comes_before_the_gateway_gives_up() {
+        let (_door, config) = silent();
+        let secret = WebhookSecret::new(&config, "s/webhook-secret".to_owned());
+        let begun = Instant::now();
+        let answer = secret.is_signed(b"body", Some("sha256=00"), Time::from_millis(0)).await;
+        assert!(matches!(answer, Err(SecretError::Unavailable { .. })), "{answer:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 
     #[test]
