@@ -143,6 +143,7 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
         let job = |number: usize| PlannedJob {
             at: START + MINUTE,
             cancelled_at: None,
+            gate: None,
             repository: "acme/web",
             private: true,
             labels: LABELS[number % 10],
