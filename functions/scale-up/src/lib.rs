@@ -49,7 +49,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
 ) -> Outcome {
     let last_call = last_call(now(), deadline);
     let mut outcome = Outcome::default();
-    let settings = match deps.settings.current(&deps.table).await {
+    let settings = match deps.settings.followed(&deps.table, now()).await {
         Ok(settings) => settings,
         Err(error) => {
             // Nothing is known of any pool: all messages stay.

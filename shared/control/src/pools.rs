@@ -36,8 +36,9 @@ impl Settings {
         Ok(self.with_set(table.pool_set().await?))
     }
 
-    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file was applied. The
-    /// sweep asks so: a pool that is renamed in the parameters leaves no job and no machine behind.
+    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file was applied. Whoever
+    /// writes rows under a pool's name asks so, and the sweep: a pool that is renamed in the parameters leaves no job and
+    /// no machine behind.
     ///
     /// # Errors
     /// When the set cannot be read or written.

@@ -164,7 +164,7 @@ async fn webhook(door: &Door, number: u32) {
 async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
     let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
     let parameters = parameters(door);
-    let Some(settings) = &settings(door, &parameters).await else {
+    let Some(settings) = &followed(door, &parameters).await else {
         return hide_jobs(door, batch, &[]).await;
     };
     let ingest = Ingest { table: door, settings };
@@ -283,11 +283,7 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let parameters = parameters(door);
-    let settings = match parameters.of(door).followed(door, door.now()).await {
-        Ok(settings) => settings,
-        Err(error) => return note(door, || format!("  the set of pools cannot be read: {error}")),
-    };
-    let settings = &settings;
+    let Some(settings) = &followed(door, &parameters).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
     if report != control::sweep::Report::default() {
@@ -362,6 +358,15 @@ async fn operator(door: &Door, number: u32) {
 /// The pools as they are now. Without an answer the invocation ends, and its messages stay.
 async fn settings<'a>(door: &'a Door, parameters: &'a Parameters) -> Option<Cow<'a, Settings>> {
     let settings = parameters.of(door).current(door).await;
+    if let Err(error) = &settings {
+        note(door, || format!("  the set of pools cannot be read: {error}"));
+    }
+    settings.ok()
+}
+
+/// The same for whoever puts the parameters' pools on record.
+async fn followed<'a>(door: &'a Door, parameters: &'a Parameters) -> Option<Cow<'a, Settings>> {
+    let settings = parameters.of(door).followed(door, door.now()).await;
     if let Err(error) = &settings {
         note(door, || format!("  the set of pools cannot be read: {error}"));
     }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use control::Settings;
 use domain::labels::Labels;
 use domain::message::JobsMessage;
+use domain::pools::PoolSet;
 use sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use sim::calls::Calls;
 use sim::executor::Executor;
@@ -29,6 +30,8 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let timings = domain::timings::Timings::default();
     let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
+    // The stack has run before: its pools are on record.
+    world.tables.pools = PoolSet::following(None, &settings.pools, world.time());
     (world, settings)
 }
 
