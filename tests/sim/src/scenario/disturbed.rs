@@ -148,6 +148,7 @@ fn go_on_by_itself(world: &mut World) {
     world.odds = Odds::none();
     world.windows.clear();
     world.ec2.script.clear();
+    world.ec2.without_spot = false;
     let github = &mut world.github;
     (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
     (github.refuses, github.drop_next, github.fail_next) = (None, 0, 0);
