@@ -5,7 +5,7 @@ use sim::agenda::MINUTE;
 use sim::fault::{Counts, Fault};
 use sim::many::{run_many, threads};
 use sim::run::run;
-use sim::schedule::Plan;
+use sim::schedule::{Approval, Plan};
 
 #[test]
 fn a_seed_always_tells_the_same_story() {
@@ -36,6 +36,8 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
         // What any job may count on is half of its machine's longest life, and that is four hours.
         for job in &mut plan.jobs {
             job.length = job.length.min(110 * MINUTE);
+            // Nobody serves what nobody approves.
+            job.gate = job.gate.filter(|(_, approval)| matches!(approval, Approval::Given(_)));
         }
         plan
     };
