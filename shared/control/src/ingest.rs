@@ -7,7 +7,7 @@ use domain::choice;
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, JobKey, PoolName};
 use domain::instance::{Instance, State};
-use domain::job::{self, Job, JobEvent, JobStatus};
+use domain::job::{self, Job, JobEvent, JobStatus, Moved};
 use domain::plan;
 use domain::time::Time;
 
@@ -171,7 +171,8 @@ impl<T: Table> Ingest<'_, T> {
         let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
         let is_known = |name: &PoolName| self.settings.pool(name).is_some();
         if returns && !next.pool.as_ref().is_some_and(is_known) {
-            next.pool = None;
+            let why = "its pool was removed while it waited for an approval".to_owned();
+            next.moved = next.pool.take().map(|from| Moved { from, at: now, why });
         }
         if next.pool.is_none() {
             self.match_pool(&mut next);
