@@ -171,7 +171,7 @@ impl<T: Table> Ingest<'_, T> {
         let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
         let is_known = |name: &PoolName| self.settings.pool(name).is_some();
         if returns && !next.pool.as_ref().is_some_and(is_known) {
-            let why = "its pool was removed while it waited for an approval".to_owned();
+            let why = "its pool was removed before it was queued again".to_owned();
             next.moved = next.pool.take().map(|from| Moved { from, at: now, why });
         }
         if next.pool.is_none() {
