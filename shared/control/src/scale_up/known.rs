@@ -63,8 +63,7 @@ impl Known {
     /// Notes jobs as they are stored. Of two versions the newer one counts.
     pub(super) fn saw<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Job>) {
         for job in jobs {
-            let known = self.jobs.get(&job.key()).map(|known| known.generation);
-            if known.is_none_or(|known| known < job.generation) {
+            if is_newer(job, &self.jobs) {
                 self.jobs.insert(job.key(), job.clone());
             }
         }
@@ -74,8 +73,7 @@ impl Known {
     pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Job>) -> Vec<Job> {
         let mut demand: BTreeMap<JobKey, Job> = self.jobs.clone();
         for job in listed {
-            let known = demand.get(&job.key()).map(|known| known.generation);
-            if known.is_none_or(|known| known < job.generation) {
+            if is_newer(&job, &demand) {
                 demand.insert(job.key(), job);
             }
         }
@@ -139,6 +137,11 @@ impl Known {
         whole.iter().any(|closed| cooldowns.of(closed, now).is_some())
             || launch.request.overrides.iter().any(is_closed)
     }
+}
+
+/// Whether a job is not known yet, or was written since.
+fn is_newer(job: &Job, known: &BTreeMap<JobKey, Job>) -> bool {
+    known.get(&job.key()).is_none_or(|known| known.generation < job.generation)
 }
 
 /// Each slot once, as it was written last.
