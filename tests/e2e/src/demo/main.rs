@@ -1,4 +1,5 @@
-//! The demo: one job from its webhook to the deleted machine, then a delete that EC2 stands in the way of.
+//! The demo: one job from its webhook to the deleted machine, one that somebody must approve, and a delete that EC2 stands in
+//! the way of.
 //!
 //! `make demo` brings the local stack up and runs this. It shows what happens while it happens, fails
 //! when something stalls, and takes back what it made.
@@ -41,6 +42,9 @@ async fn demo(screen: &Screen) -> Result<()> {
     screen.note("The schedule sweeps every two seconds here, instead of every minute.");
     let sweeps = stack.ticker(Duration::from_secs(2));
     let mut result = served(&stack, screen).await;
+    if result.is_ok() {
+        result = gated(&stack, screen).await;
+    }
     if result.is_ok() {
         result = stuck(&stack, screen).await;
     }
@@ -94,9 +98,44 @@ async fn served(stack: &Stack, screen: &Screen) -> Result<()> {
     Ok(())
 }
 
+/// A job of a protected environment.
+async fn gated(stack: &Stack, screen: &Screen) -> Result<()> {
+    screen.chapter("2  A job that somebody must approve");
+    let mut story = Story::begin(stack, screen).await?;
+    let job = stack.queue_job(&json!({ "gated": true, "duration_ms": 1500 })).await?;
+    story.follow(&job);
+    story.say(Who::Github, "sends queued, then waiting: the job's environment is protected");
+    let about = json!({ "action": "explain", "job": job.key });
+    let told = e2e::wait_for("Muster to ask GitHub itself", 30, async || {
+        let answer = stack.admin(&about).await?;
+        let line = first_about(&answer, "approval");
+        Ok(e2e::wait::Seen::from(line, || answer.to_string()))
+    })
+    .await?;
+    // GitHub says `queued` first, so one machine has come before anybody could know.
+    let before = story.until("the story so far", 10, |_| true).await?.machines.len();
+    screen.note(&format!("explain: {told}"));
+    stack.approve(&job).await?;
+    story.say(Who::Operator, "approve the deployment");
+    story.until("the job to end", 60, |now| now.job()["completed_at"].is_u64()).await?;
+    let gone =
+        |now: &Now| now.machine()["state"] == "terminated" && now.row()["state"] == "deleted";
+    let now = story.until("the machine's end", 60, gone).await?;
+    ensure!(now.job()["conclusion"] == "success", "the job ended with {}", now.job()["conclusion"]);
+    ensure!(before <= 1 && now.machines.len() == 1, "{} machines", now.machines.len());
+    screen.done("queued → waiting → approved → in_progress → completed, on one machine");
+    Ok(())
+}
+
+/// The first sentence that has a word.
+fn first_about(answer: &Value, word: &str) -> Option<String> {
+    let mut lines = answer["explanation"].as_array()?.iter().map(id);
+    lines.find(|line| line.contains(word))
+}
+
 /// A delete that fails, is repeated, and is ended by force.
 async fn stuck(stack: &Stack, screen: &Screen) -> Result<()> {
-    screen.chapter("2  A delete that EC2 stands in the way of");
+    screen.chapter("3  A delete that EC2 stands in the way of");
     let mut story = Story::begin(stack, screen).await?;
     stack.next_machines(1, &json!({ "never_boots": true })).await?;
     let job = stack.queue_job(&json!({ "name": "cancelled" })).await?;

@@ -122,6 +122,7 @@ impl<'a> Story<'a> {
         let runner = id(&job["runner"]["name"]);
         let steps = [
             ("queued_at", "is queued".to_owned()),
+            ("approved_at", "is approved, and queued again".to_owned()),
             ("started_at", format!("is in_progress on runner {runner}")),
             ("began_at", "runs its first step: the job-started hook was accepted".to_owned()),
             ("completed_at", format!("is completed: {}", id(&job["conclusion"]))),

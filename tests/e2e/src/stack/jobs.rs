@@ -49,6 +49,14 @@ impl Stack {
         self.world.post(&format!("jobs/{}/cancel", job.id), &json!({})).await.map(drop)
     }
 
+    /// Approves the deployment that a job waits for.
+    ///
+    /// # Errors
+    /// When it waits for no approval.
+    pub async fn approve(&self, job: &Job) -> Result<()> {
+        self.world.post(&format!("jobs/{}/approve", job.id), &json!({})).await.map(drop)
+    }
+
     /// Waits until a job's first step has begun; answers with the job.
     ///
     /// # Errors

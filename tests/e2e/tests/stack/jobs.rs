@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::stack::id;
-use e2e::{Test, github};
+use e2e::wait::when;
+use e2e::{Test, github, wait_for};
 use serde_json::{Value, json};
 
 pub(super) async fn happy(test: Test) -> Result<()> {
@@ -50,6 +51,32 @@ pub(super) async fn unheard(test: Test) -> Result<()> {
     let _sweeps = stack.ticker(Duration::from_secs(2));
     stack.until_served(&job, 60).await?;
     stack.until_all_deleted(60).await?;
+    stack.no_dead_letters().await
+}
+
+pub(super) async fn gated(test: Test) -> Result<()> {
+    let stack = test.stack(&[]).await?;
+    let _sweeps = stack.ticker(Duration::from_secs(2));
+    let job = stack.queue_job(&json!({ "gated": true, "duration_ms": 300 })).await?;
+    wait_for("its approval to be awaited", 30, async || {
+        let lines = stack.admin(&json!({ "action": "explain", "job": job.key })).await?;
+        let told = lines["explanation"].to_string();
+        Ok(when(told.contains("waits for an approval at GitHub"), || told.clone()))
+    })
+    .await?;
+    // GitHub says `queued` first, so one machine may have come.
+    let before = stack.machines().await?.len();
+    ensure!(before <= 1, "{before} machines for a job that waits");
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let after = stack.machines().await?.len();
+    ensure!(after == before, "{after} machines for a job that waits");
+    test.shows(format!("{after} machine while it waits"));
+
+    stack.approve(&job).await?;
+    stack.until_served(&job, 60).await?;
+    stack.until_all_deleted(60).await?;
+    let machines = stack.machines().await?.len();
+    ensure!(machines == 1, "one machine serves it, not {machines}");
     stack.no_dead_letters().await
 }
 

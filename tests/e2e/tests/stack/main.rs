@@ -82,6 +82,11 @@ fn main() -> ExitCode {
             jobs::happy,
         ),
         Scenario::new(
+            "gated",
+            "a job that waits for an approval needs no machine more, and is served after it",
+            jobs::gated,
+        ),
+        Scenario::new(
             "switches",
             "launches and deletes that are switched off are held back and explained, and go on when switched on",
             switches::held_back,

@@ -6,6 +6,7 @@ use crate::common::{
 };
 use serde_json::json;
 use world::model::github::{Assignment, JobStatus, Scope};
+use world::model::rfc3339;
 
 // Who gets a job.
 
@@ -140,6 +141,31 @@ fn github_queued_job_is_cancelled_at_once_and_a_running_one_through_its_runner()
     assert_eq!(over.as_deref(), Some("cancelled"));
     let error = world.cancel_job(queued, T0 + 20).unwrap_err();
     assert_eq!(error.status, 409);
+}
+
+// https://docs.github.com/en/actions/how-tos/deploy/configure-and-manage-deployments/review-deployments, RunsOn #539.
+#[test]
+fn github_gated_job_goes_to_nobody_until_it_is_approved_and_is_queued_again_then() {
+    let mut world = github();
+    let approved = T0 + 600_000;
+    let mut gated = job(&["linux"]);
+    gated.gated = true;
+    let (_, session) = runner(&mut world, "r-1", &["linux"], T0);
+    let id = world.queue_job(&gated, T0).unwrap();
+    assert_eq!(listen(&mut world, &session, T0), None);
+    let view = world.github.job_view(world.github.job(id).unwrap());
+    assert_eq!(view["status"], "waiting");
+    world.approve_job(id, approved).unwrap();
+    let told = sent(&happenings(&mut world));
+    assert_eq!(told, ["queued", "waiting", "queued"].map(|action| (id, action.to_owned())));
+    let view = world.github.job_view(world.github.job(id).unwrap());
+    assert_eq!((&view["status"], &view["created_at"]), (&json!("queued"), &json!(rfc3339(T0))));
+    assert_eq!(listen(&mut world, &session, approved), Some(id));
+    assert_eq!(world.approve_job(id, approved + 1).unwrap_err().status, 409);
+
+    let rejected = world.queue_job(&gated, T0).unwrap();
+    world.cancel_job(rejected, T0).unwrap();
+    assert_eq!(world.github.job(rejected).unwrap().conclusion.as_deref(), Some("cancelled"));
 }
 
 #[test]

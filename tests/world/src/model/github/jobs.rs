@@ -26,6 +26,10 @@ pub struct JobSpec {
     pub run_id: Option<u64>,
     #[serde(default)]
     pub run_attempt: Option<u32>,
+    /// Its environment is protected. GitHub says `queued`, then `waiting`, and `queued` again once somebody has approved
+    /// (RunsOn #539).
+    #[serde(default)]
+    pub gated: bool,
     /// How long it works; until it is finished through the control API without it.
     #[serde(default)]
     pub duration_ms: Option<Millis>,
@@ -59,11 +63,13 @@ pub struct JobBehaviour {
     pub machine_dies_after_ms: Option<Millis>,
 }
 
-/// GitHub's three words for where a job is.
+/// GitHub's words for where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
     Queued,
+    /// For somebody's approval of its deployment.
+    Waiting,
     InProgress,
     Completed,
 }
@@ -74,6 +80,7 @@ impl JobStatus {
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
+            Self::Waiting => "waiting",
             Self::InProgress => "in_progress",
             Self::Completed => "completed",
         }
@@ -101,6 +108,8 @@ pub struct Job {
     pub status: JobStatus,
     pub conclusion: Option<String>,
     pub queued_at: Millis,
+    /// When somebody approved it.
+    pub approved_at: Option<Millis>,
     /// When it was handed to a runner.
     pub started_at: Option<Millis>,
     /// When its first step began, after the runner's job-started hook.
@@ -168,6 +177,7 @@ impl GitHub {
             status: JobStatus::Queued,
             conclusion: None,
             queued_at: now,
+            approved_at: None,
             started_at: None,
             began_at: None,
             completed_at: None,
@@ -179,8 +189,30 @@ impl GitHub {
         };
         self.jobs.insert(id, job);
         self.tell(clockwork, id, "queued", now);
+        if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.spec.gated) {
+            job.status = JobStatus::Waiting;
+            self.tell(clockwork, id, "waiting", now);
+        }
         self.dispatch();
         Ok(id)
+    }
+
+    /// Somebody approves a job's deployment. Its times stay those of its creation.
+    pub(crate) fn approve_job(
+        &mut self,
+        clockwork: &mut Clockwork,
+        id: u64,
+        now: Millis,
+    ) -> Result<(), GitHubError> {
+        let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
+        if job.status != JobStatus::Waiting {
+            return Err(GitHubError::new(409, "the job waits for no approval"));
+        }
+        job.status = JobStatus::Queued;
+        job.approved_at = Some(now);
+        self.tell(clockwork, id, "queued", now);
+        self.dispatch();
+        Ok(())
     }
 
     /// Ends the work of a held job; a queued one keeps the conclusion until it has begun.
@@ -193,7 +225,7 @@ impl GitHub {
         Ok(())
     }
 
-    /// Cancels a job: at once while it is queued, through its runner once it runs.
+    /// Cancels a job: at once while no runner has it, through its runner once it runs.
     pub(crate) fn cancel_job(
         &mut self,
         clockwork: &mut Clockwork,
@@ -207,7 +239,7 @@ impl GitHub {
                 job.over = Some("cancelled".to_owned());
                 Ok(())
             }
-            JobStatus::Queued => {
+            JobStatus::Queued | JobStatus::Waiting => {
                 for session in self.sessions.values_mut().filter(|s| s.offered == Some(id)) {
                     session.offered = None;
                 }

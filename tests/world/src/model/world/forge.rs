@@ -112,6 +112,11 @@ impl World {
         self.github.finish_job(id, conclusion)
     }
 
+    /// Somebody approves the deployment that a job waits for.
+    pub fn approve_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
+        self.github.approve_job(&mut self.clockwork, id, now)
+    }
+
     /// Cancels a job.
     pub fn cancel_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
         self.github.cancel_job(&mut self.clockwork, id, now)

@@ -147,6 +147,11 @@ pub(super) async fn finish_job(
     done()
 }
 
+pub(super) async fn approve_job(State(cloud): World, Path(id): Path<u64>) -> Answer {
+    cloud.with(|world, now| world.approve_job(id, now)).map_err(of_github)?;
+    done()
+}
+
 pub(super) async fn cancel_job(State(cloud): World, Path(id): Path<u64>) -> Answer {
     cloud.with(|world, now| world.cancel_job(id, now)).map_err(of_github)?;
     done()

@@ -9,7 +9,7 @@
 //! | `POST owners/{owner}/lies` | how GitHub's answers differ from the truth |
 //! | `POST owners/{owner}/rate` | what is left of the rate limit |
 //! | `POST jobs` · `GET` · `GET jobs/{id}` | queue a job; look at jobs |
-//! | `POST jobs/{id}/finish`, `…/cancel` | end a job's work; cancel it |
+//! | `POST jobs/{id}/finish`, `…/approve`, `…/cancel` | end a job's work; approve the deployment that it waits for; cancel it |
 //! | `GET runners`, `GET kills` | registrations, old and new; jobs that lost their machine |
 //! | `POST hooks` · `DELETE` | rules for webhook deliveries |
 //! | `GET deliveries` · `GET deliveries/{n}` · `POST deliveries/{n}/send` | deliveries; send one again |
@@ -79,6 +79,7 @@ fn github_routes() -> Router<Arc<Cloud>> {
         .route("/control/jobs", post(github::queue_job).get(github::jobs))
         .route("/control/jobs/{id}", get(github::job))
         .route("/control/jobs/{id}/finish", post(github::finish_job))
+        .route("/control/jobs/{id}/approve", post(github::approve_job))
         .route("/control/jobs/{id}/cancel", post(github::cancel_job))
         .route("/control/runners", get(github::runners))
         .route("/control/kills", get(github::kills))
