@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use control::Settings;
 use domain::app::AppSettings;
-use domain::ids::InstanceName;
+use domain::ids::{InstanceName, JobKey};
 use domain::pool_file::Answers;
 use domain::time::Time;
 
@@ -166,6 +166,8 @@ pub struct World {
     pub names: Answers,
     /// The App as GitHub has it.
     pub app: AppSettings,
+    /// A job whose item the table refuses, and every transaction with it, as it does with one of more than 400 KB.
+    pub refused_item: Option<JobKey>,
     /// How long ended records are kept, where that is short enough to see their end.
     pub kept: Option<Millis>,
     /// Records that expire.
@@ -240,6 +242,7 @@ impl World {
             windows: Vec::new(),
             names: Answers::default(),
             app: right_app(),
+            refused_item: None,
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),

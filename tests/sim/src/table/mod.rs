@@ -320,6 +320,13 @@ impl World {
         if !self.check_form(writes) {
             return Err(CommitError::Unavailable("not a transaction".to_owned()));
         }
+        let refused = |write: &Write| match write {
+            Write::Job { next, .. } => Some(next.key()) == self.refused_item,
+            _ => false,
+        };
+        if writes.iter().any(refused) {
+            return Err(CommitError::Unavailable("ValidationException".to_owned()));
+        }
         if self.is_away(Fault::OutageTable) || self.strikes(Fault::CommitRefused) {
             return Err(CommitError::Unavailable("throttled".to_owned()));
         }

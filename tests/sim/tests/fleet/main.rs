@@ -5,6 +5,7 @@
 mod backlog;
 mod bench;
 mod counts;
+mod events;
 mod lateness;
 mod listings;
 mod names;
