@@ -99,7 +99,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     }
 
     async fn look_at_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
-        match self.compute.machine(&orphan.machine).await {
+        match self.compute.machine(&orphan.machine).await.map(|seen| seen.state) {
             Ok(Machine::Gone) => Seen::Gone,
             Ok(Machine::Absent) => self.absent_orphan(orphan, now),
             // Shown again: an earlier denial proves nothing any more.

@@ -18,7 +18,7 @@ use domain::job::{Job, JobEvent, JobStatus};
 use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::limits::Scope;
 use domain::message::{JobsMessage, ReapMessage};
-use domain::observation::{Deregistration, Machine, RunnerSeen, Termination, Trouble};
+use domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
 use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 use domain::pools::PoolSet;
@@ -330,7 +330,7 @@ pub trait Compute {
     /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves nothing.
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble>;
     /// The machine's state. `Absent` when EC2 does not know it.
-    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble>;
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble>;
     /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does not know it.
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble>;
     /// All machines of our stack that are not gone, page by page.

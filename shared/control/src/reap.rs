@@ -244,10 +244,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     ) -> Result<(), PassError> {
         match need {
             Need::Machine => {
-                seen.machine = match instance.machine() {
-                    Some(machine) => look(self.compute.machine(machine).await),
-                    None => Look::Failed(nothing_to_look_at(now, "DescribeInstances")),
+                let answer = match instance.machine() {
+                    Some(machine) => self.compute.machine(machine).await,
+                    None => Err(nothing_to_look_at(now, "DescribeInstances")),
                 };
+                seen.machine_reason = answer.as_ref().ok().and_then(|seen| seen.reason.clone());
+                seen.machine = look(answer.map(|seen| seen.state));
             }
             Need::Runner => {
                 let answer = self.runner(instance).await;

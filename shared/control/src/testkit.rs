@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, Trouble};
+use domain::observation::{Machine, MachineSeen, Trouble};
 use domain::time::{Seconds, Time};
 
 use crate::ports::{Compute, ListedMachine, Page, Refusal};
@@ -60,7 +60,7 @@ impl<E: Ends> Compute for E {
     async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
         unreachable!("nothing is looked for")
     }
-    async fn machine(&self, _: &MachineId) -> Result<Machine, Trouble> {
+    async fn machine(&self, _: &MachineId) -> Result<MachineSeen, Trouble> {
         unreachable!("nothing is looked at")
     }
     async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, Trouble> {

@@ -98,7 +98,13 @@ fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
         });
     }
     if before.died_unheard(next) {
-        return Some("its machine ended before its runner was there".to_owned());
+        let what = "its machine ended before its runner was there";
+        // What was known before is no reason of this end.
+        let told = next.last_error.as_ref().filter(|_| next.last_error != before.last_error);
+        return Some(match told {
+            Some(fault) => format!("{what}: {}: {}", fault.code, fault.message),
+            None => what.to_owned(),
+        });
     }
     match next.drain()?.reason {
         DeleteReason::LaunchFailed => Some(match &next.last_error {

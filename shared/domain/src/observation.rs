@@ -44,6 +44,39 @@ pub enum Machine {
     Absent,
 }
 
+/// A look at a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MachineSeen {
+    /// Where it is.
+    pub state: Machine,
+    /// Why it is there, for a machine that EC2 or somebody has moved.
+    pub reason: Option<StateReason>,
+}
+
+impl From<Machine> for MachineSeen {
+    fn from(state: Machine) -> Self {
+        Self { state, reason: None }
+    }
+}
+
+/// Why EC2 changed a machine's state, in its words.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StateReason {
+    /// `Client.InternalError`, say.
+    pub code: String,
+    /// A sentence.
+    pub message: String,
+}
+
+impl StateReason {
+    /// The machine was shut down from within, as each of ours is in the end.
+    #[must_use]
+    pub fn is_own_shutdown(&self) -> bool {
+        self.code == "Client.InstanceInitiatedShutdown"
+    }
+}
+
 /// What GitHub says about a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunnerSeen {
@@ -109,6 +142,8 @@ pub struct Observation {
     pub deletes_off: bool,
     /// DescribeInstances.
     pub machine: Look<Machine>,
+    /// Why the machine is there, as the same answer says.
+    pub machine_reason: Option<StateReason>,
     /// GitHub's view of the runner.
     pub runner: Look<RunnerSeen>,
     /// The launch record: state and end of its lease.

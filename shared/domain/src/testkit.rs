@@ -12,7 +12,7 @@ use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::labels::{LabelRows, Labels};
 use crate::launch::{ErrorClass, LaunchError};
 use crate::lifecycle::Policy;
-use crate::observation::Trouble;
+use crate::observation::{StateReason, Trouble};
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
@@ -203,6 +203,12 @@ pub(crate) fn forced(second: u32) -> Order {
 
 pub(crate) fn fault(code: &str) -> Fault {
     Fault { at: T0, operation: "test".to_owned(), code: code.to_owned(), message: "no".to_owned() }
+}
+
+/// What EC2 says of a machine that it could not start.
+pub(crate) fn aborted() -> StateReason {
+    let (code, message) = ("Client.InternalError", "Client error on launch");
+    StateReason { code: code.to_owned(), message: message.to_owned() }
 }
 
 pub(crate) fn unauthorized() -> Trouble {

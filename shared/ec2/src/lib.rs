@@ -24,7 +24,7 @@ use control::ports::{Compute, Images, ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, Trouble};
+use domain::observation::{Machine, MachineSeen, Trouble};
 use domain::pool_file::{FoundImage, ImageFilter};
 
 /// The tag that makes a machine ours; its value is the stack's name.
@@ -64,7 +64,7 @@ impl Compute for Ec2 {
         machines::of_launch(self, id).await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
         machines::state(self, id).await
     }
 

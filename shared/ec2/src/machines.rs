@@ -8,7 +8,7 @@ use control::ports::{ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::instance::Fault;
 use domain::launch::ErrorClass;
-use domain::observation::{Machine, Termination, Trouble};
+use domain::observation::{Machine, MachineSeen, StateReason, Termination, Trouble};
 use domain::time::Time;
 
 use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};
@@ -54,8 +54,8 @@ pub(crate) async fn list(ec2: &Ec2, page: Option<String>) -> Result<Page<ListedM
     Ok(page)
 }
 
-pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<Machine, Trouble> {
-    let Some(instance) = find(ec2, id).await? else { return Ok(Machine::Absent) };
+pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Trouble> {
+    let Some(instance) = find(ec2, id).await? else { return Ok(Machine::Absent.into()) };
     let Some(state) = machine_of(instance.state()) else {
         return Err(odd(id, "OddState", "EC2 names no state that is known"));
     };
@@ -64,7 +64,11 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<Machine, Trouble>
     if state != Machine::Gone && !is_ours(ec2, &instance) {
         return Err(odd(id, "NotOurs", "the machine does not carry the stack's tag"));
     }
-    Ok(state)
+    let reason = instance.state_reason().and_then(|reason| {
+        let message = reason.message().unwrap_or_default().to_owned();
+        Some(StateReason { code: reason.code()?.to_owned(), message })
+    });
+    Ok(MachineSeen { state, reason })
 }
 
 pub(crate) async fn identify(ec2: &Ec2, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {

@@ -383,7 +383,7 @@ async fn calls_with_effects_are_made_once_whatever_comes_back() {
 async fn questions_are_asked_again() {
     let running = described(&[instance(ID, "running", &[OURS])], "");
     let stub = Stub::new(vec![error(503, "RequestLimitExceeded"), silence(), running]).await;
-    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Running));
+    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Running.into()));
     assert_eq!(stub.forms().len(), 3);
 }
 
@@ -451,12 +451,12 @@ async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
         let stub = Stub::new(vec![described(&[instance(ID, state, tags)], "")]).await;
         let seen = stub.ec2.machine(&id()).await;
         match expected {
-            Some(machine) => assert_eq!(seen, Ok(machine), "{state}"),
+            Some(machine) => assert_eq!(seen, Ok(machine.into()), "{state}"),
             None => assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{state}: {seen:?}"),
         }
     }
     let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
-    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Absent));
+    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Absent.into()));
     let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
     assert!(matches!(stub.ec2.machine(&id()).await, Err(Trouble::Unauthorized(_))));
 }

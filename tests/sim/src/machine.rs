@@ -9,6 +9,7 @@ use control::register::Report;
 use domain::instance::StartReport;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
+use crate::ec2::End;
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
 use crate::functions::{ApiCall, Ask, Call, Reply};
@@ -202,7 +203,7 @@ impl Script {
         self.pause(2 * SECOND).await;
         let mut world = self.sim.world.borrow_mut();
         if !world.ec2.at(self.machine).behaviour.never_shuts_down {
-            world.end_machine(self.machine, "shut itself down");
+            world.end_machine(self.machine, End::ShutItselfDown);
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Instance, LAUNCH_ATTEMPTS, State};
 use crate::backoff;
 use crate::ids::{LaunchId, MachineId};
 use crate::launch::{ErrorClass, LaunchError};
+use crate::observation::StateReason;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -149,6 +150,18 @@ impl Instance {
         self.clear_claim(now, "on its way out");
         self.move_to(State::PendingDelete, now, why);
         self.due_at = Some(now);
+    }
+
+    /// EC2 has ended the machine, or somebody through it, and says why.
+    pub fn ended_by_ec2(&mut self, why: &StateReason, now: Time) {
+        self.note(now, format!("EC2: {}: {}", why.code, why.message));
+        self.last_error = Some(Fault {
+            at: now,
+            operation: "the machine's end".to_owned(),
+            code: why.code.clone(),
+            message: why.message.clone(),
+        });
+        self.touch();
     }
 
     /// The graceful stop says go: terminate next, under a lease.

@@ -58,6 +58,9 @@ fn machine_ended(
         Death::No => return None,
     };
     let mut next = instance.clone();
+    if let Some(why) = seen.machine_reason.as_ref().filter(|why| !why.is_own_shutdown()) {
+        next.ended_by_ec2(why, now);
+    }
     next.to_pending_delete(reason, now);
     Some(act(next))
 }

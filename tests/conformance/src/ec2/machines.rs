@@ -159,6 +159,17 @@ pub(super) async fn a_machine_is_ended_and_no_other<W: Ec2World>(world: &W) {
     assert_eq!(state(world, &machines[2]).await, Machine::Running);
 }
 
+pub(super) async fn an_ended_machine_says_what_ended_it<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.settle().await;
+    let before = world.ec2().machine(&machine).await.expect("an answer");
+    assert_eq!(before, Machine::Running.into());
+    end(world, &machine).await;
+    let after = world.ec2().machine(&machine).await.expect("an answer");
+    let code = after.reason.as_ref().map(|reason| reason.code.as_str());
+    assert_eq!((after.state, code), (Machine::Gone, Some("Client.UserInitiatedShutdown")));
+}
+
 pub(super) async fn silence_about_a_machine_is_not_absence<W: Ec2World>(world: &W) {
     let machine = one(world).await;
     world.fail(Call::Describe, Failure::Undone).await;

@@ -117,6 +117,7 @@ checks! { Ec2World:
     terminate_is_accepted_and_the_machine_is_gone,
     terminate_is_idempotent,
     an_ended_machine_is_shown_as_gone_for_a_while,
+    an_ended_machine_says_what_ended_it,
     an_ended_machine_is_forgotten_after_a_while,
     a_forgotten_machine_cannot_be_terminated,
     an_unknown_id_is_absent,
@@ -178,7 +179,7 @@ async fn end<W: Ec2World>(world: &W, machine: &MachineId) -> Termination {
 }
 
 async fn state<W: Ec2World>(world: &W, machine: &MachineId) -> Machine {
-    world.ec2().machine(machine).await.expect("an answer")
+    world.ec2().machine(machine).await.expect("an answer").state
 }
 
 fn set(machines: &[MachineId]) -> BTreeSet<&MachineId> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use domain::ids::{LaunchId, MachineId};
 use domain::message::ReapMessage;
-use domain::observation::Machine as Shown;
+use domain::observation::{Machine as Shown, StateReason};
 
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId, Which};
 use crate::fault::Fault;
@@ -83,6 +83,48 @@ impl Power {
     }
 }
 
+/// What ends a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody calls TerminateInstances.
+    Terminated,
+    /// Its agent ended, or its boot script gave up.
+    ShutItselfDown,
+    /// EC2 needs the capacity.
+    Reclaimed,
+    /// Its host is lost.
+    Died,
+    /// EC2 cannot start what it has accepted: the disk's key may not be used, say.
+    Aborted,
+}
+
+impl End {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Terminated => "terminated",
+            Self::ShutItselfDown => "shut itself down",
+            Self::Reclaimed => "reclaimed by spot",
+            Self::Died => "died",
+            Self::Aborted => "aborted while pending",
+        }
+    }
+
+    /// As EC2 says it.
+    /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+    fn reason(self) -> StateReason {
+        let (code, message) = match self {
+            Self::Terminated => ("Client.UserInitiatedShutdown", "User initiated shutdown"),
+            Self::ShutItselfDown => {
+                ("Client.InstanceInitiatedShutdown", "Instance initiated shutdown")
+            }
+            Self::Reclaimed => ("Server.SpotInstanceTermination", "Spot instance termination"),
+            Self::Died => ("Server.InternalError", "Internal error"),
+            Self::Aborted => ("Client.InternalError", "Client error on launch"),
+        };
+        StateReason { code: code.to_owned(), message: message.to_owned() }
+    }
+}
+
 /// How a machine misbehaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
@@ -127,6 +169,8 @@ pub struct Machine {
     pub before: Power,
     /// Since when.
     pub since: Millis,
+    /// What ended it.
+    pub end: Option<End>,
     /// When it was launched.
     pub launched_at: Millis,
     /// EC2 denies knowing it before.
@@ -256,6 +300,7 @@ impl World {
             power: Power::Pending,
             before: Power::Pending,
             since: self.now,
+            end: None,
             launched_at: self.now,
             visible_from,
             denied_until: None,
@@ -348,7 +393,7 @@ impl World {
         let power = self.ec2.at(number).power;
         match (arrival, power) {
             (Arrival::Running, Power::Pending) if self.ec2.at(number).behaviour.aborted => {
-                self.end_machine(number, "aborted while pending");
+                self.end_machine(number, End::Aborted);
             }
             (Arrival::Running, Power::Pending) => {
                 self.set_power(number, Power::Running);
@@ -361,10 +406,10 @@ impl World {
             }
             (Arrival::Stopped, Power::Stopping) => self.set_power(number, Power::Stopped),
             (Arrival::Reclaimed, power) if !power.is_gone() => {
-                self.end_machine(number, "reclaimed by spot");
+                self.end_machine(number, End::Reclaimed);
             }
             (Arrival::Died, power) if !power.is_gone() => {
-                self.end_machine(number, "died");
+                self.end_machine(number, End::Died);
             }
             (Arrival::Hung, power) if !power.is_gone() => {
                 // One that is still being made comes up dead.
@@ -384,11 +429,12 @@ impl World {
     }
 
     /// The one way out of life.
-    pub fn end_machine(&mut self, number: u32, why: &str) {
+    pub fn end_machine(&mut self, number: u32, end: End) {
         if self.ec2.at(number).power.is_gone() {
             return;
         }
-        self.power_off(number, why);
+        self.power_off(number, end.word());
+        self.ec2.at_mut(number).end = Some(end);
         if self.ec2.at(number).launch.is_some() {
             self.ec2.live -= 1;
         }

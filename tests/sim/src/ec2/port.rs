@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use control::ports::{Compute, ListedMachine, Page, Refusal};
 use domain::ids::{LaunchId, MachineId};
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine as Shown, Trouble};
+use domain::observation::{Machine as Shown, MachineSeen, Trouble};
 use domain::time::Time;
 
-use super::Power;
 use super::bucket::Call;
 use super::terminate::terminated;
+use super::{End, Power};
 use crate::agenda::{HOUR, SECOND};
 use crate::door::Door;
 use crate::executor::Pause;
@@ -122,13 +122,15 @@ impl Compute for Door {
         .await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<Shown, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
         self.call(|world| {
             world.asked()?;
             let number = world.ec2.number(id);
             let shown = number.and_then(|number| world.shown(number)).unwrap_or(Shown::Absent);
             world.say(|| format!("  DescribeInstances {id} → {shown:?}"));
-            Ok(shown)
+            let end = number.and_then(|number| world.ec2.at(number).end);
+            let reason = end.filter(|_| shown == Shown::Gone).map(End::reason);
+            Ok(MachineSeen { state: shown, reason })
         })
         .await
     }

@@ -8,7 +8,7 @@ use domain::launch::ErrorClass;
 use domain::observation::{Machine as Shown, Termination};
 
 use super::bucket::Call;
-use super::{Power, Scripted};
+use super::{End, Power, Scripted};
 use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
@@ -132,7 +132,7 @@ impl World {
             return self.ec2.at(number).power.shown();
         }
         self.check_kill(number);
-        self.end_machine(number, "terminated");
+        self.end_machine(number, End::Terminated);
         Shown::Gone
     }
 

@@ -8,7 +8,7 @@ use control::ports::{
 };
 use domain::ids::{LaunchId, MachineId, RunnerId};
 use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
+use domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Trouble};
 use domain::time::Time;
 
 use super::Naive;
@@ -58,7 +58,7 @@ impl Compute for Peer<'_> {
         self.door.find_launched(id).await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<Machine, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
         self.door.machine(id).await
     }
 

@@ -5,6 +5,7 @@
 mod backlog;
 mod bench;
 mod counts;
+mod ends;
 mod events;
 mod lateness;
 mod listings;

@@ -7,7 +7,7 @@ use crate::observation::{
     Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
 };
 use crate::surplus::Standing;
-use crate::testkit::{RUNNER, at, fault, unauthorized, unavailable};
+use crate::testkit::{RUNNER, aborted, at, fault, unauthorized, unavailable};
 
 fn trouble() -> impl Strategy<Value = Trouble> {
     prop_oneof![
@@ -75,6 +75,8 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     outdated: outdated || pool_removed,
                     pool_removed,
                     machine,
+                    // Any word that is as likely as not.
+                    machine_reason: spot_notice.then(aborted),
                     runner,
                     launch,
                     claimed_job_waits: job,

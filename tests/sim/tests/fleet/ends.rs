@@ -1,0 +1,74 @@
+//! Machines that end before their runner is there.
+
+use std::rc::Rc;
+
+use control::batch::{Batch, Received};
+use control::ports::Write;
+use control::reap::Ticket;
+use domain::ids::LaunchId;
+use domain::instance::{Instance, Slot};
+use domain::job::Job;
+use domain::message::ReapMessage;
+use domain::time::Seconds;
+use domain::timings::Timings;
+use sim::ec2::End;
+
+use crate::bench::{Bench, waiting};
+
+/// A machine that boots for a job, and how EC2 ends it. Answers both records as they are after the pass that hears of it.
+fn ended(end: End) -> (Instance, Job) {
+    let bench = Bench::new();
+    let now = bench.door.now();
+    let timings = Timings::default();
+    let mut job = waiting(1, now);
+    let launch: LaunchId = "small-l0".parse().expect("a launch");
+    let number = bench.change(|world| world.make_machine(Some(launch.clone()), false));
+    let machine = bench.change(|world| world.ec2.at(number).id.clone());
+    let slot = Slot {
+        name: "small-l0-0".parse().expect("a name"),
+        pool: "small".parse().expect("a pool"),
+        entity: "acme".parse().expect("an entity"),
+        installation: None,
+        launch,
+        claim: Some(job.key()),
+    };
+    let mut row = Instance::planned(slot, now, &timings);
+    row.bind(machine.clone(), now, &timings);
+    job.claim = Some(row.name.clone());
+    bench.put(&[Write::Job { next: Box::new(job.clone()), replaces: None }]);
+    bench.store(std::slice::from_ref(&row));
+    bench.change(|world| world.end_machine(number, end));
+
+    let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+    let what = "shutting-down".to_owned();
+    let message = ReapMessage::MachineChanged { machine: machine.clone(), what };
+    let ticket = Ticket { nonce: 1, receives: 1 };
+    let received = [Received { message, ticket, receipt: "1".to_owned() }];
+    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    bench.drive(batch.run(&received, now + Seconds(60), &|| door.now()));
+    bench.change(|world| {
+        let row = Instance::clone(&world.tables.instances[&row.name]);
+        (row, Job::clone(&world.tables.jobs[&job.key()]))
+    })
+}
+
+/// EC2 may accept a launch that it cannot perform: it ends the machine while it is pending, and only its record says why.
+#[test]
+fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
+    let (row, job) = ended(End::Aborted);
+    let why = "Client.InternalError: Client error on launch";
+    assert_eq!(
+        job.hold.expect("held").reason,
+        format!("its machine ended before its runner was there: {why}")
+    );
+    assert!(row.events.iter().any(|event| *event.what == *format!("EC2: {why}")));
+    assert_eq!(row.last_error.expect("an error").code, "Client.InternalError");
+}
+
+/// Each of our machines shuts itself down in the end: there EC2's words say nothing.
+#[test]
+fn a_machine_that_shuts_itself_down_is_no_error_of_ec2() {
+    let (row, job) = ended(End::ShutItselfDown);
+    assert_eq!(job.hold.expect("held").reason, "its machine ended before its runner was there");
+    assert_eq!(row.last_error, None);
+}
