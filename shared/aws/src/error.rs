@@ -6,8 +6,11 @@ use std::fmt;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::error::TransactionCanceledException;
+use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use control::ports::{CommitError, ReadError};
 
@@ -109,19 +112,54 @@ pub(crate) fn of_transaction(
 ) -> CommitError {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
-            let reasons: Vec<(&str, &str)> = canceled
-                .cancellation_reasons()
-                .iter()
-                .map(|reason| {
-                    (reason.code().unwrap_or(NO_REASON), reason.message().unwrap_or_default())
-                })
-                .collect();
-            of_reasons(&reasons)
+            of_reasons(&reasons(canceled))
         }
         _ => of_write("TransactWriteItems", error),
     }
 }
 
+/// Code and sentence of each action of a cancelled transaction.
+fn reasons(canceled: &TransactionCanceledException) -> Vec<(&str, &str)> {
+    canceled
+        .cancellation_reasons()
+        .iter()
+        .map(|reason| (reason.code().unwrap_or(NO_REASON), reason.message().unwrap_or_default()))
+        .collect()
+}
+
+/// Has the SDK try a throttled transaction again, as it does with any other throttled call: this one's error has a name of its
+/// own, and only its reasons say that it is that. Nothing of it was written.
+/// Source: docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html, "Errors"
+#[derive(Debug)]
+pub(crate) struct ThrottledTransaction;
+
+impl ClassifyRetry for ThrottledTransaction {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let error = context.output_or_error().and_then(|answer| answer.err());
+        let error = error.and_then(|error| error.as_operation_error()?.downcast_ref());
+        match error {
+            Some(TransactWriteItemsError::TransactionCanceledException(canceled))
+                if is_throttled(&reasons(canceled)) =>
+            {
+                RetryAction::throttling_error()
+            }
+            _ => RetryAction::NoActionIndicated,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "throttled transaction"
+    }
+}
+
+/// Whether throttling alone stands in the way.
+fn is_throttled(reasons: &[(&str, &str)]) -> bool {
+    let mut named = reasons.iter().map(|(code, _)| *code).filter(|code| *code != NO_REASON);
+    let throttled = |code| THROTTLED.contains(&code);
+    named.next().is_some_and(throttled) && named.all(throttled)
+}
+
+const THROTTLED: [&str; 2] = ["ThrottlingError", "ProvisionedThroughputExceeded"];
 const NO_REASON: &str = "None";
 const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 const TRANSACTION_CONFLICT: &str = "TransactionConflict";

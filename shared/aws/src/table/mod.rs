@@ -14,7 +14,7 @@ mod schema;
 use std::collections::BTreeMap;
 
 use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::{Client, Config};
 use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use domain::SCHEMA;
 use domain::audit::Audit;
@@ -37,7 +37,7 @@ use self::commit::{Action, Condition};
 use self::keys::{Place, n, s};
 use self::read::{Range, Reader};
 use self::row::{Record, prefix};
-use crate::error::text;
+use crate::error::{ThrottledTransaction, text};
 
 pub(crate) use self::row::Item;
 
@@ -76,7 +76,8 @@ impl DynamoTable {
     /// `timings` say how long the records of what has ended are kept.
     #[must_use]
     pub fn new(config: &SdkConfig, names: TableNames, timings: Timings) -> Self {
-        Self { client: Client::new(config), names, timings }
+        let config = Config::from(config).to_builder().retry_classifier(ThrottledTransaction);
+        Self { client: Client::from_conf(config.build()), names, timings }
     }
 
     const fn reader(&self) -> Reader<'_> {

@@ -131,6 +131,25 @@ async fn server_errors_and_throttling_are_tried_again_and_then_unavailable() {
     assert_eq!(why, "GetItem: InternalServerError: scripted");
 }
 
+/// A burst above a table's earlier peak is throttled for moments.
+#[tokio::test]
+async fn a_throttled_transaction_is_tried_again_and_another_cancelled_one_is_not() {
+    let stack = Stack::new().await;
+    let rows: [(&[&str], bool); 4] = [
+        (&["None", "ThrottlingError"], true),
+        (&["ProvisionedThroughputExceeded", "None"], true),
+        (&["ThrottlingError", "ConditionalCheckFailed"], false),
+        (&["None", "ValidationError"], false),
+    ];
+    for (n, (reasons, again)) in (0..).zip(rows) {
+        let proxy = Proxy::new("TransactWriteItems", vec![cancelled(reasons); 2]);
+        let table = stack.table_at(proxy.address).await;
+        let outcome = table.commit(&[new_job(&queued(2 * n)), new_job(&queued(2 * n + 1))]).await;
+        let tries = if again { 3 } else { 1 };
+        assert_eq!((outcome.is_ok(), proxy.seen()), (again, tries), "{reasons:?}: {outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_cancelled_transaction_says_why() {
     let stack = Stack::new().await;
