@@ -196,6 +196,9 @@ faults! {
     OutageCredentials = "outage_credentials",
     /// The tables are away for minutes.
     OutageTable = "outage_table",
+    /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as with a disk key that may not be
+    /// used (AWS, "Instance terminates immediately").
+    OutageBoots = "outage_boots",
 }
 
 const KINDS: usize = Fault::ALL.len();
@@ -358,7 +361,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::HooksMissing | Fault::HooksLost | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
-        Fault::OutageZone | Fault::OutageCredentials => 300_000,
+        Fault::OutageZone | Fault::OutageCredentials | Fault::OutageBoots => 300_000,
         _ => 80_000,
     }
 }

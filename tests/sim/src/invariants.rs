@@ -3,6 +3,7 @@
 //!   at the step;
 //! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
 //! - that nothing is replaced unseen: `stale.rs`, at the step;
+//! - how often a machine is launched for one job: `waste.rs`, at the step;
 //! - what the pool file and the switches say, the limits of I7 among it: `choices.rs`, at the step;
 //! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
 
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use control::ports::Write;
 use domain::audit::AuditKind;
 use domain::cooldown::{Closed, Cooldowns};
-use domain::ids::{InstanceName, LaunchId, MachineId, PoolName, instance_of_runner};
+use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
 use domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
 use domain::limits::{Balance, Limits, Scope};
@@ -65,6 +66,8 @@ pub struct Checker {
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// What EC2 had refused, as it came to be on record.
     refused: Vec<(Millis, Cooldowns)>,
+    /// When machines were planned for each job, within the last hour.
+    pub(crate) planned: BTreeMap<JobKey, Vec<Millis>>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -231,7 +234,7 @@ impl World {
         if next.state().is_live() && next.due_at().is_none() {
             self.broken("I11", || format!("{name} is {} without a due time", next.state()));
         }
-        let Some(before) = before else { return };
+        let Some(before) = before else { return self.check_waste(next) };
         if before.state() != next.state() {
             let (from, to) = (before.state(), next.state());
             self.narrate(|| {

@@ -31,6 +31,7 @@ pub mod shrink;
 mod stale;
 pub mod table;
 pub mod totals;
+mod waste;
 pub mod world;
 
 /// A simulated day takes a tenth less CPU with it than with the system's.

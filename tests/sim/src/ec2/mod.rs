@@ -337,7 +337,7 @@ impl World {
             no_hooks: self.strikes(Fault::HooksMissing) || claims_hooks,
             claims_hooks,
             never_shuts_down: self.strikes(Fault::NeverShutsDown),
-            aborted: self.strikes(Fault::LaunchAborted),
+            aborted: self.strikes(Fault::LaunchAborted) || self.is_away(Fault::OutageBoots),
             blocked_until: if self.strikes(Fault::TerminateBlocked) {
                 // Somebody may have forgotten to take the protection off.
                 let longest = if self.rng.chance(200_000) { 14 * HOUR } else { HOUR };

@@ -222,6 +222,7 @@ impl Plan {
             Fault::OutageGithub,
             Fault::OutageCredentials,
             Fault::OutageTable,
+            Fault::OutageBoots,
         ];
         for fault in kinds {
             if !rng.chance(rush.odds.of(fault)) {
