@@ -274,7 +274,7 @@ def drop_tls_rule(emulator, outputs):
     sqs.meta.events.register(
         "before-call.sqs", lambda params, **_: params["headers"].update({"x-forwarded-proto": "https"})
     )
-    for queue in ("JobsQueueUrl", "JobsDeadLettersUrl", "ReapQueueUrl", "ReapDeadLettersUrl"):
+    for queue in [f"{queue}{part}Url" for queue in ("Jobs", "Launch", "Reap") for part in ("Queue", "DeadLetters")]:
         shown = sqs.get_queue_attributes(QueueUrl=outputs[queue], AttributeNames=["Policy"])
         policy = json.loads(shown.get("Attributes", {}).get("Policy") or "{}")
         kept = [s for s in policy.get("Statement", []) if s.get("Sid") != "TlsOnly"]
@@ -339,6 +339,8 @@ def env_values(emulator, name, outputs, webhook_secret):
         "CONTROL_TABLE": outputs["ControlTableName"],
         "JOBS_QUEUE_URL": outputs["JobsQueueUrl"],
         "JOBS_DLQ_URL": outputs["JobsDeadLettersUrl"],
+        "LAUNCH_QUEUE_URL": outputs["LaunchQueueUrl"],
+        "LAUNCH_DLQ_URL": outputs["LaunchDeadLettersUrl"],
         "REAP_QUEUE_URL": outputs["ReapQueueUrl"],
         "REAP_DLQ_URL": outputs["ReapDeadLettersUrl"],
         "LAUNCH_TEMPLATE_ID": outputs["LaunchTemplateId"],

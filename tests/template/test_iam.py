@@ -21,8 +21,8 @@ SPOT = f"{EC2}:spot-instances-request/sir-0123"
 IMAGE = f"arn:aws:ec2:{REGION}::image/ami-0dd"
 OUR_TEMPLATE, OTHER_TEMPLATE = f"{EC2}:launch-template/lt-0ours", f"{EC2}:launch-template/lt-0other"
 QUEUES = f"arn:aws:sqs:{HERE}:{STACK}-"
-JOBS, REAP = f"{QUEUES}JobsQueue-1ABC", f"{QUEUES}ReapQueue-1ABC"
-JOBS_DLQ, REAP_DLQ = f"{QUEUES}JobsDeadLetters-1ABC", f"{QUEUES}ReapDeadLetters-1ABC"
+JOBS, LAUNCH, REAP = (f"{QUEUES}{queue}Queue-1ABC" for queue in ("Jobs", "Launch", "Reap"))
+JOBS_DLQ, LAUNCH_DLQ, REAP_DLQ = (f"{QUEUES}{queue}DeadLetters-1ABC" for queue in ("Jobs", "Launch", "Reap"))
 SECRETS = f"arn:aws:secretsmanager:{HERE}:secret:{STACK}/"
 WEBHOOK_SECRET, APP_KEY = f"{SECRETS}webhook-secret-a1B2c3", f"{SECRETS}app-key-a1B2c3"
 TABLES = f"arn:aws:dynamodb:{HERE}:table/{STACK}-"
@@ -52,6 +52,7 @@ FACTS = [
     ("Webhook", "Allow", "logs:PutLogEvents", f"{LOGS}webhook:log-stream:x", {}),
     ("Webhook", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("Webhook", "Deny", "secretsmanager:PutSecretValue", WEBHOOK_SECRET, {}),
+    ("Webhook", "Deny", "sqs:SendMessage", LAUNCH, {}),
     ("Webhook", "Deny", "sqs:SendMessage", REAP, {}),
     ("Webhook", "Deny", "sqs:ReceiveMessage", JOBS, {}),
     ("Webhook", "Deny", "sqs:DeleteMessage", JOBS, {}),
@@ -61,13 +62,18 @@ FACTS = [
     ("Webhook", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
     ("Webhook", "Deny", "logs:PutLogEvents", f"{LOGS}admin:log-stream:x", {}),
     ("Webhook", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
-    # --- scale-up: its queue, the tables, launches from our template and nothing else
+    # --- scale-up: its queues, the tables, launches from our template and nothing else
     ("ScaleUp", "Allow", "logs:PutLogEvents", f"{LOGS}scale-up:log-stream:x", {}),
     ("ScaleUp", "Allow", "sqs:ReceiveMessage", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:ChangeMessageVisibility", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:DeleteMessage", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:GetQueueAttributes", JOBS, {}),
-    ("ScaleUp", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("ScaleUp", "Allow", "sqs:ReceiveMessage", LAUNCH, {}),
+    ("ScaleUp", "Allow", "sqs:ChangeMessageVisibility", LAUNCH, {}),
+    ("ScaleUp", "Allow", "sqs:DeleteMessage", LAUNCH, {}),
+    ("ScaleUp", "Allow", "sqs:GetQueueAttributes", LAUNCH, {}),
+    ("ScaleUp", "Allow", "sqs:SendMessage", LAUNCH, {}),
+    ("ScaleUp", "Deny", "sqs:SendMessage", JOBS, {}),
     ("ScaleUp", "Allow", "dynamodb:UpdateItem", JOBS_TABLE, {}),
     ("ScaleUp", "Allow", "dynamodb:PutItem", INSTANCES, {}),
     ("ScaleUp", "Allow", "dynamodb:Query", f"{JOBS_TABLE}/index/pool", {}),
@@ -138,7 +144,8 @@ FACTS = [
     ("Reaper", "Allow", "sqs:ChangeMessageVisibility", REAP, {}),
     ("Reaper", "Allow", "sqs:ReceiveMessage", REAP, {}),
     ("Reaper", "Allow", "sqs:SendMessage", REAP, {}),
-    ("Reaper", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("Reaper", "Allow", "sqs:SendMessage", LAUNCH, {}),
+    ("Reaper", "Deny", "sqs:SendMessage", JOBS, {}),
     ("Reaper", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("Reaper", "Allow", "dynamodb:Query", f"{INSTANCES}/index/due", {}),
     ("Reaper", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
@@ -150,6 +157,7 @@ FACTS = [
     ("Reaper", "Deny", "ec2:CreateFleet", OUR_TEMPLATE, {}),
     ("Reaper", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
     ("Reaper", "Deny", "sqs:ReceiveMessage", JOBS, {}),
+    ("Reaper", "Deny", "sqs:ReceiveMessage", LAUNCH, {}),
     ("Reaper", "Deny", "sqs:PurgeQueue", REAP, {}),
     ("Reaper", "Deny", "sqs:SendMessage", REAP_DLQ, {}),
     ("Reaper", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
@@ -162,6 +170,7 @@ FACTS = [
     ("RunnerApi", "Allow", "ec2:DescribeInstances", "*", {}),
     ("RunnerApi", "Allow", "sqs:SendMessage", REAP, {}),
     ("RunnerApi", "Deny", "sqs:SendMessage", JOBS, {}),
+    ("RunnerApi", "Deny", "sqs:SendMessage", LAUNCH, {}),
     ("RunnerApi", "Allow", "dynamodb:UpdateItem", INSTANCES, {}),
     ("RunnerApi", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("RunnerApi", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
@@ -172,7 +181,8 @@ FACTS = [
     ("Admin", "Allow", "logs:PutLogEvents", f"{LOGS}admin:log-stream:x", {}),
     ("Admin", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("Admin", "Allow", "sqs:SendMessage", REAP, {}),
-    ("Admin", "Allow", "sqs:SendMessage", JOBS, {}),
+    ("Admin", "Allow", "sqs:SendMessage", LAUNCH, {}),
+    ("Admin", "Deny", "sqs:SendMessage", JOBS, {}),
     ("Admin", "Allow", "dynamodb:Query", f"{INSTANCES}/index/pool", {}),
     ("Admin", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
     ("Admin", "Allow", "ec2:DescribeImages", "*", {}),
@@ -181,6 +191,7 @@ FACTS = [
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Admin", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", JOBS_DLQ, {}),
+    ("Admin", "Deny", "sqs:ReceiveMessage", LAUNCH_DLQ, {}),
     # --- the machines' role, in the hands of every job: three calls
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/register", {}),
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/events", {}),

@@ -23,13 +23,13 @@ TIMINGS = {
 SHARED = {"MUSTER_STACK", "MUSTER_POOLS", "MUSTER_TIMINGS"}
 TABLES = {"MUSTER_INSTANCES_TABLE", "MUSTER_JOBS_TABLE", "MUSTER_CONTROL_TABLE"}
 APP = {"MUSTER_APP_KEY", "MUSTER_APP_ID", "GITHUB_API_URL"}
-QUEUES = {"MUSTER_JOBS_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
+WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
 ENVIRONMENT = {
     "WebhookFunction": SHARED | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_WEBHOOK_SECRET", "MUSTER_APP_ID"},
-    "ScaleUpFunction": SHARED | TABLES | {"MUSTER_JOBS_QUEUE_URL"},
-    "ReaperFunction": SHARED | TABLES | QUEUES | APP,
-    "RunnerApiFunction": SHARED | TABLES | QUEUES | APP | {"MUSTER_INSTANCE_ROLE_ID"},
-    "AdminFunction": SHARED | TABLES | QUEUES | APP,
+    "ScaleUpFunction": SHARED | TABLES | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_LAUNCH_QUEUE_URL"},
+    "ReaperFunction": SHARED | TABLES | WAKES | APP,
+    "RunnerApiFunction": SHARED | TABLES | APP | {"MUSTER_REAP_QUEUE_URL", "MUSTER_INSTANCE_ROLE_ID"},
+    "AdminFunction": SHARED | TABLES | WAKES | APP,
 }
 
 
@@ -116,7 +116,7 @@ class Functions(unittest.TestCase):
 class Queues(unittest.TestCase):
     def test_visibility_is_six_times_the_timeout(self):
         mappings = rendered().of_type("AWS::Lambda::EventSourceMapping")
-        self.assertEqual(len(mappings), 2)
+        self.assertEqual(len(mappings), 3)
         for name, mapping in mappings.items():
             function = rendered().properties(self.function_of(mapping))
             queue = self.queue_of(mapping["EventSourceArn"])
@@ -149,7 +149,7 @@ class Queues(unittest.TestCase):
             dead = self.queue_of(queue["RedrivePolicy"]["deadLetterTargetArn"])
             self.assertGreater(dead["MessageRetentionPeriod"], queue["MessageRetentionPeriod"], name)
             receives[name] = queue["RedrivePolicy"]["maxReceiveCount"]
-        self.assertEqual(receives, {"JobsQueue": 500, "ReapQueue": 100})
+        self.assertEqual(receives, {"JobsQueue": 500, "LaunchQueue": 100, "ReapQueue": 100})
 
     def test_every_queue_is_encrypted_and_takes_tls_only(self):
         covered = set()

@@ -12,7 +12,7 @@ use stack::{GithubApp, Stack};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let (stack, app) = Stack::from_env(|read| {
-        read.required("MUSTER_JOBS_QUEUE_URL");
+        read.required("MUSTER_LAUNCH_QUEUE_URL");
         read.required("MUSTER_REAP_QUEUE_URL");
         GithubApp::read(read)
     })

@@ -1,19 +1,19 @@
-//! The scale-up Lambda: folds job events into the tables, then runs the launch pass of every pool
-//! that was touched. The queue only says that something happened; the tables say what to do.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! The scale-up Lambda. Batches of the jobs queue: folds the events into the tables and wakes the pools that they touch; it
+//! waits for no call of EC2. Of the launch queue: runs the launch pass of a pool. A queue only says that something happened; the
+//! tables say what to do.
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Queue, Table};
-use control::scale_up::{Report, ScaleUp, again_after, last_call};
+use control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call};
+use control::woken::Woken;
 use domain::ids::PoolName;
-use domain::job::{Job, JobEvent};
+use domain::job::JobEvent;
 use domain::launch::ErrorClass;
-use domain::message::JobsMessage;
+use domain::message::{JobsMessage, WakePool};
 use domain::metrics::Metric;
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 
 /// What an invocation works with.
 pub struct Deps<T, Q, C> {
@@ -36,6 +36,15 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
+/// A batch by what its messages say. Each is of one queue; but wake-ups were on the jobs queue once, and some may be there
+/// during an upgrade.
+#[derive(Default)]
+struct Batch<'a> {
+    events: Vec<(&'a SqsMessage, JobEvent, String)>,
+    wakes: Vec<(&'a SqsMessage, WakePool)>,
+    unreadable: Vec<&'a SqsMessage>,
+}
+
 /// Handles a batch. A message that cannot be handled stays in the queue and holds up no other; one
 /// that cannot even be read ends in the dead-letter queue, where nothing is lost.
 ///
@@ -49,124 +58,124 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
 ) -> Outcome {
     let last_call = last_call(now(), deadline);
     let mut outcome = Outcome::default();
+    let batch = read(&event);
+    for record in &batch.unreadable {
+        outcome.metrics.push((Metric::UnknownRecords, 1.0));
+        leave_event(deps, record, &mut outcome).await;
+    }
     let settings = match deps.settings.followed(&deps.table, now()).await {
         Ok(settings) => settings,
         Err(error) => {
             // Nothing is known of any pool: all messages stay.
             tracing::error!(?error, "the set of pools cannot be read");
-            let ids = event.records.iter().map(|record| record.message_id.clone());
-            ids.for_each(|id| outcome.response.add_failure(id.unwrap_or_default()));
-            hide(deps, &event.records, &outcome.response).await;
+            for (record, ..) in &batch.events {
+                leave_event(deps, record, &mut outcome).await;
+            }
+            for (record, _) in &batch.wakes {
+                let wait = comes_again(&Err(error.clone()), receives(record));
+                leave_wake(deps, record, wait, &mut outcome).await;
+            }
             return outcome;
         }
     };
-    let mut pools: BTreeMap<PoolName, Asked> = BTreeMap::new();
-    let mut events = Vec::new();
-    for record in &event.records {
-        let id = record.message_id.clone().unwrap_or_default();
-        match read(record) {
-            Some(JobsMessage::WakePool { pool }) => {
-                let asked = pools.entry(pool).or_default();
-                asked.by.push(id);
-                asked.woken = true;
-            }
-            Some(JobsMessage::JobEvent { event, delivery }) => events.push((id, *event, delivery)),
-            None => {
-                outcome.metrics.push((Metric::UnknownRecords, 1.0));
-                outcome.response.add_failure(id);
-            }
-        }
-    }
-    let folded = fold(deps, &settings, events, now(), &mut pools, &mut outcome).await;
-    for (pool, asked) in pools {
+    take_in(deps, &settings, batch.events, now(), &mut outcome).await;
+    for (record, wake) in batch.wakes {
         let pass = ScaleUp {
             table: &deps.table,
             compute: &deps.compute,
             settings: &settings,
             holder: invocation,
             seed: seed(invocation),
-            thorough: asked.woken,
-            folded: &folded,
             last_call,
             clock: &now,
         };
-        match pass.pass(&pool, now()).await {
-            Ok(report) => finish(deps, &pool, &report, &mut outcome).await,
-            Err(error) => {
-                tracing::error!(pool.name = %pool, ?error, "launch pass failed");
-                asked.by.into_iter().for_each(|id| outcome.response.add_failure(id));
-            }
+        let passed = pass.pass(&wake, now()).await;
+        match &passed {
+            Ok(report) => finish(deps, &wake.pool, report, &mut outcome).await,
+            Err(error) => tracing::error!(pool.name = %wake.pool, ?error, "launch pass failed"),
         }
+        leave_wake(deps, record, comes_again(&passed, receives(record)), &mut outcome).await;
     }
-    hide(deps, &event.records, &outcome.response).await;
     outcome
 }
 
-/// What failed comes again in some seconds. Not hidden, it comes after the queue's own time-out: later, but not lost.
-async fn hide<T, Q: Queue, C>(
-    deps: &Deps<T, Q, C>,
-    records: &[SqsMessage],
-    response: &SqsBatchResponse,
-) {
-    let failed: BTreeSet<&str> =
-        response.batch_item_failures.iter().map(|one| one.item_identifier.as_str()).collect();
-    for record in records {
-        let id = record.message_id.as_deref().unwrap_or_default();
-        let Some(receipt) = record.receipt_handle.as_deref().filter(|_| failed.contains(id)) else {
-            continue;
-        };
-        let receives = record.attributes.get("ApproximateReceiveCount");
-        let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
-        if let Err(error) = deps.queue.hide_job(receipt, again_after(receives)).await {
-            tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+fn read(event: &SqsEvent) -> Batch<'_> {
+    let mut batch = Batch::default();
+    for record in &event.records {
+        match serde_json::from_str(record.body.as_deref().unwrap_or_default()) {
+            Ok(JobsMessage::JobEvent { event, delivery }) => {
+                batch.events.push((record, *event, delivery));
+            }
+            Ok(JobsMessage::WakePool(wake)) => batch.wakes.push((record, wake)),
+            Err(error) => {
+                let message_id = record.message_id.as_deref().unwrap_or_default();
+                tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
+                batch.unreadable.push(record);
+            }
         }
     }
+    batch
 }
 
-/// Who asked for a pool's pass.
-#[derive(Default)]
-struct Asked {
-    /// Messages.
-    by: Vec<String>,
-    /// One of them is a wake-up: somebody has found something that waits.
-    woken: bool,
+fn receives(record: &SqsMessage) -> u32 {
+    let receives = record.attributes.get("ApproximateReceiveCount");
+    receives.and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
-fn read(record: &SqsMessage) -> Option<JobsMessage> {
-    let body = record.body.as_deref().unwrap_or_default();
-    serde_json::from_str(body)
-        .inspect_err(|error| {
-            let message_id = record.message_id.as_deref().unwrap_or_default();
-            tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
-        })
-        .ok()
+/// The event comes again in some seconds. Not hidden, it comes after the queue's own time-out: later, but not lost.
+async fn leave_event<T, Q: Queue, C>(
+    deps: &Deps<T, Q, C>,
+    record: &SqsMessage,
+    outcome: &mut Outcome,
+) {
+    let id = record.message_id.clone().unwrap_or_default();
+    let receipt = record.receipt_handle.as_deref().unwrap_or_default();
+    if let Err(error) = deps.queue.hide_job(receipt, again_after(receives(record))).await {
+        tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+    }
+    outcome.response.add_failure(id);
 }
 
-/// Folds the events of a batch, by message id, and notes the pools whose pass should run. Answers the jobs as they are
-/// stored.
-async fn fold<T: Table, Q, C>(
+/// The wake-up comes again after `wait`, or is done with.
+async fn leave_wake<T, Q: Queue, C>(
+    deps: &Deps<T, Q, C>,
+    record: &SqsMessage,
+    wait: Option<Seconds>,
+    outcome: &mut Outcome,
+) {
+    let Some(wait) = wait else { return };
+    let id = record.message_id.clone().unwrap_or_default();
+    let receipt = record.receipt_handle.as_deref().unwrap_or_default();
+    if let Err(error) = deps.queue.hide_wake(receipt, wait).await {
+        tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+    }
+    outcome.response.add_failure(id);
+}
+
+/// Folds the events of a batch, and wakes the pools that have something to do now. An event whose wake-up cannot be sent
+/// comes again: folding it once more changes nothing.
+async fn take_in<T: Table, Q: Queue, C>(
     deps: &Deps<T, Q, C>,
     settings: &Settings,
-    events: Vec<(String, JobEvent, String)>,
+    events: Vec<(&SqsMessage, JobEvent, String)>,
     now: Time,
-    pools: &mut BTreeMap<PoolName, Asked>,
     outcome: &mut Outcome,
-) -> Vec<Job> {
+) {
     let ingest = Ingest { table: &deps.table, settings };
     let (mut told, mut all) = (Vec::new(), Vec::new());
-    for (id, event, delivery) in events {
-        told.push((id, delivery));
+    for (record, event, delivery) in events {
+        told.push((record, delivery));
         all.push(event);
     }
     let folded = ingest.fold_all(&all, now).await;
-    let mut stored = Vec::new();
-    for (((id, delivery), event), folded) in told.into_iter().zip(&all).zip(folded) {
+    let (mut woken, mut wakers) = (Woken::default(), Vec::new());
+    for (((record, delivery), event), folded) in told.into_iter().zip(&all).zip(folded) {
         match folded {
             Ok(Folded::Stored { wake, jobs }) => {
-                stored.extend(jobs);
                 tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
-                for pool in wake {
-                    pools.entry(pool).or_default().by.push(id.clone());
+                if !wake.is_empty() {
+                    woken.after(&wake, &jobs);
+                    wakers.push(record);
                 }
             }
             Ok(Folded::NotOurs(why)) => {
@@ -174,11 +183,19 @@ async fn fold<T: Table, Q, C>(
             }
             Err(error) => {
                 tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");
-                outcome.response.add_failure(id);
+                leave_event(deps, record, outcome).await;
             }
         }
     }
-    stored
+    if wakers.is_empty() {
+        return;
+    }
+    if let Err(error) = deps.queue.send_wakes(&woken.messages(), Seconds(0)).await {
+        tracing::error!(%error, "no pool is woken; the events come again");
+        for record in wakers {
+            leave_event(deps, record, outcome).await;
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
@@ -199,14 +216,9 @@ async fn finish<T, Q: Queue, C>(
         let counted = classes.filter_map(|class| Some((Metric::of_refusal(class)?, of(class))));
         outcome.metrics.extend(counted);
     }
-    let again = report.unfinished.then_some(pool);
-    let wakes: Vec<JobsMessage> = again
-        .into_iter()
-        .chain(&report.moved_to)
-        .map(|pool| JobsMessage::WakePool { pool: pool.clone() })
-        .collect();
+    let wakes = report.wakes(pool);
     if !wakes.is_empty()
-        && let Err(error) = deps.queue.send_jobs(&wakes).await
+        && let Err(error) = deps.queue.send_wakes(&wakes, Seconds(0)).await
     {
         tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
     }
@@ -236,8 +248,8 @@ mod tests {
         let [JobsMessage::JobEvent { event, .. }] = &read[..] else { panic!("{read:?}") };
         assert_eq!(event.key.to_string(), "700800900/56789012345");
         let read = messages(include_str!("../../../events/scale-up-wake-pool.json"));
-        let [JobsMessage::WakePool { pool }] = &read[..] else { panic!("{read:?}") };
-        assert_eq!(pool.as_str(), "default");
+        let [JobsMessage::WakePool(wake)] = &read[..] else { panic!("{read:?}") };
+        assert_eq!((wake.pool.as_str(), wake.jobs.len()), ("default", 1));
     }
 
     #[test]

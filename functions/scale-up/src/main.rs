@@ -11,7 +11,11 @@ use stack::Stack;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let (stack, ()) = Stack::from_env(|read| drop(read.required("MUSTER_JOBS_QUEUE_URL"))).await?;
+    let (stack, ()) = Stack::from_env(|read| {
+        read.required("MUSTER_JOBS_QUEUE_URL");
+        read.required("MUSTER_LAUNCH_QUEUE_URL");
+    })
+    .await?;
     let compute = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = stack;
     let deps = &Deps { table, queue, compute, settings };

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use anyhow::Context as _;
-use aws::queue::SqsQueue;
+use aws::queue::{QueueUrls, SqsQueue};
 use aws::secrets::WebhookSecret;
 use domain::config::Reader;
 use lambda_runtime::{LambdaEvent, service_fn};
@@ -35,7 +35,7 @@ async fn start(
 
     let config = aws::client::load().await;
     let secret = WebhookSecret::new(&config, secret_id);
-    let queue = SqsQueue::new(&config, queue_url, String::new());
+    let queue = SqsQueue::new(&config, QueueUrls { jobs: queue_url, ..QueueUrls::default() });
     let (read, ()) = tokio::join!(secret.read(aws::clock::now()), queue.connect());
     if let Err(error) = read {
         // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.

@@ -4,7 +4,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
 use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage, to_ascii_json};
+use domain::message::{JobsMessage, ReapMessage, WakePool, to_ascii_json};
 use domain::time::Seconds;
 use serde::Serialize;
 
@@ -19,33 +19,55 @@ const BATCH: usize = 10;
 /// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 const LONGEST_WAIT: u32 = 12 * 3600 - 300;
 
-/// The two queues of a stack.
+/// The longest time that SQS keeps a new message back.
+/// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatchRequestEntry.html
+const LONGEST_DELAY: u32 = 900;
+
+/// The addresses of a stack's queues. A function that has no business with one of them leaves it empty.
+#[derive(Clone, Debug, Default)]
+pub struct QueueUrls {
+    /// Job events.
+    pub jobs: String,
+    /// Wake-ups of pools.
+    pub launch: String,
+    /// Passes over instances.
+    pub reap: String,
+}
+
+/// The queues of a stack.
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     client: Client,
-    jobs_url: String,
-    reap_url: String,
+    urls: QueueUrls,
 }
 
 impl SqsQueue {
-    /// A function that has no business with one of the queues passes an empty address for it.
+    /// On the queues of these addresses.
     #[must_use]
-    pub fn new(config: &SdkConfig, jobs_url: String, reap_url: String) -> Self {
-        Self { client: Client::new(config), jobs_url, reap_url }
+    pub fn new(config: &SdkConfig, urls: QueueUrls) -> Self {
+        Self { client: Client::new(config), urls }
     }
 
     /// Opens the connection, so that the first event does not wait for it. An answer is not needed:
     /// any failure shows again at the first message.
     pub async fn connect(&self) {
-        let url = if self.jobs_url.is_empty() { &self.reap_url } else { &self.jobs_url };
+        let QueueUrls { jobs, launch, reap } = &self.urls;
+        let url = [jobs, launch, reap].into_iter().find(|url| !url.is_empty()).unwrap_or(jobs);
         // An empty batch is refused at once and needs no permission beyond sending.
         let _ =
             self.client.send_message_batch().queue_url(url).set_entries(Some(vec![])).send().await;
     }
 
-    async fn send<M: Serialize>(&self, url: &str, messages: &[M]) -> Result<(), QueueError> {
+    async fn send<M: Serialize>(
+        &self,
+        url: &str,
+        messages: &[M],
+        delay: Seconds,
+    ) -> Result<(), QueueError> {
         for batch in messages.chunks(BATCH) {
-            let entries = batch.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
+            let entries =
+                batch.iter().enumerate().map(|(index, message)| entry(index, message, delay));
+            let entries = entries.collect::<Result<Vec<_>, _>>()?;
             let answer = self
                 .client
                 .send_message_batch()
@@ -78,11 +100,14 @@ impl SqsQueue {
 }
 
 fn entry<M: Serialize>(
-    (index, message): (usize, &M),
+    index: usize,
+    message: &M,
+    delay: Seconds,
 ) -> Result<SendMessageBatchRequestEntry, QueueError> {
     SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
         .message_body(to_ascii_json(message))
+        .set_delay_seconds(delay_seconds(delay))
         .build()
         .map_err(|error| QueueError(error.to_string()))
 }
@@ -102,21 +127,36 @@ fn visibility(wait: Seconds) -> i32 {
     i32::try_from(wait.0.min(LONGEST_WAIT)).unwrap_or(i32::MAX)
 }
 
+/// None: at once. The longest time that SQS takes instead of a longer one.
+fn delay_seconds(delay: Seconds) -> Option<i32> {
+    let cut = i32::try_from(delay.0.min(LONGEST_DELAY)).unwrap_or(i32::MAX);
+    (cut > 0).then_some(cut)
+}
+
 impl Queue for SqsQueue {
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
-        self.send(&self.jobs_url, messages).await
+        self.send(&self.urls.jobs, messages, Seconds(0)).await
+    }
+
+    async fn send_wakes(&self, wakes: &[WakePool], delay: Seconds) -> Result<(), QueueError> {
+        let wakes: Vec<_> = wakes.iter().cloned().map(JobsMessage::WakePool).collect();
+        self.send(&self.urls.launch, &wakes, delay).await
     }
 
     async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError> {
-        self.send(&self.reap_url, messages).await
+        self.send(&self.urls.reap, messages, Seconds(0)).await
     }
 
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
-        self.hide_in(&self.reap_url, receipt, wait).await
+        self.hide_in(&self.urls.reap, receipt, wait).await
     }
 
     async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
-        self.hide_in(&self.jobs_url, receipt, wait).await
+        self.hide_in(&self.urls.jobs, receipt, wait).await
+    }
+
+    async fn hide_wake(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.hide_in(&self.urls.launch, receipt, wait).await
     }
 }
 
@@ -130,6 +170,13 @@ mod tests {
         assert_eq!(visibility(Seconds(300)), 300);
         assert_eq!(visibility(Seconds(43_200)), 42_900);
         assert_eq!(visibility(Seconds(u32::MAX)), 42_900);
+    }
+
+    #[test]
+    fn a_delay_is_cut_to_what_sqs_takes_and_left_out_where_there_is_none() {
+        assert_eq!(delay_seconds(Seconds(0)), None);
+        assert_eq!(delay_seconds(Seconds(14)), Some(14));
+        assert_eq!(delay_seconds(Seconds(901)), Some(900));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod terminate;
 #[cfg(test)]
 pub(crate) mod testkit;
 pub mod together;
+pub mod woken;
 mod writes;
 
 use domain::ids::PoolName;

@@ -2,13 +2,12 @@
 //! and pools that are being removed.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use domain::choice;
 use domain::ids::PoolName;
 use domain::instance::Instance;
 use domain::job::{Hold, Job};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{ReapMessage, WakePool};
 use domain::pool::Pool;
 use domain::pools::PoolSet;
 use domain::time::{Seconds, Time};
@@ -16,6 +15,7 @@ use domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::ports::{CommitError, Queue, ReadError, Table, Write};
 use crate::sweep::reap_message;
+use crate::woken::Woken;
 use crate::writes::PassError;
 
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
@@ -113,26 +113,26 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
             return Ok(());
         }
         let demand = self.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
-        let mut wake = BTreeSet::new();
+        let mut wake = Woken::default();
         for job in demand.iter().filter(|job| is_left(job)) {
             let next = matched(job, self.settings, now);
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "job matched anew");
             let to = next.pool.clone().filter(|name| *name != pool.name);
+            let key = job.key();
             let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
             match self.table.commit(&[write]).await {
-                Ok(()) => wake.extend(to),
+                Ok(()) => to.into_iter().for_each(|to| wake.for_job(to, key)),
                 // Another writer knows better; the next sweep looks again.
                 Err(CommitError::Conflict) => continue,
                 Err(error) => return Err(error.into()),
             }
         }
-        let wake = wake.into_iter().map(|pool| JobsMessage::WakePool { pool });
-        Ok(self.queue.send_jobs(&wake.collect::<Vec<_>>()).await?)
+        Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
     /// Gives jobs that no pool served when they came to the pool that serves them now.
     pub(crate) async fn match_unmatched(&self) -> Result<(), PassError> {
-        let mut wake = BTreeSet::new();
+        let mut wake = Woken::default();
         for job in self.table.unmatched_jobs(UNMATCHED_READ).await? {
             let chosen = choice::choose(&self.settings.pools, self.settings.balance, &job);
             let Ok(pool) = chosen else { continue };
@@ -141,22 +141,21 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
             let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
             match self.table.commit(&[write]).await {
-                Ok(()) => _ = wake.insert(pool.name.clone()),
+                Ok(()) => wake.for_job(pool.name.clone(), job.key()),
                 // Another writer knows better; the next sweep looks again.
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let wake = wake.into_iter().map(|pool| JobsMessage::WakePool { pool });
-        Ok(self.queue.send_jobs(&wake.collect::<Vec<_>>()).await?)
+        Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
     /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing is.
     pub(crate) async fn see_out(&self, pool: &Pool, now: Time) -> Result<(), PassError> {
         end_outdated(self.table, self.queue, pool, now).await?;
         if !self.table.open_launches(&pool.name).await?.is_empty() {
-            let wake = JobsMessage::WakePool { pool: pool.name.clone() };
-            return Ok(self.queue.send_jobs(&[wake]).await?);
+            let wake = WakePool::whole(pool.name.clone());
+            return Ok(self.queue.send_wakes(&[wake], Seconds(0)).await?);
         }
         if !pool.may_go(now) || !self.is_empty(&pool.name).await? {
             return Ok(());

@@ -17,7 +17,7 @@ use domain::instance::{Fault, Instance};
 use domain::job::{Job, JobEvent, JobStatus};
 use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use domain::limits::Scope;
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Termination, Trouble};
 use domain::orphan::Orphan;
 use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
@@ -291,11 +291,13 @@ pub trait Table {
 #[error("queue unavailable: {0}")]
 pub struct QueueError(pub String);
 
-/// The two queues.
+/// The queues.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Queue {
-    /// Sends to the jobs queue.
+    /// Sends job events to the jobs queue.
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError>;
+    /// Sends to the launch queue what nobody receives before `delay` (at most 15 minutes) has passed.
+    async fn send_wakes(&self, wakes: &[WakePool], delay: Seconds) -> Result<(), QueueError>;
     /// Sends to the reap queue.
     async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError>;
     /// Hides a message of the reap queue, which the caller then reports as failed, for `wait` (at most 12 hours
@@ -303,6 +305,8 @@ pub trait Queue {
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
     /// The same for a message of the jobs queue.
     async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
+    /// The same for a message of the launch queue.
+    async fn hide_wake(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
 }
 
 /// A machine as a listing shows it.

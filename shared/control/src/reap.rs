@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use domain::entity::EntityHealth;
-use domain::ids::{Entity, InstanceName, MachineId, PoolName};
+use domain::ids::{Entity, InstanceName, JobKey, MachineId};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
-use domain::message::{JobsMessage, SPOT_INTERRUPTION};
+use domain::message::SPOT_INTERRUPTION;
 use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
 use domain::pool::Pool;
 use domain::surplus::{self, Listed, Standing};
@@ -20,6 +20,7 @@ use crate::once::Once;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
 use crate::room;
 use crate::together::Together;
+use crate::woken::Woken;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that are counted as the demand that an idle runner may yet serve.
@@ -188,17 +189,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                     let is_given_up =
                         records.iter().any(|record| matches!(record, Record::Orphan(_)));
                     let gave_back = self.commit(&instance, &next, records, now).await?;
-                    let wakes = (ended || gave_back) && effect != Some(Effect::WakePool);
+                    let asks = effect == Some(Effect::WakePool);
                     instance = *next;
                     if let Some(effect) = effect {
                         self.perform(effect, &instance, &mut seen, now).await?;
                     }
-                    if wakes && ended {
-                        let waiting = room::waiting_for(self.table, self.settings, &instance, now);
-                        self.wake(waiting.await?).await?;
-                    } else if wakes {
-                        self.wake_pool(&instance).await?;
-                    }
+                    self.wake(&instance, gave_back, asks, ended, now).await?;
                     if ended && !is_given_up {
                         self.forget(&instance).await;
                     }
@@ -325,14 +321,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
     }
 
-    /// Whether a job became demand again.
+    /// Answers with the job that became demand again.
     async fn commit(
         &self,
         before: &Instance,
         next: &Instance,
         records: Vec<Record>,
         now: Time,
-    ) -> Result<bool, PassError> {
+    ) -> Result<Option<JobKey>, PassError> {
         let timings = &self.settings.timings;
         let mut writes = writes::of_instance(self.table, before, next, now, timings).await?;
         writes.extend(records.into_iter().map(|record| match record {
@@ -341,9 +337,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }));
         writes.extend(self.idle_failure(before, next, now).await?);
         if writes.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
-        let gave_back = writes.iter().any(|write| matches!(write, Write::Job { .. }));
+        let gave_back = writes.iter().find_map(|write| match write {
+            Write::Job { next, .. } => Some(next.key()),
+            _ => None,
+        });
         if let Err(error) = self.table.commit(&writes).await {
             let uncounted = match error {
                 CommitError::Conflict => room::uncounted(self.table, &writes).await?,
@@ -432,22 +431,37 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 seen.machine = Look::Unknown;
                 seen.termination = Some(answer);
             }
-            Effect::WakePool => self.wake_pool(instance).await?,
+            // Sent with whatever else the step wakes.
+            Effect::WakePool => {}
         }
         Ok(())
     }
 
-    async fn wake_pool(&self, instance: &Instance) -> Result<(), PassError> {
-        self.wake(vec![instance.pool.clone()]).await
-    }
-
-    async fn wake(&self, pools: Vec<PoolName>) -> Result<(), PassError> {
-        let messages: Vec<JobsMessage> =
-            pools.into_iter().map(|pool| JobsMessage::WakePool { pool }).collect();
+    /// Wakes those for whom a step has made something: a job that needs another runner, which its pass reads by key and waits
+    /// for as long as it is held back; or room.
+    async fn wake(
+        &self,
+        instance: &Instance,
+        gave_back: Option<JobKey>,
+        asks: bool,
+        ended: bool,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let mut woken = Woken::default();
+        match gave_back {
+            Some(job) => woken.for_job(instance.pool.clone(), job),
+            None if asks => woken.whole(instance.pool.clone()),
+            None => {}
+        }
+        if ended {
+            let waiting = room::waiting_for(self.table, self.settings, instance, now).await?;
+            waiting.into_iter().for_each(|pool| woken.whole(pool));
+        }
+        let messages = woken.messages();
         if messages.is_empty() {
             return Ok(());
         }
-        Ok(self.queue.send_jobs(&messages).await?)
+        Ok(self.queue.send_wakes(&messages, Seconds(0)).await?)
     }
 
     /// Keeps the entity's health in step with GitHub's answers.

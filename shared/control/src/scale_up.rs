@@ -13,6 +13,7 @@ use domain::instance::{Instance, State};
 use domain::job::Job;
 use domain::launch::{ErrorClass, Launch, LaunchState};
 use domain::limits::Limits;
+use domain::message::WakePool;
 use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
 use domain::time::{Seconds, Time};
@@ -23,6 +24,7 @@ use crate::Settings;
 use crate::ports::{CommitError, Compute, Table, Write};
 use crate::room;
 use crate::spill::Spill;
+use crate::woken::Woken;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
@@ -62,10 +64,27 @@ pub struct Report {
     pub refusals: BTreeMap<ErrorClass, usize>,
     /// An operator has switched launches off.
     pub switched_off: bool,
-    /// Pools to which jobs were moved: send each a wake-up.
-    pub moved_to: BTreeSet<PoolName>,
+    /// Jobs that were moved to other pools: each pool is sent a wake-up for them.
+    pub moved_to: BTreeMap<PoolName, Vec<JobKey>>,
     /// There may be more to do: send another wake-up.
     pub unfinished: bool,
+    /// What the wake-up asked for is not done, and nobody else knows of it: it must come again.
+    pub again: bool,
+}
+
+impl Report {
+    /// The wake-ups that follow from a pass of `pool`.
+    #[must_use]
+    pub fn wakes(&self, pool: &PoolName) -> Vec<WakePool> {
+        let mut woken = Woken::default();
+        if self.unfinished {
+            woken.whole(pool.clone());
+        }
+        for (pool, jobs) in &self.moved_to {
+            jobs.iter().for_each(|job| woken.for_job(pool.clone(), *job));
+        }
+        woken.messages()
+    }
 }
 
 /// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when it is stopped waits for
@@ -76,11 +95,29 @@ pub fn last_call(begun: Time, deadline: Time) -> Time {
     deadline - CALL.min(Seconds(half))
 }
 
+/// How long a wake-up waits whose pool is held by another pass: about as long as a call of `CreateFleet`, after which the
+/// holder looks again, in an index that shows by then what it did not show before.
+const HELD: Seconds = Seconds(2);
+
+/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is ever in the dead-letter queue.
+const MOST_RECEIVES: u32 = 50;
+
 /// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
 /// queue's own time-out is minutes.
 #[must_use]
 pub fn again_after(receives: u32) -> Seconds {
     Seconds(receives.saturating_mul(5).clamp(5, 30))
+}
+
+/// How long a wake-up waits before it comes again; none when it is done with.
+#[must_use]
+pub fn comes_again(passed: &Result<Report, PassError>, receives: u32) -> Option<Seconds> {
+    let wait = match passed {
+        Ok(report) if report.again => HELD,
+        Ok(_) => return None,
+        Err(_) => again_after(receives),
+    };
+    (receives < MOST_RECEIVES).then_some(wait)
 }
 
 /// The launch pass.
@@ -95,11 +132,6 @@ pub struct ScaleUp<'a, T, C> {
     pub holder: &'a str,
     /// Makes the launch ids of this invocation unique.
     pub seed: u64,
-    /// Looks for what earlier passes left even where the counter says that the pool has no instance: whoever sends
-    /// a wake-up knows better.
-    pub thorough: bool,
-    /// Jobs as this invocation has just stored them, of any pool and in any state. The index may not show them yet.
-    pub folded: &'a [Job],
     /// From when on nothing more is begun: see [`last_call`].
     pub last_call: Time,
     /// The time.
@@ -107,23 +139,37 @@ pub struct ScaleUp<'a, T, C> {
 }
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
-    /// Runs the launch pass of a pool, unless another invocation does: then that one runs once more.
+    /// Runs the launch pass of a pool, unless another invocation does: then that one runs once more, and what it may not
+    /// see comes again.
     ///
     /// # Errors
     /// When the tables do not answer. What was committed before is picked up by a later pass.
-    pub async fn pass(&self, name: &PoolName, now: Time) -> Result<Report, PassError> {
-        let mut report = Report::default();
+    pub async fn pass(&self, wake: &WakePool, now: Time) -> Result<Report, PassError> {
+        let (name, mut report) = (&wake.pool, Report::default());
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
         };
         if self.is_late() {
-            report.unfinished = true;
+            report.again = true;
+            return Ok(report);
+        }
+        let jobs = match wake.jobs.is_empty() {
+            true => Vec::new(),
+            false => self.table.jobs(&wake.jobs).await?,
+        };
+        let waits = jobs.iter().any(|job| job.is_demand() && job.pool.as_ref() == Some(name));
+        if !wake.jobs.is_empty() && !waits {
+            // A burst wakes a pool many times, and the first passes served these.
             return Ok(report);
         }
         let mut known = self.wake(pool, now).await?;
-        known.saw(self.folded);
+        known.saw(&jobs);
+        // Whoever wants the whole pool looked at knows better than the counter.
+        known.thorough = wake.jobs.is_empty();
         if !known.capacity.is_held_by(self.holder) {
             report.held_by_other = true;
+            // The holder reads an index, which may not show them before it is done.
+            report.again = waits;
             return Ok(report);
         }
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
@@ -181,8 +227,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         now: Time,
         report: &mut Report,
     ) -> Result<Round, PassError> {
-        // Without a live instance there is no open launch, no free runner and no slot to try again.
-        let has_instances = known.capacity.live > 0 || self.thorough;
+        let has_instances = known.has_instances();
         if has_instances && !self.replay_open(pool, known, now, report).await? {
             return Ok(Round::Again);
         }
@@ -229,7 +274,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
         if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &left).await? {
-            report.moved_to.extend(spill.run(pool, &left, now).await?);
+            for (to, jobs) in spill.run(pool, &left, now).await? {
+                report.moved_to.entry(to).or_default().extend(jobs);
+            }
         }
         if full_read && !progress && plan.entity_full && known.reach < MOST_READ {
             known.reach *= FURTHER;
@@ -280,7 +327,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     ) -> Result<View<'b>, PassError> {
         let timings = &self.settings.timings;
         let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
-        let has_instances = known.capacity.live > 0 || self.thorough;
+        let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
         let supply: Vec<Instance> = if works && has_instances {
             let listed = self.table.free_instances(&pool.name).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::choice;
 use domain::claim;
 use domain::cooldown::first_market;
-use domain::ids::PoolName;
+use domain::ids::{JobKey, PoolName};
 use domain::instance::{DeleteReason, Instance};
 use domain::job::Job;
 use domain::limits::Room;
@@ -50,7 +50,7 @@ impl<'a, T: Table> Spill<'a, T> {
         Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
     }
 
-    /// Moves what can be moved, the oldest job first; answers with the pools that have work now.
+    /// Moves what can be moved, the oldest job first; answers with the pools that have work now, and the jobs.
     ///
     /// # Errors
     /// When the tables do not answer. What was moved before is in its row.
@@ -59,8 +59,8 @@ impl<'a, T: Table> Spill<'a, T> {
         from: &Pool,
         left: &[Left],
         now: Time,
-    ) -> Result<Vec<PoolName>, PassError> {
-        let mut woken = Vec::new();
+    ) -> Result<BTreeMap<PoolName, Vec<JobKey>>, PassError> {
+        let mut woken: BTreeMap<PoolName, Vec<JobKey>> = BTreeMap::new();
         for Left { job, slot, why } in left {
             let settings = self.settings;
             for pool in choice::candidates(&settings.pools, settings.balance, job) {
@@ -79,7 +79,7 @@ impl<'a, T: Table> Spill<'a, T> {
                         tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
                             why, "job moved");
                         self.take(&pool.name);
-                        woken.push(pool.name.clone());
+                        woken.entry(pool.name.clone()).or_default().push(job.key());
                     }
                     // Somebody knows more about the job.
                     Err(CommitError::Conflict) => {}
@@ -88,8 +88,6 @@ impl<'a, T: Table> Spill<'a, T> {
                 break;
             }
         }
-        woken.sort();
-        woken.dedup();
         Ok(woken)
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use domain::ids::{JobKey, LaunchId, MachineId};
 use domain::instance::{Instance, State};
 use domain::job::{GATE_EXPIRY, Job};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{ReapMessage, WakePool};
 use domain::metrics::Metric;
 use domain::observation::Machine;
 use domain::pool::Pool;
@@ -211,8 +211,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         // A launch that a stopped pass left open is found through its slots, whose rows become due.
         if demand {
-            let wake = JobsMessage::WakePool { pool: pool.name.clone() };
-            self.queue.send_jobs(&[wake]).await?;
+            self.queue.send_wakes(&[WakePool::whole(pool.name.clone())], Seconds(0)).await?;
             report.woken += 1;
         }
         for instance in self.table.ending_instances(&pool.name, 1).await? {

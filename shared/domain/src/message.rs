@@ -1,11 +1,12 @@
-//! The messages on the two queues. Both only wake somebody up; the tables are the truth.
+//! The messages on the queues. They only wake somebody up; the tables are the truth.
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{InstanceName, MachineId, PoolName};
+use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
-/// A message on the jobs queue.
+/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One type for both, because wake-ups
+/// were on the jobs queue once, and some may be there during an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobsMessage {
@@ -16,11 +17,37 @@ pub enum JobsMessage {
         /// GitHub's number of the delivery, for the logs.
         delivery: String,
     },
-    /// Run the launch pass of a pool. May be lost: the sweep sends it again.
-    WakePool {
-        /// The pool.
-        pool: PoolName,
-    },
+    /// Asks for a launch pass.
+    WakePool(WakePool),
+}
+
+/// Run the launch pass of a pool. May be lost: the sweep sends it again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WakePool {
+    /// The pool.
+    pub pool: PoolName,
+    /// The jobs for whose sake alone: the pass reads them by key, since no index may show them yet, and there is nothing to do
+    /// when none of them waits any more. None: look at the whole pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobKey>,
+}
+
+impl WakePool {
+    /// Most jobs that one message names: as many as one read by key takes.
+    const MOST_JOBS: usize = 100;
+
+    /// Look at the whole pool.
+    #[must_use]
+    pub const fn whole(pool: PoolName) -> Self {
+        Self { pool, jobs: Vec::new() }
+    }
+
+    /// For these jobs, in as many messages as they need.
+    pub fn for_jobs(pool: &PoolName, jobs: &[JobKey]) -> impl Iterator<Item = Self> {
+        let part = |part: &[JobKey]| Self { pool: pool.clone(), jobs: part.to_vec() };
+        jobs.chunks(Self::MOST_JOBS).map(part)
+    }
 }
 
 /// A message on the reap queue. May be lost: the sweep finds the due row and sends it again.
@@ -78,6 +105,30 @@ pub fn to_ascii_json<T: Serialize>(message: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wake_up_of_an_earlier_version_is_read() {
+        let pool: PoolName = "default".parse().expect("valid");
+        let earlier = r#"{"type":"wake_pool","pool":"default"}"#;
+        let whole = JobsMessage::WakePool(WakePool::whole(pool.clone()));
+        assert_eq!(serde_json::from_str::<JobsMessage>(earlier).expect("read"), whole);
+        assert_eq!(to_ascii_json(&whole), earlier);
+        let key = "700800900/56789012345".parse().expect("a key");
+        let named =
+            WakePool::for_jobs(&pool, &[key]).map(JobsMessage::WakePool).next().expect("one");
+        let read: JobsMessage = serde_json::from_str(&to_ascii_json(&named)).expect("read");
+        assert_eq!(read, named);
+    }
+
+    #[test]
+    fn no_message_names_more_jobs_than_one_read_takes() {
+        let pool: PoolName = "default".parse().expect("valid");
+        let keys: Vec<JobKey> =
+            (1..=250).map(|n| format!("1/{n}").parse().expect("a key")).collect();
+        let parts: Vec<usize> =
+            WakePool::for_jobs(&pool, &keys).map(|one| one.jobs.len()).collect();
+        assert_eq!(parts, [100, 100, 50]);
+    }
 
     #[test]
     fn any_text_travels_as_ascii_and_arrives_whole() {

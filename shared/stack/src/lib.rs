@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use aws::SdkConfig;
-use aws::queue::SqsQueue;
+use aws::queue::{QueueUrls, SqsQueue};
 use aws::secrets::SecretError;
 use aws::table::{DynamoTable, TableNames};
 use control::Settings;
@@ -45,13 +45,17 @@ impl Stack {
             jobs: read.required("MUSTER_JOBS_TABLE"),
             control: read.required("MUSTER_CONTROL_TABLE"),
         };
-        let jobs_url = read.optional("MUSTER_JOBS_QUEUE_URL").unwrap_or_default();
-        let reap_url = read.optional("MUSTER_REAP_QUEUE_URL").unwrap_or_default();
+        let url = |name| read.optional(name).unwrap_or_default();
+        let urls = QueueUrls {
+            jobs: url("MUSTER_JOBS_QUEUE_URL"),
+            launch: url("MUSTER_LAUNCH_QUEUE_URL"),
+            reap: url("MUSTER_REAP_QUEUE_URL"),
+        };
         let rest = rest(&mut read);
         let (names, rest) = read.finish((names, rest))?;
         let config = aws::client::load().await;
         let table = DynamoTable::new(&config, names, settings.timings.clone());
-        let queue = SqsQueue::new(&config, jobs_url, reap_url);
+        let queue = SqsQueue::new(&config, urls);
         Ok((Self { config, settings, table, queue }, rest))
     }
 

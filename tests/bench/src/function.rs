@@ -119,6 +119,7 @@ pub(crate) fn environment(
         ("MUSTER_JOBS_TABLE", "bench-jobs".to_owned()),
         ("MUSTER_CONTROL_TABLE", "bench-control".to_owned()),
         ("MUSTER_JOBS_QUEUE_URL", queue("bench-jobs")),
+        ("MUSTER_LAUNCH_QUEUE_URL", queue("bench-launch")),
         ("MUSTER_REAP_QUEUE_URL", queue("bench-reap")),
         ("MUSTER_WEBHOOK_SECRET", "bench/webhook-secret".to_owned()),
         ("MUSTER_APP_KEY", "bench/app-key".to_owned()),

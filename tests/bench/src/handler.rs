@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::signature;
 use domain::time::{Seconds, Time};
 use webhook::{Event, Signatures, Webhook};
@@ -39,6 +39,10 @@ impl Queue for Counted {
         Ok(())
     }
 
+    async fn send_wakes(&self, _wakes: &[WakePool], _delay: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+
     async fn send_reap(&self, _messages: &[ReapMessage]) -> Result<(), QueueError> {
         Ok(())
     }
@@ -48,6 +52,10 @@ impl Queue for Counted {
     }
 
     async fn hide_job(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    async fn hide_wake(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
         Ok(())
     }
 }

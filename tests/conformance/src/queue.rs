@@ -2,17 +2,19 @@
 
 use control::ports::Queue;
 use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::time::Seconds;
 
 use crate::checks;
 use crate::records::{event, planned, pool};
 
-/// One of the two queues.
+/// One of the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Job events and wake-ups of pools.
+    /// Job events.
     Jobs,
+    /// Wake-ups of pools.
+    Launch,
     /// Passes over instances.
     Reap,
 }
@@ -20,7 +22,7 @@ pub enum Which {
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// On the jobs queue.
+    /// On the jobs queue and the launch queue.
     Jobs(JobsMessage),
     /// On the reap queue.
     Reap(ReapMessage),
@@ -58,6 +60,8 @@ pub trait QueueWorld {
 checks! { QueueWorld:
     a_job_event_arrives_whole,
     a_wake_up_arrives_whole,
+    a_wake_up_with_a_delay_comes_after_it,
+    a_wake_up_that_is_hidden_comes_after_its_wait,
     a_reap_message_arrives_whole,
     a_machines_change_arrives_whole,
     the_queues_are_apart,
@@ -117,7 +121,32 @@ async fn a_job_event_arrives_whole<W: QueueWorld>(world: &W) {
 }
 
 async fn a_wake_up_arrives_whole<W: QueueWorld>(world: &W) {
-    jobs_arrive(world, JobsMessage::WakePool { pool: pool() }).await;
+    let named = WakePool { pool: pool(), jobs: vec![event(1, JobStatus::Queued).key] };
+    for wake in [WakePool::whole(pool()), named] {
+        world.queue().send_wakes(std::slice::from_ref(&wake), Seconds(0)).await.expect("sent");
+        let received = one(world, Which::Launch).await;
+        assert_eq!(received.body, Body::Jobs(JobsMessage::WakePool(wake)));
+        world.delete(Which::Launch, &received).await;
+    }
+    assert_eq!(drain(world, Which::Jobs).await, []);
+}
+
+async fn a_wake_up_with_a_delay_comes_after_it<W: QueueWorld>(world: &W) {
+    world.queue().send_wakes(&[WakePool::whole(pool())], Seconds(3)).await.expect("sent");
+    world.pass(1).await;
+    assert_eq!(drain(world, Which::Launch).await, [], "too early");
+    world.pass(3).await;
+    one(world, Which::Launch).await;
+}
+
+async fn a_wake_up_that_is_hidden_comes_after_its_wait<W: QueueWorld>(world: &W) {
+    world.queue().send_wakes(&[WakePool::whole(pool())], Seconds(0)).await.expect("sent");
+    let received = one(world, Which::Launch).await;
+    world.queue().hide_wake(&received.receipt, Seconds(3)).await.expect("hidden");
+    world.pass(1).await;
+    assert_eq!(drain(world, Which::Launch).await, [], "too early");
+    world.pass(3).await;
+    assert_eq!(one(world, Which::Launch).await.body, received.body);
 }
 
 async fn a_reap_message_arrives_whole<W: QueueWorld>(world: &W) {
@@ -133,7 +162,9 @@ async fn the_queues_are_apart<W: QueueWorld>(world: &W) {
     world.queue().send_jobs(&[job_event()]).await.expect("sent");
     assert_eq!(drain(world, Which::Reap).await, []);
     world.queue().send_reap(&[reap(1)]).await.expect("sent");
+    world.queue().send_wakes(&[WakePool::whole(pool())], Seconds(0)).await.expect("sent");
     assert_eq!(drain(world, Which::Jobs).await.len(), 1);
+    assert_eq!(drain(world, Which::Launch).await.len(), 1);
     assert_eq!(drain(world, Which::Reap).await.len(), 1);
 }
 
@@ -151,6 +182,7 @@ async fn any_number_of_messages_arrives<W: QueueWorld>(world: &W) {
 async fn nothing_is_sent_for_no_message<W: QueueWorld>(world: &W) {
     assert_eq!(world.queue().send_jobs(&[]).await, Ok(()));
     assert_eq!(world.queue().send_reap(&[]).await, Ok(()));
+    assert_eq!(world.queue().send_wakes(&[], Seconds(9)).await, Ok(()));
     assert_eq!(drain(world, Which::Jobs).await, []);
     assert_eq!(drain(world, Which::Reap).await, []);
 }

@@ -25,11 +25,13 @@ pub struct TaskId {
     pub age: u32,
 }
 
-/// One of the two queues.
+/// One of the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
-    /// Job events and wake-ups of pools.
+    /// Job events.
     Jobs,
+    /// Wake-ups of pools.
+    Launch,
     /// Passes over instances.
     Reap,
 }

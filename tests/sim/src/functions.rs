@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::Settings;
@@ -10,12 +9,12 @@ use control::administer::Administer;
 use control::batch::{self, Batch};
 use control::ingest::{Folded, Ingest};
 use control::inquire::Inquire;
-use control::ports::{Compute, Github, Queue};
+use control::ports::{Compute, Github, Queue, ReadError};
 use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
-use control::scale_up::{ScaleUp, again_after, last_call};
+use control::scale_up::{ScaleUp, again_after, comes_again, last_call};
 use control::sweep::Sweep;
-use domain::ids::PoolName;
+use control::woken::Woken;
 use domain::instance::Refused;
 use domain::message::{JobsMessage, ReapMessage};
 use domain::time::Seconds;
@@ -36,6 +35,8 @@ const TIME_LIMIT: Seconds = Seconds(60);
 pub enum Call {
     /// A batch of the jobs queue.
     ScaleUp(Rc<Vec<Received>>),
+    /// A batch of the launch queue.
+    Launch(Rc<Vec<Received>>),
     /// A batch of the reap queue.
     Reap(Rc<Vec<Received>>),
     /// The schedule's minute.
@@ -53,7 +54,9 @@ impl Call {
     #[must_use]
     pub const fn time_limit(&self) -> Millis {
         match self {
-            Self::ScaleUp(_) | Self::Reap(_) | Self::Sweep => TIME_LIMIT.0 as Millis * SECOND,
+            Self::ScaleUp(_) | Self::Launch(_) | Self::Reap(_) | Self::Sweep => {
+                TIME_LIMIT.0 as Millis * SECOND
+            }
             Self::Api(_) | Self::Operator(_) => 30 * SECOND,
             Self::Webhook(_) => 5 * SECOND,
         }
@@ -64,6 +67,7 @@ impl Call {
     pub fn name(&self) -> String {
         match self {
             Self::ScaleUp(batch) => format!("scale-up ({} messages)", batch.len()),
+            Self::Launch(batch) => format!("launch ({} messages)", batch.len()),
             Self::Reap(batch) => format!("reaper ({} messages)", batch.len()),
             Self::Sweep => "sweep".to_owned(),
             Self::Api(number) => format!("runner-api (call {number})"),
@@ -143,7 +147,8 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
 /// Our own functions. EC2 and GitHub are named apart, so that a naive policy can stand before them.
 pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
-        Call::ScaleUp(batch) => Box::pin(scale_up(door, batch, compute)).await,
+        Call::ScaleUp(batch) => Box::pin(scale_up(door, batch)).await,
+        Call::Launch(batch) => Box::pin(launch(door, batch, compute)).await,
         Call::Reap(batch) => Box::pin(reap(door, batch, compute, github)).await,
         Call::Sweep => Box::pin(sweep(door, door)).await,
         Call::Api(number) => Box::pin(runner_api(door, *number, github)).await,
@@ -161,90 +166,79 @@ async fn webhook(door: &Door, number: u32) {
     door.sim.world.borrow_mut().delivered(number, sent.is_ok());
 }
 
-async fn scale_up(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
+async fn scale_up(door: &Door, batch: &[Received]) {
     let parameters = parameters(door);
     let Some(settings) = &followed(door, &parameters).await else {
-        return hide_jobs(door, batch, &[]).await;
+        return leave_events(door, batch, &[]).await;
     };
     let ingest = Ingest { table: door, settings };
-    // Whether one of those who ask is a wake-up.
-    let mut pools: BTreeMap<PoolName, bool> = BTreeMap::new();
-    let (mut done, mut carriers, mut events) = (Vec::new(), Vec::new(), Vec::new());
-    for received in batch {
-        match &*received.body {
-            Body::Jobs(JobsMessage::JobEvent { event, .. }) => {
-                carriers.push(received);
-                events.push((**event).clone());
-            }
-            Body::Jobs(JobsMessage::WakePool { pool }) => {
-                pools.insert(pool.clone(), true);
-                done.push(received);
-            }
-            Body::Reap(_) => {}
-        }
-    }
+    let event = |received: &Received| match &*received.body {
+        Body::Jobs(JobsMessage::JobEvent { event, .. }) => (**event).clone(),
+        other => unreachable!("{other:?} on the jobs queue"),
+    };
+    let events: Vec<_> = batch.iter().map(event).collect();
     let folded = ingest.fold_all(&events, door.now()).await;
-    let mut jobs = Vec::new();
-    for (received, folded) in carriers.into_iter().zip(folded) {
+    let (mut done, mut woken, mut wakers) = (Vec::new(), Woken::default(), Vec::new());
+    for (received, folded) in batch.iter().zip(folded) {
         match folded {
-            Ok(Folded::Stored { wake, jobs: stored }) => {
-                jobs.extend(stored);
-                wake.into_iter().for_each(|pool| _ = pools.entry(pool).or_default());
-                done.push(received);
+            Ok(Folded::Stored { wake, jobs }) if !wake.is_empty() => {
+                woken.after(&wake, &jobs);
+                wakers.push(received);
             }
-            Ok(Folded::NotOurs(_)) => done.push(received),
+            Ok(Folded::Stored { .. } | Folded::NotOurs(_)) => done.push(received),
             Err(error) => note(door, || format!("  fold failed: {error:?}")),
         }
     }
-    let holder = format!("invocation-{:016x}", door.random());
-    let mut failed = BTreeSet::new();
-    for (pool, thorough) in pools {
-        let seed = door.random();
-        let pass = ScaleUp {
-            table: door,
-            compute,
-            settings,
-            holder: &holder,
-            seed,
-            thorough,
-            folded: &jobs,
-            last_call,
-            clock: &|| door.now(),
-        };
-        match pass.pass(&pool, door.now()).await {
-            Ok(report) => {
-                note(door, || format!("  launch pass of {pool}: {report:?}"));
-                let again = report.unfinished.then_some(pool);
-                let wakes = again.into_iter().chain(report.moved_to);
-                let wakes: Vec<_> = wakes.map(|pool| JobsMessage::WakePool { pool }).collect();
-                if !wakes.is_empty() {
-                    let _ = door.send_jobs(&wakes).await;
-                }
-            }
-            Err(error) => {
-                note(door, || format!("  launch pass of {pool} failed: {error:?}"));
-                failed.insert(pool);
-            }
-        }
+    if wakers.is_empty() || door.send_wakes(&woken.messages(), Seconds(0)).await.is_ok() {
+        done.extend(wakers);
     }
-    // A wake-up whose pass failed comes back; an event that is in its row is done with all the same.
-    done.retain(|received| match &*received.body {
-        Body::Jobs(JobsMessage::WakePool { pool }) => !failed.contains(pool),
-        _ => true,
-    });
-    hide_jobs(door, batch, &done).await;
+    leave_events(door, batch, &done).await;
     acknowledge(door, Which::Jobs, &done).await;
 }
 
 /// What is not done with comes again in some seconds.
-async fn hide_jobs(door: &Door, batch: &[Received], done: &[&Received]) {
+async fn leave_events(door: &Door, batch: &[Received], done: &[&Received]) {
     for received in batch.iter().filter(|one| done.iter().all(|done| done.id != one.id)) {
         let wait = again_after(received.receives);
         if let Err(error) = door.hide_job(&received.receipt(), wait).await {
             note(door, || format!("  not hidden: {error}"));
         }
     }
+}
+
+async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
+    let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
+    let parameters = parameters(door);
+    let settings = followed(door, &parameters).await;
+    let holder = format!("invocation-{:016x}", door.random());
+    let mut done = Vec::new();
+    for received in batch {
+        let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
+        let passed = match &settings {
+            None => Err(ReadError::Unavailable("the set of pools".to_owned()).into()),
+            Some(settings) => {
+                let (seed, clock) = (door.random(), &|| door.now());
+                let holder = &holder;
+                let pass =
+                    ScaleUp { table: door, compute, settings, holder, seed, last_call, clock };
+                pass.pass(wake, door.now()).await
+            }
+        };
+        note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));
+        let wakes = passed.as_ref().map_or(Vec::new(), |report| report.wakes(&wake.pool));
+        if !wakes.is_empty() {
+            let _ = door.send_wakes(&wakes, Seconds(0)).await;
+        }
+        match comes_again(&passed, received.receives) {
+            None => done.push(received),
+            Some(wait) => {
+                if let Err(error) = door.hide_wake(&received.receipt(), wait).await {
+                    note(door, || format!("  not hidden: {error}"));
+                }
+            }
+        }
+    }
+    acknowledge(door, Which::Launch, &done).await;
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {

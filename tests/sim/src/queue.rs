@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::time::Seconds;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::functions::Call;
 use crate::world::{Task, World};
 
-/// Visibility of both queues: six times the functions' time-out, as AWS advises.
+/// Visibility of all queues: six times the functions' time-out, as AWS advises.
 const VISIBILITY: Millis = 6 * MINUTE;
 /// What the template says of a queue and its poller; a test compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +26,20 @@ pub struct Template {
     pub concurrency: u32,
 }
 /// The jobs queue.
-pub const JOBS: Template = Template { most_receives: 500, batch: 10, concurrency: 5 };
+pub const JOBS: Template = Template { most_receives: 500, batch: 10, concurrency: 3 };
+/// The launch queue.
+pub const LAUNCH: Template = Template { most_receives: 100, batch: 1, concurrency: 5 };
 /// The reap queue.
 pub const REAP: Template = Template { most_receives: 100, batch: 50, concurrency: 3 };
+/// Longest time that SQS keeps a new message back.
+const LONGEST_DELAY: Seconds = Seconds(900);
 /// Longest visibility, counted from the receive.
 const LONGEST_HIDE: Millis = 12 * 60 * MINUTE;
 
 /// What a message says.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// For scale-up.
+    /// For scale-up, on the jobs queue or the launch queue.
     Jobs(JobsMessage),
     /// For the reaper.
     Reap(ReapMessage),
@@ -80,10 +84,11 @@ pub struct One {
     poll_at: Option<Millis>,
 }
 
-/// Both queues.
+/// All queues.
 #[derive(Debug)]
 pub struct Queues {
     jobs: One,
+    launch: One,
     reap: One,
     sent: u64,
     /// Each batch is as large as it may be. SQS often hands over less.
@@ -92,7 +97,8 @@ pub struct Queues {
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { jobs: One::new(JOBS), reap: One::new(REAP), sent: 0, full_batches: false }
+        let [jobs, launch, reap] = [JOBS, LAUNCH, REAP].map(One::new);
+        Self { jobs, launch, reap, sent: 0, full_batches: false }
     }
 }
 
@@ -166,30 +172,36 @@ impl One {
 }
 
 impl Queues {
-    /// One of the two.
+    /// One of them.
     pub const fn of(&mut self, which: Which) -> &mut One {
         match which {
             Which::Jobs => &mut self.jobs,
+            Which::Launch => &mut self.launch,
             Which::Reap => &mut self.reap,
         }
     }
 
-    /// How many messages there are in both.
+    /// How many messages there are in all.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.jobs.len() + self.reap.len()
+        self.jobs.len() + self.launch.len() + self.reap.len()
     }
 
-    /// Whether both are empty.
+    /// Whether all are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.reap.is_empty()
+        self.len() == 0
     }
 }
 
 impl World {
     /// A message arrives in a queue, with all that SQS does to it.
     pub fn enqueue(&mut self, which: Which, body: Body) {
+        self.enqueue_later(which, body, 0);
+    }
+
+    /// The same for one that nobody receives before a time has passed.
+    pub fn enqueue_later(&mut self, which: Which, body: Body, delay: Millis) {
         // Job events are durable in SQS; whatever else is on the queues may be lost by design.
         let durable = matches!(&body, Body::Jobs(JobsMessage::JobEvent { .. }));
         let loss = if durable { Fault::JobEventLost } else { Fault::MessageLost };
@@ -206,7 +218,7 @@ impl World {
             } else {
                 self.between(5, 60)
             };
-            let visible_at = self.now + late;
+            let visible_at = self.now + delay + late;
             self.queues.sent += 1;
             let id = self.queues.sent;
             self.queues.of(which).enter(id, Rc::clone(&body), visible_at);
@@ -243,7 +255,7 @@ impl World {
             let batch = queue.receive(most, now);
             let dead = queue.dead.len() - dead_before;
             self.tally.dead_letters += dead as u64;
-            if dead > 0 && which == Which::Reap {
+            if dead > 0 && which != Which::Jobs {
                 self.broken("form", || "a wake-up was received a hundred times".to_owned());
             }
             if batch.is_empty() {
@@ -285,6 +297,7 @@ impl World {
         let batch = Rc::new(batch);
         let call = match which {
             Which::Jobs => Call::ScaleUp(batch),
+            Which::Launch => Call::Launch(batch),
             Which::Reap => Call::Reap(batch),
         };
         let after = self.between(2, 50);
@@ -319,7 +332,7 @@ impl World {
 
     /// An operator sends the dead letters back, once whatever broke is mended.
     pub fn redrive(&mut self) {
-        for which in [Which::Jobs, Which::Reap] {
+        for which in [Which::Jobs, Which::Launch, Which::Reap] {
             for body in std::mem::take(&mut self.queues.of(which).dead) {
                 self.enqueue(which, Body::clone(&body));
             }
@@ -351,7 +364,7 @@ impl World {
         }
         queue.move_to(id, visible_at);
         // A wake-up may be gone at any time; the row and the sweep must not need it.
-        if which == Which::Reap && self.strikes(Fault::MessageExpired) {
+        if which != Which::Jobs && self.strikes(Fault::MessageExpired) {
             self.queues.of(which).remove(id);
         }
         self.poll_by(which, visible_at);
@@ -360,7 +373,16 @@ impl World {
 }
 
 impl Door {
-    async fn send(&self, which: Which, bodies: Vec<Body>) -> Result<(), QueueError> {
+    async fn send(
+        &self,
+        which: Which,
+        bodies: Vec<Body>,
+        delay: Seconds,
+    ) -> Result<(), QueueError> {
+        if delay > LONGEST_DELAY {
+            let mut world = self.sim.world.borrow_mut();
+            world.broken("form", || format!("SQS refuses a delay of {delay}"));
+        }
         if bodies.is_empty() {
             return Ok(());
         }
@@ -369,7 +391,7 @@ impl Door {
                 return Err(QueueError("not sent".to_owned()));
             }
             for body in bodies {
-                world.enqueue(which, body);
+                world.enqueue_later(which, body, i64::from(delay.0) * SECOND);
             }
             if world.strikes(Fault::SendAnswerLost) {
                 return Err(QueueError("the answer was lost".to_owned()));
@@ -382,11 +404,16 @@ impl Door {
 
 impl Queue for Door {
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
-        self.send(Which::Jobs, messages.iter().cloned().map(Body::Jobs).collect()).await
+        self.send(Which::Jobs, messages.iter().cloned().map(Body::Jobs).collect(), Seconds(0)).await
+    }
+
+    async fn send_wakes(&self, wakes: &[WakePool], delay: Seconds) -> Result<(), QueueError> {
+        let bodies = wakes.iter().cloned().map(|wake| Body::Jobs(JobsMessage::WakePool(wake)));
+        self.send(Which::Launch, bodies.collect(), delay).await
     }
 
     async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError> {
-        self.send(Which::Reap, messages.iter().cloned().map(Body::Reap).collect()).await
+        self.send(Which::Reap, messages.iter().cloned().map(Body::Reap).collect(), Seconds(0)).await
     }
 
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
@@ -395,5 +422,9 @@ impl Queue for Door {
 
     async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
         self.call(|world| world.hide(Which::Jobs, receipt, wait)).await
+    }
+
+    async fn hide_wake(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.call(|world| world.hide(Which::Launch, receipt, wait)).await
     }
 }

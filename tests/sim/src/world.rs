@@ -399,6 +399,7 @@ impl World {
             Task::Machine(machine) => self.ec2.at_mut(*machine).task = None,
             Task::Function(call) => match call {
                 Call::ScaleUp(_) => self.queue_is_free(Which::Jobs),
+                Call::Launch(_) => self.queue_is_free(Which::Launch),
                 Call::Reap(_) => self.queue_is_free(Which::Reap),
                 Call::Webhook(number) if killed => self.delivered(*number, false),
                 Call::Api(number) if killed => self.reply(*number, crate::functions::Reply::Broken),

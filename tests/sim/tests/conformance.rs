@@ -362,6 +362,7 @@ impl table::TableWorld for Bench {
 fn which(which: Which) -> agenda::Which {
     match which {
         Which::Jobs => agenda::Which::Jobs,
+        Which::Launch => agenda::Which::Launch,
         Which::Reap => agenda::Which::Reap,
     }
 }

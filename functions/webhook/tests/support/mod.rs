@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::signature;
 use domain::time::{Seconds, Time};
 use hmac::{Hmac, KeyInit, Mac};
@@ -129,6 +129,10 @@ impl Queue for Taken {
         Ok(())
     }
 
+    async fn send_wakes(&self, _wakes: &[WakePool], _delay: Seconds) -> Result<(), QueueError> {
+        panic!("the webhook has no business there")
+    }
+
     async fn send_reap(&self, _messages: &[ReapMessage]) -> Result<(), QueueError> {
         panic!("the webhook has no business there")
     }
@@ -138,6 +142,10 @@ impl Queue for Taken {
     }
 
     async fn hide_job(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
+        panic!("the webhook receives nothing")
+    }
+
+    async fn hide_wake(&self, _receipt: &str, _wait: Seconds) -> Result<(), QueueError> {
         panic!("the webhook receives nothing")
     }
 }

@@ -1,8 +1,9 @@
 //! The queues.
 
+use aws::queue::{QueueUrls, SqsQueue};
 use control::ports::Queue as _;
 use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::time::Seconds;
 
 use crate::records::*;
@@ -34,7 +35,7 @@ async fn messages_of_any_number_arrive_whole() {
     let sent: Vec<ReapMessage> = (0..23).map(reap).collect();
     assert_eq!(stack.queue.send_reap(&sent).await, Ok(()));
     assert_eq!(stack.queue.send_reap(&[]).await, Ok(()));
-    let bodies = drained(&stack, &stack.reap_url).await;
+    let bodies = drained(&stack, &stack.urls.reap).await;
     assert_eq!(bodies.len(), 23);
     for message in &sent {
         let arrived =
@@ -51,11 +52,11 @@ async fn any_text_of_a_workflows_author_can_be_sent() {
     event.name = "\u{0}\u{8}\u{ffff} naïve 👷 </xml> \"q\"".into();
     let message = JobsMessage::JobEvent { event: event.into(), delivery: "d-1".into() };
     assert_eq!(stack.queue.send_jobs(std::slice::from_ref(&message)).await, Ok(()));
-    let bodies = drained(&stack, &stack.jobs_url).await;
+    let bodies = drained(&stack, &stack.urls.jobs).await;
     assert_eq!(bodies.len(), 1);
     assert!(bodies[0].is_ascii());
     assert_eq!(serde_json::from_str::<JobsMessage>(&bodies[0]).expect("ours"), message);
-    assert!(drained(&stack, &stack.reap_url).await.is_empty(), "the other queue");
+    assert!(drained(&stack, &stack.urls.reap).await.is_empty(), "the other queue");
 }
 
 #[tokio::test]
@@ -65,20 +66,23 @@ async fn a_hidden_message_stays_hidden_for_the_time_asked() {
     let receipt = |messages: Vec<aws_sdk_sqs::types::Message>| {
         messages.into_iter().next().and_then(|message| message.receipt_handle).expect("a message")
     };
-    let first = receipt(receive(&stack, &stack.reap_url).await);
+    let first = receipt(receive(&stack, &stack.urls.reap).await);
     assert_eq!(stack.queue.hide(&first, Seconds(0)).await, Ok(()), "at once");
-    let second = receipt(receive(&stack, &stack.reap_url).await);
+    let second = receipt(receive(&stack, &stack.urls.reap).await);
     // Longer than SQS takes (the emulator takes anything).
     assert_eq!(stack.queue.hide(&second, Seconds(100_000)).await, Ok(()));
-    assert!(receive(&stack, &stack.reap_url).await.is_empty());
+    assert!(receive(&stack, &stack.urls.reap).await.is_empty());
 }
 
 #[tokio::test]
 async fn what_cannot_be_sent_is_an_error() {
     let stack = Stack::new().await;
-    let missing = stack.reap_url.replace("-q-reap", "-q-none");
-    let queue = aws::queue::SqsQueue::new(&stack.config, missing.clone(), missing);
+    let missing = stack.urls.reap.replace("-q-reap", "-q-none");
+    let urls = QueueUrls { jobs: missing.clone(), launch: missing.clone(), reap: missing };
+    let queue = SqsQueue::new(&stack.config, urls);
     assert!(queue.send_reap(&[reap(1)]).await.is_err());
+    let wake = WakePool::whole("default".parse().expect("valid"));
+    assert!(queue.send_wakes(&[wake], Seconds(1)).await.is_err());
     assert!(queue.hide("nonsense", Seconds(1)).await.is_err());
 }
 
@@ -86,5 +90,5 @@ async fn what_cannot_be_sent_is_an_error() {
 async fn connecting_early_sends_nothing() {
     let stack = Stack::new().await;
     stack.queue.connect().await;
-    assert!(drained(&stack, &stack.jobs_url).await.is_empty());
+    assert!(drained(&stack, &stack.urls.jobs).await.is_empty());
 }

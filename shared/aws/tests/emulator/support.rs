@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aws::SdkConfig;
-use aws::queue::SqsQueue;
+use aws::queue::{QueueUrls, SqsQueue};
 use aws::table::{DynamoTable, TableNames};
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
 use aws_sdk_dynamodb::types::{
@@ -82,8 +82,7 @@ pub(crate) struct Stack {
     pub(crate) names: TableNames,
     pub(crate) table: DynamoTable,
     pub(crate) queue: SqsQueue,
-    pub(crate) jobs_url: String,
-    pub(crate) reap_url: String,
+    pub(crate) urls: QueueUrls,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
 }
@@ -111,15 +110,17 @@ impl Stack {
         create(&dynamodb, &names.control, "id", &[kind]).await;
 
         let sqs = aws_sdk_sqs::Client::new(&config);
-        let jobs_url = create_queue(&sqs, &format!("{}-q-jobs", names.stack)).await;
-        let reap_url = create_queue(&sqs, &format!("{}-q-reap", names.stack)).await;
+        let urls = QueueUrls {
+            jobs: create_queue(&sqs, &format!("{}-q-jobs", names.stack)).await,
+            launch: create_queue(&sqs, &format!("{}-q-launch", names.stack)).await,
+            reap: create_queue(&sqs, &format!("{}-q-reap", names.stack)).await,
+        };
         Self {
             table: DynamoTable::new(&config, names.clone(), Timings::default()),
-            queue: SqsQueue::new(&config, jobs_url.clone(), reap_url.clone()),
+            queue: SqsQueue::new(&config, urls.clone()),
             config,
             names,
-            jobs_url,
-            reap_url,
+            urls,
             dynamodb,
             sqs,
         }

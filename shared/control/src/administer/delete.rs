@@ -3,10 +3,10 @@
 use domain::audit::{Audit, AuditKind};
 use domain::ids::InstanceName;
 use domain::instance::{Instance, Order};
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{ReapMessage, WakePool};
 use domain::observation::RunnerSeen;
 use domain::switches::Off;
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{DeleteRequest, check_reason};
@@ -108,9 +108,9 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         if let Err(error) = self.queue.send_reap(&[wake]).await {
             tracing::warn!(%error, "the reaper starts at the next sweep");
         }
-        if before.claim().is_some() {
-            let wake = JobsMessage::WakePool { pool: next.pool.clone() };
-            if let Err(error) = self.queue.send_jobs(&[wake]).await {
+        if let Some(job) = before.claim() {
+            let wakes: Vec<_> = WakePool::for_jobs(&next.pool, &[job]).collect();
+            if let Err(error) = self.queue.send_wakes(&wakes, Seconds(0)).await {
                 tracing::warn!(%error, "its job is launched for at the next sweep");
             }
         }

@@ -1,7 +1,7 @@
 //! The set of pools: shown, applied from a file, restored.
 
 use domain::audit::{Audit, AuditKind};
-use domain::message::JobsMessage;
+use domain::message::WakePool;
 use domain::pool::Pool;
 use domain::pool_file::{self, PoolFile, Reading, Wrong};
 use domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
@@ -137,8 +137,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
         };
         // The launch template is not stored, and no reason for an end here.
         for pool in self.settings.with_template(set.clone()).pools.iter().filter(changed) {
-            let wake = [JobsMessage::WakePool { pool: pool.name.clone() }];
-            let woken = self.queue.send_jobs(&wake).await.map_err(PassError::from);
+            let wake = [WakePool::whole(pool.name.clone())];
+            let woken = self.queue.send_wakes(&wake, Seconds(0)).await.map_err(PassError::from);
             let ended = end_outdated(self.table, self.queue, pool, now).await;
             if let Err(error) = woken.and(ended) {
                 tracing::warn!(pool.name = %pool.name, %error, "left to the sweep and the rows' own time");

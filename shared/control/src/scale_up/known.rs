@@ -28,6 +28,8 @@ pub(super) struct Known {
     pub(super) rest: Vec<Instance>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
     jobs: BTreeMap<JobKey, Job>,
+    /// Looks for what earlier passes left even where the counter says that the pool has no instance.
+    pub(super) thorough: bool,
     /// How many jobs a round reads.
     pub(super) reach: u32,
 }
@@ -41,8 +43,14 @@ impl Known {
             cooldowns: standing.cooldowns,
             rest: Vec::new(),
             jobs: BTreeMap::new(),
+            thorough: true,
             reach: DEMAND_READ,
         }
+    }
+
+    /// Without a live instance there is no open launch, no free runner and no slot to try again.
+    pub(super) const fn has_instances(&self) -> bool {
+        self.capacity.live > 0 || self.thorough
     }
 
     pub(super) async fn refresh<T: Table>(

@@ -22,8 +22,9 @@ struct Bench(Stack);
 impl Bench {
     const fn url(&self, which: Which) -> &String {
         match which {
-            Which::Jobs => &self.0.jobs_url,
-            Which::Reap => &self.0.reap_url,
+            Which::Jobs => &self.0.urls.jobs,
+            Which::Launch => &self.0.urls.launch,
+            Which::Reap => &self.0.urls.reap,
         }
     }
 }
@@ -65,7 +66,9 @@ impl QueueWorld for Bench {
             let receives = message.attributes().and_then(|all| all.get(&receives));
             Received {
                 body: match which {
-                    Which::Jobs => Body::Jobs(serde_json::from_str(body).expect("ours")),
+                    Which::Jobs | Which::Launch => {
+                        Body::Jobs(serde_json::from_str(body).expect("ours"))
+                    }
                     Which::Reap => Body::Reap(serde_json::from_str(body).expect("ours")),
                 },
                 receipt: message.receipt_handle().expect("a receipt").to_owned(),
@@ -91,7 +94,7 @@ impl QueueWorld for Bench {
 
 async fn queues() -> Bench {
     let bench = Bench(Stack::new().await);
-    for which in [Which::Jobs, Which::Reap] {
+    for which in [Which::Jobs, Which::Launch, Which::Reap] {
         let visibility = VISIBILITY.as_secs().to_string();
         let set = bench.0.sqs.set_queue_attributes().queue_url(bench.url(which));
         let set = set.attributes(QueueAttributeName::VisibilityTimeout, visibility);
@@ -119,5 +122,5 @@ fn the_queues_are_as_the_passes_know_them() {
             queue::check(name, &bench).await;
         });
     };
-    assert!(run_all(queue::CHECKS, differences::WIRE_QUEUE, run) >= 15);
+    assert!(run_all(queue::CHECKS, differences::WIRE_QUEUE, run) >= 17);
 }

@@ -77,12 +77,12 @@ impl Stack {
         Ok(row)
     }
 
-    /// Nothing was given up on: both dead-letter queues are empty.
+    /// Nothing was given up on: all dead-letter queues are empty.
     ///
     /// # Errors
     /// When one is not.
     pub async fn no_dead_letters(&self) -> Result<()> {
-        for queue in ["JOBS_DLQ_URL", "REAP_DLQ_URL"] {
+        for queue in ["JOBS_DLQ_URL", "LAUNCH_DLQ_URL", "REAP_DLQ_URL"] {
             let depth = self.aws.queue_depth(self.env.get(queue)?).await?;
             ensure!(depth == 0, "{depth} message(s) in {queue}");
         }

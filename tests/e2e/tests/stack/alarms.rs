@@ -140,6 +140,7 @@ fn check_aws_metric(stack: &Stack, alarm: &Value, what: &str) -> Result<()> {
     let known = [
         filed("AWS/SQS", &[("QueueName", &last("JOBS_QUEUE_URL")?)]),
         filed("AWS/SQS", &[("QueueName", &last("JOBS_DLQ_URL")?)]),
+        filed("AWS/SQS", &[("QueueName", &last("LAUNCH_DLQ_URL")?)]),
         filed("AWS/SQS", &[("QueueName", &last("REAP_DLQ_URL")?)]),
         filed("AWS/ApiGateway", &[("ApiId", &last("WEBHOOK_URL")?)]),
     ];

@@ -84,13 +84,15 @@ fn facts(stack: &Stack) -> Result<Vec<Fact>> {
     let send = |url: String| {
         ("sqs", "AmazonSQS.SendMessage", json!({ "QueueUrl": url, "MessageBody": "never sent" }))
     };
-    let (jobs, reap) = (env("JOBS_QUEUE_URL")?, env("REAP_QUEUE_URL")?);
+    let [jobs, launch, reap] =
+        [env("JOBS_QUEUE_URL")?, env("LAUNCH_QUEUE_URL")?, env("REAP_QUEUE_URL")?];
     let functions = ["WebhookRole", "ScaleUpRole", "ReaperRole", "RunnerApiRole", "AdminRole"];
     let mut facts = Vec::new();
     let mut fact = |role, call, allowed| facts.push(Fact { role, call, allowed });
     fact("WebhookRole", secret("webhook-secret"), true);
     fact("WebhookRole", secret("app-key"), false);
     fact("WebhookRole", get_item.clone(), false);
+    fact("WebhookRole", send(launch.clone()), false);
     fact("WebhookRole", send(reap.clone()), false);
     fact("ScaleUpRole", get_item.clone(), true);
     fact("ScaleUpRole", secret("app-key"), false);
@@ -99,6 +101,7 @@ fn facts(stack: &Stack) -> Result<Vec<Fact>> {
     fact("ReaperRole", secret("app-key"), true);
     fact("ReaperRole", secret("webhook-secret"), false);
     fact("ReaperRole", receive(jobs.clone()), false);
+    fact("ReaperRole", receive(launch), false);
     fact("RunnerApiRole", get_item.clone(), true);
     fact("RunnerApiRole", secret("webhook-secret"), false);
     fact("RunnerApiRole", receive(reap.clone()), false);

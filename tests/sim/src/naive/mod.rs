@@ -12,8 +12,9 @@ mod scale_up;
 use domain::timings::Timings;
 
 use self::peer::Peer;
+use crate::agenda::Which;
 use crate::door::Door;
-use crate::functions::{Call, ours};
+use crate::functions::{Call, acknowledge, ours};
 
 /// Longer than any scenario.
 const NEVER: domain::time::Seconds = domain::time::Seconds(u32::MAX / 4);
@@ -110,6 +111,10 @@ impl Naive {
             (Self::LaunchPerMessage, Call::ScaleUp(batch)) => {
                 scale_up::launch_per_message(door, batch).await;
             }
+            // Its messages are its events; nobody else launches.
+            (Self::LaunchPerMessage, Call::Launch(batch)) => {
+                acknowledge(door, Which::Launch, &batch.iter().collect::<Vec<_>>()).await;
+            }
             (Self::LastDeliveryWins, Call::ScaleUp(batch)) => {
                 scale_up::write_as_delivered(door, batch).await;
                 ours(door, call, door, door).await;
@@ -119,7 +124,7 @@ impl Naive {
                     ours(door, call, door, door).await;
                 }
             }
-            (Self::RetriesRunOut, Call::ScaleUp(_)) => {
+            (Self::RetriesRunOut, Call::Launch(_)) => {
                 scale_up::give_up_after_failures(door).await;
                 ours(door, call, door, door).await;
             }

@@ -6,7 +6,7 @@ use control::ports::{Compute, Github, Queue, QueueError, Registrar, Table};
 use domain::ids::{MachineId, RunnerId};
 use domain::instance::{Instance, State};
 use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage};
+use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
 use domain::time::Seconds;
 use serde_json::Value;
@@ -117,6 +117,10 @@ impl Queue for WithoutRows<'_> {
         self.0.send_jobs(messages).await
     }
 
+    async fn send_wakes(&self, wakes: &[WakePool], delay: Seconds) -> Result<(), QueueError> {
+        self.0.send_wakes(wakes, delay).await
+    }
+
     async fn send_reap(&self, _: &[ReapMessage]) -> Result<(), QueueError> {
         Ok(())
     }
@@ -127,6 +131,10 @@ impl Queue for WithoutRows<'_> {
 
     async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
         self.0.hide_job(receipt, wait).await
+    }
+
+    async fn hide_wake(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
+        self.0.hide_wake(receipt, wait).await
     }
 }
 

@@ -171,8 +171,6 @@ impl Bench {
             settings,
             holder: "test",
             seed: 1,
-            thorough: true,
-            folded: &[],
             last_call: Time::from_millis(i64::MAX),
             clock: &|| Time::from_millis(0),
         }

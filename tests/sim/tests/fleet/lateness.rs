@@ -2,8 +2,12 @@
 
 use control::Settings;
 use control::ports::Write;
+use control::scale_up::{Report, comes_again};
 use control::sweep::Sweep;
+use domain::capacity::Capacity;
+use domain::ids::{JobKey, PoolName};
 use domain::job::{JobEvent, JobStatus, fold};
+use domain::message::WakePool;
 use domain::time::Seconds;
 use domain::timings::Timings;
 use sim::agenda::Millis;
@@ -85,9 +89,9 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     let mut ended = fold(Some(before), said, now);
     ended.generation = generation + 1;
     bench.put(&[Write::Job { next: Box::new(ended), replaces: Some(generation) }]);
-    let pool = "small".parse().expect("a pool");
+    let pool: PoolName = "small".parse().expect("a pool");
     let work = bench.launch_pass(&bench.door.sim.settings);
-    let report = bench.drive(work.pass(&pool, now)).expect("a pass");
+    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), now)).expect("a pass");
     assert_eq!((report.launched, report.unfinished), (59, false), "{report:?}");
     assert_eq!(bench.change(|world| world.calls.conflicts), 1);
 }
@@ -100,9 +104,10 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         let bench = Bench::new();
         // More than one round reads, so that it looks again how the pool stands.
         queued(&bench, 130);
-        let pool = "small".parse().expect("a pool");
+        let pool: PoolName = "small".parse().expect("a pool");
         let work = bench.launch_pass(&bench.door.sim.settings);
-        let pass = work.pass(&pool, bench.door.now());
+        let wake = WakePool::whole(pool.clone());
+        let pass = work.pass(&wake, bench.door.now());
         let done = bench.drive_with(pass, |call| {
             let odds = if call == broken { 1_000_000 } else { 0 };
             bench.change(|world| world.odds.set(Fault::ReadFailed, odds));
@@ -112,4 +117,39 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         assert!(!capacity.is_some_and(|one| one.is_held_by("test")), "call {broken}: {done:?}");
     }
     assert!(failed > 5, "{failed} passes failed");
+}
+
+/// The holder of a pool looks again, but in an index. What that does not show yet must not be forgotten.
+#[test]
+fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
+    let bench = Bench::new();
+    bench.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+    queued(&bench, 2);
+    let (now, timings) = (bench.door.now(), Timings::default());
+    let pool: PoolName = "small".parse().expect("a pool");
+    let held = Capacity::empty(pool.clone()).woken("another", now, &timings);
+    bench.put(&[Write::Capacity { next: held.clone(), replaces: None }]);
+    let work = bench.launch_pass(&bench.door.sim.settings);
+    let keys: Vec<JobKey> = (0..2).map(|n| waiting(n, now).key()).collect();
+    let named = WakePool::for_jobs(&pool, &keys).next().expect("one message");
+    let pass = |wake: &WakePool| bench.drive(work.pass(wake, bench.door.now()));
+
+    let report = pass(&named);
+    assert!(report.as_ref().is_ok_and(|one| one.held_by_other), "{report:?}");
+    assert_eq!(comes_again(&report, 1), Some(Seconds(2)));
+    assert_eq!(comes_again(&report, 50), None, "the sweep sends another one");
+    // The holder was told; it needs nothing else where nobody is named.
+    assert_eq!(comes_again(&pass(&WakePool::whole(pool.clone())), 1), None);
+
+    let stored = bench.change(|world| world.tables.capacities[&pool].clone());
+    let free = Write::Capacity { next: stored.released(), replaces: Some(stored.generation) };
+    bench.put(&[free]);
+    let report = pass(&named);
+    assert_eq!(report.as_ref().map(|one| one.launched), Ok(2), "by key: no index shows them");
+    assert_eq!(comes_again(&report, 2), None);
+
+    let before = bench.change(|world| world.calls);
+    assert_eq!(pass(&named), Ok(Report::default()), "served");
+    let after = bench.change(|world| world.calls);
+    assert_eq!((after.reads - before.reads, after.commits - before.commits), (1, 0));
 }

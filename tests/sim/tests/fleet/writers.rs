@@ -11,6 +11,7 @@ use domain::ids::{JobKey, PoolName};
 use domain::instance::{Instance, Slot, State};
 use domain::job::{Job, JobStatus, fold};
 use domain::launch::{ErrorClass, LaunchError};
+use domain::message::WakePool;
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 use sim::schedule;
@@ -69,7 +70,7 @@ fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
     let pass = bench.launch_pass(settings);
     let (pool, now) = (small(), door.now());
     let mut other = Some(other);
-    let done = bench.drive_with(pass.pass(&pool, now), |call| {
+    let done = bench.drive_with(pass.pass(&WakePool::whole(pool.clone()), now), |call| {
         if call == at
             && let Some(other) = other.take()
         {
