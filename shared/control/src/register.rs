@@ -1,7 +1,7 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
 use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
-use domain::instance::{Instance, Refused, RunnerState, StartReport};
+use domain::instance::{Fault, Instance, Refused, RunnerState, StartReport};
 use domain::message::ReapMessage;
 use domain::observation::{Machine, Trouble};
 use domain::time::{Seconds, Time};
@@ -126,7 +126,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         let answer = self.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
         let config = match answer {
             Ok(config) => config,
-            Err(error) => return Err(self.not_configured(&instance, error, now).await?),
+            Err(JitError::Refused(fault)) => return Err(self.refused(&instance, fault, now).await),
+            // Our own earlier call got through after all; the next one has another name.
+            Err(JitError::NameTaken) => {
+                return Err(later(&instance, Seconds(1), "the runner's name is taken".to_owned()));
+            }
+            Err(JitError::Trouble(trouble)) => {
+                return Err(self.not_configured(&instance, trouble, now).await?);
+            }
         };
         note_health(self.table, &instance.entity, None, now).await?;
         let id = config.runner;
@@ -236,31 +243,50 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         }
     }
 
+    /// GitHub calls the configuration wrong, and the next one would be the same: where it says so again and again, the machine
+    /// ends, and its job is held back with GitHub's sentence.
+    async fn refused(&self, instance: &Instance, fault: Fault, now: Time) -> Denied {
+        let timings = &self.settings.timings_of(&instance.pool);
+        let mut ends = false;
+        let stored = self
+            .change(&instance.name, |next| {
+                // A later request of the same machine is under way: its answer counts.
+                let is_last = next.runner_name() == instance.runner_name();
+                ends = is_last && next.configuration_refused(fault.clone(), now, timings);
+                Ok(())
+            })
+            .await;
+        match stored {
+            Err(denied) => denied,
+            Ok(stored) if ends => {
+                tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
+                    "GitHub refuses the configuration: the machine ends");
+                self.nudge(&stored, now).await;
+                Refused::Ended.into()
+            }
+            Ok(_) => {
+                later(instance, timings.launch_retry_seconds, format!("GitHub: {}", fault.message))
+            }
+        }
+    }
+
     async fn not_configured(
         &self,
         instance: &Instance,
-        error: JitError,
+        trouble: Trouble,
         now: Time,
     ) -> Result<Denied, PassError> {
         let step = self.settings.timings.launch_retry_seconds;
-        let (after, why) = match error {
-            // Our own earlier call got through after all; the next one has another name.
-            JitError::NameTaken => (Seconds(1), "the runner's name is taken".to_owned()),
-            JitError::Refused(fault) => (step, format!("GitHub: {}", fault.message)),
-            JitError::Trouble(trouble) => {
-                note_health(self.table, &instance.entity, Some(&trouble), now).await?;
-                match trouble {
-                    Trouble::RateLimited(until) => {
-                        (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
-                    }
-                    Trouble::Unauthorized(fault) | Trouble::Unavailable(fault) => {
-                        (step, format!("GitHub: {}: {}", fault.code, fault.message))
-                    }
-                }
+        note_health(self.table, &instance.entity, Some(&trouble), now).await?;
+        let (after, why) = match trouble {
+            Trouble::RateLimited(until) => {
+                (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
+            }
+            Trouble::Unauthorized(fault) | Trouble::Unavailable(fault) => {
+                (step, format!("GitHub: {}: {}", fault.code, fault.message))
             }
         };
-        tracing::warn!(instance.id = %instance.name, why, "runner not configured");
-        Ok(Denied::Later { after, why })
+        Ok(later(instance, after, why))
     }
 
     /// The instance that owns a machine. A machine may boot faster than its launch's answer is on record: then
@@ -352,6 +378,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         }
         Err(PassError::Commit(CommitError::Conflict).into())
     }
+}
+
+fn later(instance: &Instance, after: Seconds, why: String) -> Denied {
+    tracing::warn!(instance.id = %instance.name, why, "runner not configured");
+    Denied::Later { after, why }
 }
 
 /// What a report makes of the record.

@@ -3,7 +3,7 @@
 use domain::backoff;
 use domain::claim;
 use domain::ids::JobKey;
-use domain::instance::{DeleteReason, Instance, State};
+use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Hold, Job};
 use domain::time::Time;
 use domain::timings::Timings;
@@ -90,6 +90,10 @@ async fn released_job<T: Table>(
 }
 
 fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
+    if let Some(fault) = next.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
+        let Fault { code, message, .. } = fault;
+        return Some(format!("GitHub refuses its runner a configuration ({code}: {message})"));
+    }
     if next.passed_over && !before.passed_over {
         return Some(if next.runner.exit.is_some() {
             "its runner ended without taking it".to_owned()

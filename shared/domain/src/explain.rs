@@ -2,7 +2,7 @@
 
 use crate::cooldown::{Cooldowns, Held, first_market};
 use crate::ids::PoolName;
-use crate::instance::{Instance, RunnerState, State, Waiting};
+use crate::instance::{Fault, Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
 use crate::limits::Scope;
 use crate::pool::Pool;
@@ -200,7 +200,14 @@ fn running(instance: &Instance) -> String {
             Some(job) => format!("It runs job {:?} of {}.", job.name, job.repository),
             None => format!("It runs a job{claim}."),
         },
-        RunnerState::Failed => "Its machine failed to boot and shuts itself down.".to_owned(),
+        RunnerState::Failed => {
+            match instance.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
+                Some(Fault { code, message, .. }) => format!(
+                    "GitHub refuses its runner a configuration ({code}: {message}); the machine shuts itself down."
+                ),
+                None => "Its machine failed to boot and shuts itself down.".to_owned(),
+            }
+        }
         RunnerState::Terminated => "Its runner ended; the machine shuts itself down.".to_owned(),
     }
 }

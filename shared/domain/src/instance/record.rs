@@ -189,6 +189,9 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The last log lines of a failed boot.
     pub log: Option<String>,
+    /// GitHub's refusal of its configuration, where the machine was sent away for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Fault>,
 }
 
 /// The runner side of an instance.

@@ -1,11 +1,15 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{Drain, Exit, Runner, StartedJob};
+use super::record::{Drain, Exit, Fault, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
 use crate::time::Time;
 use crate::timings::Timings;
+
+/// How often a machine asks before GitHub's refusal is believed. What was made a moment ago, a repository or a runner group, is
+/// not known everywhere at GitHub yet: three times, 15 seconds apart, give it half a minute.
+const REFUSAL_BELIEVED: u32 = 3;
 
 /// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -115,6 +119,21 @@ impl Instance {
     pub fn not_configured(&mut self, now: Time) {
         self.runner.asking_since = None;
         self.tell(now, "GitHub has no such registration".to_owned());
+    }
+
+    /// GitHub refused the last configuration call as wrong (400, 404, 422), so it made no registration. True when the machine
+    /// need not ask again: its runner has ended then.
+    pub fn configuration_refused(&mut self, fault: Fault, now: Time, timings: &Timings) -> bool {
+        self.runner.asking_since = None;
+        self.tell(now, format!("GitHub refused the configuration: {}", fault.message));
+        let is_believed = self.runner.n >= REFUSAL_BELIEVED;
+        if is_believed {
+            self.runner_ended(None, None, now, timings);
+            if let Some(exit) = &mut self.runner.exit {
+                exit.refused.get_or_insert(fault);
+            }
+        }
+        is_believed
     }
 
     /// The agent reports that it runs. Said again it changes nothing: a job could say it all day, and each write would
@@ -244,7 +263,7 @@ impl Instance {
         let state = if code.is_some() { RunnerState::Terminated } else { RunnerState::Failed };
         self.runner.move_to(state, now);
         self.runner.github_job = None;
-        self.runner.exit = Some(Exit { at: now, code, log });
+        self.runner.exit = Some(Exit { at: now, code, log, refused: None });
         // Without a job it may still hold a claim, and that job must not wait for this machine's end.
         let grace = now + timings.shutdown_grace_seconds;
         self.hurry_due(if self.runner.has_taken_job() { grace } else { now });

@@ -329,6 +329,10 @@ impl Scenario {
                 self.change(|world| world.odds.set(Fault::ConfigureAnswerLost, 1_000_000));
                 return Ok(());
             }
+            ["configurations"] => {
+                self.change(|world| world.odds.set(Fault::ConfigureRefused, 1_000_000));
+                return Ok(());
+            }
             ["wake-ups"] => {
                 self.change(|world| world.odds.set(Fault::MessageLost, 1_000_000));
                 return Ok(());
@@ -370,9 +374,10 @@ impl Scenario {
                 "listings" => world.odds.set(Fault::IndexLate, 0),
                 "machines" => world.odds.set(Fault::LaunchAborted, 0),
                 "registrations" => world.odds.set(Fault::ConfigureAnswerLost, 0),
+                "configurations" => world.odds.set(Fault::ConfigureRefused, 0),
                 _ => {
                     return Err(
-                        "ec2, github, listings, machines, registrations, tables or wake-ups"
+                        "configurations, ec2, github, listings, machines, registrations, tables or wake-ups"
                             .to_owned(),
                     );
                 }

@@ -57,6 +57,11 @@ impl Scenario {
                 (found.to_string(), (*count).to_owned())
             }
             ["job", job, "waits", "for", instance] => self.claim(job, instance)?,
+            ["job", job, "held", why @ ..] => (self.hold(index(job)?), why.join(" ")),
+            ["launched", count] => {
+                let launched = self.change(|world| world.ec2.machines.len());
+                (launched.to_string(), (*count).to_owned())
+            }
             ["waiting", count] => {
                 let waiting = self.change(|world| {
                     world.tables.jobs.values().filter(|job| job.is_waiting()).count()
@@ -102,6 +107,17 @@ impl Scenario {
             let row = key.and_then(|key| world.tables.jobs.get(&key));
             let pool = row.and_then(|row| row.pool.as_ref());
             pool.map_or_else(|| "no pool".to_owned(), ToString::to_string)
+        })
+    }
+
+    /// Why a job's row says that no machine is launched for it now.
+    fn hold(&mut self, job: u32) -> String {
+        self.change(|world| {
+            let key = world.github.jobs.get(job as usize).map(|job| job.key);
+            let row = key.and_then(|key| world.tables.jobs.get(&key));
+            let hold =
+                row.and_then(|row| row.hold.as_ref()).filter(|hold| hold.until > world.time());
+            hold.map_or_else(|| "by nothing".to_owned(), |hold| hold.reason.clone())
         })
     }
 
