@@ -12,13 +12,16 @@ pub(crate) const WEBHOOK_SECRET: &str = "sample-secret-of-the-muster-events-fold
 const QUEUED: &str = include_str!("../../../events/webhook-queued.json");
 const TICK: &str = include_str!("../../../events/reaper-tick.json");
 const JOBS: &str = include_str!("../../../events/scale-up-jobs.json");
+const WAKE: &str = include_str!("../../../events/scale-up-wake-pool.json");
 const STARTED: &str = include_str!("../../../events/runner-api-runner-started.json");
 const STATUS: &str = include_str!("../../../events/admin-status.json");
 
 /// A function, and how it is measured.
 pub(crate) struct Function {
-    /// Its name and its binary's.
+    /// What is measured.
     pub(crate) name: &'static str,
+    /// Its binary.
+    pub(crate) binary: &'static str,
     /// The profile that it is built in.
     pub(crate) profile: &'static str,
     /// An event of its daily work.
@@ -42,6 +45,7 @@ pub(crate) struct Goals {
 pub(crate) fn all() -> Vec<Function> {
     let plain = |name, sample: &str| Function {
         name,
+        binary: name,
         profile: "release",
         event: Arc::from(sample.as_bytes()),
         unwanted: None,
@@ -65,11 +69,21 @@ pub(crate) fn all() -> Vec<Function> {
             goals: Goals { init_ms: Some(15.0), memory_mb: Some(20.0), ..Goals::default() },
             ..plain("scale-up", JOBS)
         },
+        // A launch pass that finds nothing to do.
+        Function { binary: "scale-up", ..plain("scale-up, wake-up", &whole_pool()) },
         plain("reaper", TICK),
         // A machine that EC2 does not show yet, and is told to ask again.
         plain("runner-api", STARTED),
         plain("admin", STATUS),
     ]
+}
+
+/// The sample without its jobs: for named ones that do not wait, a pass ends at once.
+fn whole_pool() -> String {
+    let mut event: Value = serde_json::from_str(WAKE).unwrap_or_default();
+    event["Records"][0]["body"] =
+        json!(json!({"type": "wake_pool", "pool": "default"}).to_string());
+    event.to_string()
 }
 
 /// The sample with a signature that is none.

@@ -104,8 +104,8 @@ impl Binaries {
     /// The program of a function.
     pub(crate) fn of(&self, function: &Function) -> PathBuf {
         match self {
-            Self::Folder(folder) => folder.join(function.name),
-            Self::Target(target) => target.join(function.profile).join(function.name),
+            Self::Folder(folder) => folder.join(function.binary),
+            Self::Target(target) => target.join(function.profile).join(function.binary),
         }
     }
 }

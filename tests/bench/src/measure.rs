@@ -177,7 +177,7 @@ impl Bench {
     fn launch(&self, function: &Function) -> anyhow::Result<(Process, RuntimeApi)> {
         let api = RuntimeApi::start()?;
         let environment = function::environment(
-            function.name,
+            function.binary,
             &api.address.to_string(),
             &format!("https://{}", self.stubs.address),
             &self.tls.roots.display().to_string(),
