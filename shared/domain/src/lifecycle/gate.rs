@@ -7,7 +7,7 @@
 
 use super::{Need, Policy};
 use crate::backoff;
-use crate::instance::{Instance, Waiting};
+use crate::instance::{Instance, RunnerState, Waiting};
 use crate::observation::{Look, Observation, RunnerSeen, Trouble};
 use crate::time::Time;
 
@@ -35,8 +35,10 @@ pub(super) fn gate(
     if instance.is_shut() {
         return Verdict::Passed(Box::new(instance.clone()));
     }
+    // Until its agent has reported, its hooks are not known and its first job may reach it any moment. After that the two
+    // reads are what tells: a job that GitHub gives it has its hook asked or its runner busy before the second.
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
-    if now < deadline {
+    if instance.runner.state < RunnerState::Idle && now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);
     }
     if let Some(asked) = instance.runner.asking_since

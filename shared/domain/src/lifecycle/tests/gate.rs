@@ -37,6 +37,13 @@ fn two_reads_far_enough_apart_pass() {
         ("GitHub is asked", marked(idle()), nothing(), 700, "look at runner"),
         ("the first read", marked(idle()), sees_runner(NOT_BUSY), 700, first),
         (
+            "an agent that has reported boots no more",
+            idle().unclaimed().marked(DeleteReason::Idle, 300).due(300),
+            sees_runner(NOT_BUSY),
+            300,
+            "rest until 480, not busy since 300, waits SecondRead",
+        ),
+        (
             "absence is a read like any other",
             marked(idle()),
             sees_runner(RunnerSeen::Absent),
@@ -109,8 +116,8 @@ fn each_condition_alone_blocks() {
     let cleared_active = "rest until 940, mark cleared";
     check(vec![
         (
-            "before its boot deadline",
-            idle().unclaimed().marked(DeleteReason::Idle, 300).due(300),
+            "before its boot deadline, and its agent not heard of",
+            installing().unclaimed().marked(DeleteReason::Idle, 300).due(300),
             sees_runner(NOT_BUSY),
             599,
             "rest until 600, waits SecondRead",

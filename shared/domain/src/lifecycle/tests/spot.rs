@@ -32,11 +32,11 @@ fn a_free_runner_takes_no_job_any_more_and_its_job_goes_elsewhere_at_once() {
         ),
         ("and without the message", marked(), nothing(), 60, "to pending_delete, gate passed"),
         (
-            "without a hook the mark waits for the boot deadline",
+            "without a hook GitHub is asked twice",
             told(idle_without_hooks()).unclaimed().marked(DeleteReason::SpotNotice, 60).due(60),
             notice(),
             60,
-            "rest until 600, waits SecondRead",
+            "look at runner",
         ),
     ]);
 }

@@ -150,6 +150,7 @@ fn evidence_comes_before_the_delete_call() {
 fn a_runner_that_refuses_every_job_is_removed_at_once() {
     let at_once = |instance: Instance| instance.ordered(plain(60));
     let boots = "rest until 600, waits SecondRead";
+    let evidence = "look at runner";
     let answered = || at_once(idle()).through_gate();
     check(vec![
         ("idle", at_once(idle()), nothing(), 60, "gate passed"),
@@ -168,7 +169,7 @@ fn a_runner_that_refuses_every_job_is_removed_at_once() {
             60,
             "rest until 120, gate shut, waits Busy",
         ),
-        ("its hooks were not reported", at_once(idle_without_hooks()), nothing(), 60, boots),
+        ("its hooks were not reported", at_once(idle_without_hooks()), nothing(), 60, evidence),
         ("its agent has not reported", at_once(installing()), nothing(), 60, boots),
         (
             "its hook has reported a job",
@@ -189,7 +190,7 @@ fn a_runner_that_refuses_every_job_is_removed_at_once() {
             idle().stopping(DeleteReason::Idle, 60),
             nothing(),
             60,
-            boots,
+            evidence,
         ),
     ]);
 }
