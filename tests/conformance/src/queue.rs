@@ -59,6 +59,7 @@ pub trait QueueWorld {
 
 checks! { QueueWorld:
     a_job_event_arrives_whole,
+    a_job_event_that_is_hidden_comes_after_its_wait,
     a_wake_up_arrives_whole,
     a_wake_up_with_a_delay_comes_after_it,
     a_wake_up_that_is_hidden_comes_after_its_wait,
@@ -118,6 +119,16 @@ async fn reap_arrives<W: QueueWorld>(world: &W, message: ReapMessage) {
 
 async fn a_job_event_arrives_whole<W: QueueWorld>(world: &W) {
     jobs_arrive(world, job_event()).await;
+}
+
+async fn a_job_event_that_is_hidden_comes_after_its_wait<W: QueueWorld>(world: &W) {
+    world.queue().send_jobs(&[job_event()]).await.expect("sent");
+    let received = one(world, Which::Jobs).await;
+    world.queue().hide_job(&received.receipt, Seconds(3)).await.expect("hidden");
+    world.pass(1).await;
+    assert_eq!(drain(world, Which::Jobs).await, [], "too early");
+    world.pass(3).await;
+    assert_eq!(one(world, Which::Jobs).await.body, received.body);
 }
 
 async fn a_wake_up_arrives_whole<W: QueueWorld>(world: &W) {
