@@ -6,7 +6,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use control::Settings;
 use control::ingest::{Folded, Ingest};
 use control::ports::{Compute, Queue, Table};
-use control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call};
+use control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call, send_wakes};
 use control::woken::Woken;
 use domain::ids::PoolName;
 use domain::job::JobEvent;
@@ -216,10 +216,7 @@ async fn finish<T, Q: Queue, C>(
         let counted = classes.filter_map(|class| Some((Metric::of_refusal(class)?, of(class))));
         outcome.metrics.extend(counted);
     }
-    let wakes = report.wakes(pool);
-    if !wakes.is_empty()
-        && let Err(error) = deps.queue.send_wakes(&wakes, Seconds(0)).await
-    {
+    if let Err(error) = send_wakes(&deps.queue, pool, report).await {
         tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
     }
 }

@@ -3,8 +3,9 @@
 mod commits;
 mod known;
 mod lease;
+mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use domain::claim;
 use domain::cooldown::{self, Cooldowns};
@@ -16,15 +17,15 @@ use domain::limits::Limits;
 use domain::message::WakePool;
 use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
-use domain::time::{Seconds, Time};
+use domain::time::Time;
 
 use self::commits::{claim_writes, outcome_writes};
 use self::known::{Known, count_refusals, newest};
+pub use self::report::{Report, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
 use crate::ports::{CommitError, Compute, Table, Write};
 use crate::room;
 use crate::spill::Spill;
-use crate::woken::Woken;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
@@ -34,91 +35,12 @@ const DEMAND_READ: u32 = 120;
 const FURTHER: u32 = 4;
 /// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
 const MOST_READ: u32 = DEMAND_READ * FURTHER * FURTHER * FURTHER;
-/// What a call of EC2 may take, 20 seconds, and the commit of its answer.
-const CALL: Seconds = Seconds(25);
 /// How many writes a commit takes.
 const MOST_WRITES: usize = 100;
 /// Rounds in which a launch that is not full gives way to jobs that are just coming in.
 const GATHERING: usize = 3;
 /// Most rounds of one pass. What is left after that wakes the next pass.
 const ROUNDS: usize = 12;
-
-/// What a launch pass did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Another pass holds the pool; it will see that it was asked to run again.
-    pub held_by_other: bool,
-    /// Jobs given to runners that were there.
-    pub claimed: usize,
-    /// Machines bound.
-    pub launched: usize,
-    /// Slots that EC2 refused.
-    pub failed: usize,
-    /// Launches whose answer is not known yet.
-    pub open: usize,
-    /// Jobs that wait because the pool is at its maximum.
-    pub over_maximum: usize,
-    /// Jobs that wait because EC2 refuses what they need.
-    pub held: usize,
-    /// Launch calls that EC2 refused, in part or whole, by class.
-    pub refusals: BTreeMap<ErrorClass, usize>,
-    /// An operator has switched launches off.
-    pub switched_off: bool,
-    /// Jobs that were moved to other pools: each pool is sent a wake-up for them.
-    pub moved_to: BTreeMap<PoolName, Vec<JobKey>>,
-    /// There may be more to do: send another wake-up.
-    pub unfinished: bool,
-    /// What the wake-up asked for is not done, and nobody else knows of it: it must come again.
-    pub again: bool,
-}
-
-impl Report {
-    /// The wake-ups that follow from a pass of `pool`.
-    #[must_use]
-    pub fn wakes(&self, pool: &PoolName) -> Vec<WakePool> {
-        let mut woken = Woken::default();
-        if self.unfinished {
-            woken.whole(pool.clone());
-        }
-        for (pool, jobs) in &self.moved_to {
-            jobs.iter().for_each(|job| woken.for_job(pool.clone(), *job));
-        }
-        woken.messages()
-    }
-}
-
-/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when it is stopped waits for
-/// leases, and the batch for its visibility. A function with little time has the first half of it.
-#[must_use]
-pub fn last_call(begun: Time, deadline: Time) -> Time {
-    let half = deadline.since(begun).0 / 2;
-    deadline - CALL.min(Seconds(half))
-}
-
-/// How long a wake-up waits whose pool is held by another pass: about as long as a call of `CreateFleet`, after which the
-/// holder looks again, in an index that shows by then what it did not show before.
-const HELD: Seconds = Seconds(2);
-
-/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is ever in the dead-letter queue.
-const MOST_RECEIVES: u32 = 50;
-
-/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
-/// queue's own time-out is minutes.
-#[must_use]
-pub fn again_after(receives: u32) -> Seconds {
-    Seconds(receives.saturating_mul(5).clamp(5, 30))
-}
-
-/// How long a wake-up waits before it comes again; none when it is done with.
-#[must_use]
-pub fn comes_again(passed: &Result<Report, PassError>, receives: u32) -> Option<Seconds> {
-    let wait = match passed {
-        Ok(report) if report.again => HELD,
-        Ok(_) => return None,
-        Err(_) => again_after(receives),
-    };
-    (receives < MOST_RECEIVES).then_some(wait)
-}
 
 /// The launch pass.
 pub struct ScaleUp<'a, T, C> {
@@ -175,7 +97,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
         if worked.is_err() {
             // Let the next pass in at once rather than after the lease. What went wrong first is what is told.
-            if let Err(error) = self.release(name, None).await {
+            if let Err(error) = self.leave(name).await {
                 tracing::warn!(pool.name = %name, %error, "the lease is not given back");
             }
         }
@@ -202,15 +124,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Ok(Round::Drained) => {}
                 Err(error) => return Err(error),
             }
-            if self.give_back(&known.capacity).await? {
+            if self.give_back(known, report).await? {
                 return Ok(());
             }
-            match self.release(&pool.name, Some(known.wakes)).await? {
+            match self.release(&pool.name, known, report).await? {
                 None => return Ok(()),
                 Some(woken) => known.wakes = woken.wakes,
             }
         }
-        self.release(&pool.name, None).await?;
+        self.leave(&pool.name).await?;
         report.unfinished = true;
         Ok(())
     }
@@ -231,6 +153,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         if has_instances && !self.replay_open(pool, known, now, report).await? {
             return Ok(Round::Again);
         }
+        known.waits = None;
         let listed = self.table.demand(&pool.name, known.reach).await?;
         let full_read = listed.len() >= known.reach as usize;
         let demand = known.demand(&pool.name, listed);
@@ -251,6 +174,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             report.claimed += 1;
         }
         self.put_off(&mut plan, report).await?;
+        let held = plan.held.iter().map(Job::listed_at);
+        known.wait_for(held.chain(plan.put_off.iter().filter_map(Instance::due_at)), now);
         for (number, planned) in plan.launches.iter().enumerate() {
             // An earlier call of this pass has just found out. What it would have asked for is asked for again, or held, by
             // the next round.
@@ -326,6 +251,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         now: Time,
     ) -> Result<View<'b>, PassError> {
         let timings = &self.settings.timings;
+        known.wait_for(demand.iter().map(|job| pool.launches_at(job).max(job.listed_at())), now);
         let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
         let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
@@ -343,14 +269,18 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         } else {
             known.capacity.idle_hold.clone()
         };
+        known.wait_for(
+            idle_hold.iter().filter(|_| pool.idle_wanted() > 0).map(|hold| hold.until),
+            now,
+        );
         let listed = match has_instances {
             true => self.table.slots_to_retry(&pool.name).await?,
             false => Vec::new(),
         };
-        let retries = newest(known.rest.drain(..).chain(listed))
-            .into_iter()
-            .filter(|slot| slot.claim().is_some() && plan::is_launch_due(pool, slot, now, timings))
-            .collect();
+        let mut retries = newest(known.rest.drain(..).chain(listed));
+        retries.retain(|slot| slot.claim().is_some());
+        known.wait_for(retries.iter().filter_map(|slot| slot.retry_at(timings)), now);
+        retries.retain(|slot| plan::is_launch_due(pool, slot, now, timings));
         Ok(View {
             stack: &self.settings.stack,
             pool,
@@ -517,6 +447,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             match self.put_down(&launch, &slots, &outcome).await {
                 Ok(()) => {
                     count(&outcome, report);
+                    let claimed = outcome.failed.iter().filter(|slot| slot.claim().is_some());
+                    known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
                     known.rest.extend(outcome.failed);
                     return Ok(());
                 }

@@ -19,6 +19,13 @@ pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
     doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
 }
 
+/// How long a job is held back after `failures` machines in a row did not serve it. Longer than before another attempt of a
+/// launch, which costs a call: each of these has cost a machine, and what broke it is mostly still there.
+#[must_use]
+pub fn hold_wait(failures: u32, timings: &Timings) -> Seconds {
+    launch_wait(failures.saturating_add(1), timings)
+}
+
 /// The wait before the next machine that no job needs yet, where `failures` such machines in a row brought no
 /// runner. Longer at last than for jobs: nobody waits for it, and a broken pool must not launch for ever.
 #[must_use]
@@ -56,6 +63,14 @@ mod tests {
     fn the_min_idle_is_tried_less_and_less_often() {
         let waits: Vec<u32> = (1..=10).map(|n| idle_wait(n, &Timings::default()).0).collect();
         assert_eq!(waits, [15, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600]);
+    }
+
+    #[test]
+    fn a_job_whose_machines_fail_has_five_in_ten_minutes() {
+        let waits: Vec<u32> = (1..=6).map(|n| hold_wait(n, &Timings::default()).0).collect();
+        assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
+        // The first machine, and one after each of four holds.
+        assert!(waits[..4].iter().sum::<u32>() < 600 && waits[..5].iter().sum::<u32>() >= 600);
     }
 
     #[test]

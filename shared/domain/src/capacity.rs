@@ -7,7 +7,7 @@ use crate::backoff;
 use crate::ids::PoolName;
 use crate::instance::{Instance, RunnerState};
 use crate::job::Hold;
-use crate::time::Time;
+use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
 /// The record of a pool's present use.
@@ -36,6 +36,9 @@ pub struct Capacity {
     /// The pool's configuration as the last pass knew it.
     #[serde(default)]
     pub configured: Option<Configured>,
+    /// When the delayed wake-up arrives that was sent last. One is enough: its pass sends the next.
+    #[serde(default)]
+    pub wake_at: Option<Time>,
 }
 
 /// Which configuration of a pool, and when a launch pass first saw it.
@@ -48,6 +51,9 @@ pub struct Configured {
 }
 
 impl Capacity {
+    /// The longest wait that a message keeps: SQS holds a new one back for 15 minutes at most.
+    const LONGEST_DELAY: Seconds = Seconds(899);
+
     /// The record of a pool that has none yet.
     #[must_use]
     pub const fn empty(pool: PoolName) -> Self {
@@ -62,6 +68,7 @@ impl Capacity {
             scaled_up_at: None,
             idle_hold: None,
             configured: None,
+            wake_at: None,
         }
     }
 
@@ -105,6 +112,20 @@ impl Capacity {
     #[must_use]
     pub fn released(&self) -> Self {
         Self { holder: None, lease_until: None, ..self.next() }
+    }
+
+    /// The delay of the wake-up that is to be sent for what waits until `at`, and that stands in this record from now on. None
+    /// when another one comes no later, or when it is too far off for a message: then the sweep sends it. A time that is over
+    /// came while the pass was at work.
+    pub fn wake_later(&mut self, at: Time, now: Time) -> Option<Seconds> {
+        let at = at.max(now);
+        let on_its_way = self.wake_at.is_some_and(|known| now < known && known <= at);
+        if on_its_way || at > now + Self::LONGEST_DELAY {
+            return None;
+        }
+        self.wake_at = Some(at);
+        // Not a moment too early: whole seconds, and the queue's clock is another one.
+        Some(Seconds(at.since(now).0 + 1))
     }
 
     /// Counts a machine of the min idle that brought no runner.

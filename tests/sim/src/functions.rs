@@ -12,7 +12,7 @@ use control::inquire::Inquire;
 use control::ports::{Compute, Github, Queue, ReadError};
 use control::reap::Ticket;
 use control::register::{Denied, Register, Report};
-use control::scale_up::{ScaleUp, again_after, comes_again, last_call};
+use control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
 use control::sweep::Sweep;
 use control::woken::Woken;
 use domain::instance::Refused;
@@ -225,9 +225,9 @@ async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
             }
         };
         note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));
-        let wakes = passed.as_ref().map_or(Vec::new(), |report| report.wakes(&wake.pool));
-        if !wakes.is_empty() {
-            let _ = door.send_wakes(&wakes, Seconds(0)).await;
+        if let Ok(report) = &passed {
+            // The sweep finds what is not sent.
+            let _ = send_wakes(door, &wake.pool, report).await;
         }
         match comes_again(&passed, received.receives) {
             None => done.push(received),

@@ -30,6 +30,8 @@ pub(super) struct Known {
     jobs: BTreeMap<JobKey, Job>,
     /// Looks for what earlier passes left even where the counter says that the pool has no instance.
     pub(super) thorough: bool,
+    /// The first time at which something can be done that waits now.
+    pub(super) waits: Option<Time>,
     /// How many jobs a round reads.
     pub(super) reach: u32,
 }
@@ -44,6 +46,7 @@ impl Known {
             rest: Vec::new(),
             jobs: BTreeMap::new(),
             thorough: true,
+            waits: None,
             reach: DEMAND_READ,
         }
     }
@@ -87,6 +90,12 @@ impl Known {
         }
         let is_ours = |job: &Job| job.is_demand() && job.pool.as_ref() == Some(pool);
         demand.into_values().filter(is_ours).collect()
+    }
+
+    /// Notes what waits: jobs on hold or too young, slots before their next attempt, the min idle.
+    pub(super) fn wait_for(&mut self, times: impl IntoIterator<Item = Time>, now: Time) {
+        let ahead = times.into_iter().filter(|at| *at > now);
+        self.waits = ahead.chain(self.waits).min();
     }
 
     /// As the commit of a launch does it.

@@ -3,10 +3,10 @@
 use domain::capacity::Capacity;
 use domain::ids::PoolName;
 use domain::pool::Pool;
-use domain::time::Time;
+use domain::time::{Seconds, Time};
 
-use super::ScaleUp;
 use super::known::Known;
+use super::{Report, ScaleUp};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -35,24 +35,40 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     }
 
     /// Gives the lease back in one write, if nobody has written the record since: then nobody asked for a pass either.
-    pub(super) async fn give_back(&self, known: &Capacity) -> Result<bool, PassError> {
-        if !known.is_held_by(self.holder) {
+    pub(super) async fn give_back(
+        &self,
+        known: &Known,
+        report: &mut Report,
+    ) -> Result<bool, PassError> {
+        if !known.capacity.is_held_by(self.holder) {
             return Ok(false);
         }
-        let write = Write::Capacity { next: known.released(), replaces: Some(known.generation) };
+        let (next, later) = self.given_back(&known.capacity, known.waits);
+        let write = Write::Capacity { next, replaces: Some(known.capacity.generation) };
         match self.table.commit(&[write]).await {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                report.later = later;
+                Ok(true)
+            }
             Err(CommitError::Conflict) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Gives the lease back. With `seen` wakes: only if nobody asked for a pass since; otherwise answers with
-    /// the record, and the lease is kept.
+    /// The record without the lease, and the delay of the wake-up that is to be sent with that.
+    fn given_back(&self, stored: &Capacity, waits: Option<Time>) -> (Capacity, Option<Seconds>) {
+        let mut next = stored.released();
+        let later = waits.and_then(|at| next.wake_later(at, (self.clock)()));
+        (next, later)
+    }
+
+    /// Gives the lease back, but only if nobody asked for a pass since; otherwise answers with the record, and the lease is
+    /// kept.
     pub(super) async fn release(
         &self,
         name: &PoolName,
-        seen: Option<u64>,
+        known: &Known,
+        report: &mut Report,
     ) -> Result<Option<Capacity>, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
             let Some(stored) = self.table.capacity(name).await? else {
@@ -61,13 +77,33 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             if !stored.is_held_by(self.holder) {
                 return Ok(None);
             }
-            if seen.is_some_and(|wakes| wakes != stored.wakes) {
+            if known.wakes != stored.wakes {
                 return Ok(Some(stored));
             }
-            let next = stored.released();
+            let (next, later) = self.given_back(&stored, known.waits);
             let write = Write::Capacity { next, replaces: Some(stored.generation) };
             match self.table.commit(&[write]).await {
-                Ok(()) => return Ok(None),
+                Ok(()) => {
+                    report.later = later;
+                    return Ok(None);
+                }
+                Err(CommitError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(CommitError::Conflict.into())
+    }
+
+    /// Gives the lease back, whoever asked for a pass.
+    pub(super) async fn leave(&self, name: &PoolName) -> Result<(), PassError> {
+        for _ in 0..CONFLICT_ROUNDS {
+            let stored = self.table.capacity(name).await?;
+            let Some(stored) = stored.filter(|stored| stored.is_held_by(self.holder)) else {
+                return Ok(());
+            };
+            let (next, replaces) = (stored.released(), Some(stored.generation));
+            match self.table.commit(&[Write::Capacity { next, replaces }]).await {
+                Ok(()) => return Ok(()),
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }

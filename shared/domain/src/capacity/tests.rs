@@ -2,6 +2,7 @@
 
 use super::Capacity;
 use crate::testkit::{Story, With, at, booting, idle, pool, timings};
+use crate::time::Seconds;
 
 fn empty() -> Capacity {
     Capacity::empty(pool().name)
@@ -77,4 +78,23 @@ fn a_record_of_the_version_before_is_read() {
         "holder":null,"lease_until":null}"#;
     let read: Capacity = serde_json::from_str(json).expect("valid");
     assert_eq!((read.live, read.scaled_up_at, read.idle_hold), (3, None, None));
+}
+
+#[test]
+fn one_delayed_wake_up_is_on_its_way_at_a_time() {
+    let mut pool = empty();
+    assert_eq!(pool.wake_later(at(15), at(0)), Some(Seconds(16)));
+    assert_eq!(pool.wake_at, Some(at(15)));
+    assert_eq!(pool.wake_later(at(15), at(5)), None, "it comes by itself");
+    assert_eq!(pool.wake_later(at(60), at(5)), None, "its pass sends the next");
+    assert_eq!(pool.wake_later(at(10), at(5)), Some(Seconds(6)), "it comes too late for that");
+    assert_eq!(pool.wake_later(at(60), at(10)), Some(Seconds(51)), "it has come");
+    assert_eq!(pool.wake_later(at(30), at(31)), Some(Seconds(1)), "it came meanwhile");
+}
+
+#[test]
+fn a_wait_that_no_message_keeps_is_the_sweeps() {
+    let mut pool = empty();
+    assert_eq!(pool.wake_later(at(900), at(0)), None);
+    assert_eq!((pool.wake_at, pool.wake_later(at(899), at(0))), (None, Some(Seconds(900))));
 }

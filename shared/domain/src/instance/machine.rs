@@ -66,8 +66,14 @@ impl Instance {
     /// also moves when somebody is asked to launch.
     #[must_use]
     pub fn is_retry_due(&self, now: Time, timings: &Timings) -> bool {
-        self.state == State::PendingCreate
-            && now.is_past(self.since, backoff::launch_wait(self.attempts, timings))
+        self.retry_at(timings).is_some_and(|at| at <= now)
+    }
+
+    /// When that wait is over, of a slot that waits.
+    #[must_use]
+    pub fn retry_at(&self, timings: &Timings) -> Option<Time> {
+        let waits = self.state == State::PendingCreate;
+        waits.then(|| self.since + backoff::launch_wait(self.attempts, timings))
     }
 
     /// Joins the slot to a new launch.

@@ -1,16 +1,18 @@
 //! From when on something is late.
 
+use std::str::FromStr as _;
+
 use control::Settings;
 use control::ports::Write;
-use control::scale_up::{Report, comes_again};
+use control::scale_up::{Report, ScaleUp, comes_again, send_wakes};
 use control::sweep::Sweep;
 use domain::capacity::Capacity;
 use domain::ids::{JobKey, PoolName};
-use domain::job::{JobEvent, JobStatus, fold};
+use domain::job::{Hold, Job, JobEvent, JobStatus, fold};
 use domain::message::WakePool;
 use domain::time::Seconds;
 use domain::timings::Timings;
-use sim::agenda::Millis;
+use sim::agenda::{Millis, Which};
 use sim::fault::Fault;
 use sim::schedule;
 
@@ -152,4 +154,41 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     assert_eq!(pass(&named), Ok(Report::default()), "served");
     let after = bench.change(|world| world.calls);
     assert_eq!((after.reads - before.reads, after.commits - before.commits), (1, 0));
+}
+
+/// Any number of passes find the same wait, and the earlier of two.
+#[test]
+fn a_pool_that_waits_has_one_wake_up_on_its_way() {
+    let bench = Bench::new();
+    let (door, pool) = (&bench.door, PoolName::from_str("small").expect("a pool"));
+    let hold = |n: u64, seconds: u32| {
+        let hold =
+            Hold { until: door.now() + Seconds(seconds), reason: String::new(), failures: 1 };
+        let next = Box::new(Job { hold: Some(hold), ..waiting(n, door.now()) });
+        bench.put(&[Write::Job { next, replaces: None }]);
+    };
+    let clock = || door.now();
+    let sent = || {
+        let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
+        let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), door.now()));
+        let report = report.expect("passed");
+        bench.drive(send_wakes(door, &pool, &report)).expect("sent");
+        (report.later, bench.change(|world| world.queues.of(Which::Launch).len()))
+    };
+    hold(1, 60);
+    assert_eq!(sent().1, 1);
+    assert_eq!((sent(), sent()), ((None, 1), (None, 1)), "one is on its way");
+    hold(2, 30);
+    assert_eq!(sent().1, 2, "that one comes too late for the second");
+    assert_eq!(sent(), (None, 2));
+    // More than the 15 minutes that SQS keeps a message back.
+    let bench = Bench::new();
+    let (door, later) = (&bench.door, Seconds(1_200));
+    let hold = Hold { until: door.now() + later, reason: String::new(), failures: 1 };
+    let next = Box::new(Job { hold: Some(hold), ..waiting(1, door.now()) });
+    bench.put(&[Write::Job { next, replaces: None }]);
+    let clock = || door.now();
+    let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
+    let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), door.now()));
+    assert_eq!(report.map(|report| report.later), Ok(None), "the sweep's");
 }

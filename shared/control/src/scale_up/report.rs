@@ -1,0 +1,105 @@
+//! What a launch pass did, and what becomes of the messages around it.
+
+use std::collections::BTreeMap;
+
+use domain::ids::{JobKey, PoolName};
+use domain::launch::ErrorClass;
+use domain::message::WakePool;
+use domain::time::{Seconds, Time};
+
+use crate::ports::{Queue, QueueError};
+use crate::woken::Woken;
+use crate::writes::PassError;
+
+/// What a call of EC2 may take, 20 seconds, and the commit of its answer.
+const CALL: Seconds = Seconds(25);
+
+/// What a launch pass did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Another pass holds the pool; it will see that it was asked to run again.
+    pub held_by_other: bool,
+    /// Jobs given to runners that were there.
+    pub claimed: usize,
+    /// Machines bound.
+    pub launched: usize,
+    /// Slots that EC2 refused.
+    pub failed: usize,
+    /// Launches whose answer is not known yet.
+    pub open: usize,
+    /// Jobs that wait because the pool is at its maximum.
+    pub over_maximum: usize,
+    /// Jobs that wait because EC2 refuses what they need.
+    pub held: usize,
+    /// Launch calls that EC2 refused, in part or whole, by class.
+    pub refusals: BTreeMap<ErrorClass, usize>,
+    /// An operator has switched launches off.
+    pub switched_off: bool,
+    /// Jobs that were moved to other pools: each pool is sent a wake-up for them.
+    pub moved_to: BTreeMap<PoolName, Vec<JobKey>>,
+    /// There may be more to do: send another wake-up.
+    pub unfinished: bool,
+    /// What the wake-up asked for is not done, and nobody else knows of it: it must come again.
+    pub again: bool,
+    /// Something waits: wake the pool after this time.
+    pub later: Option<Seconds>,
+}
+
+/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when it is stopped waits for
+/// leases, and the batch for its visibility. A function with little time has the first half of it.
+#[must_use]
+pub fn last_call(begun: Time, deadline: Time) -> Time {
+    let half = deadline.since(begun).0 / 2;
+    deadline - CALL.min(Seconds(half))
+}
+
+/// How long a wake-up waits whose pool is held by another pass: about as long as a call of `CreateFleet`, after which the
+/// holder looks again, in an index that shows by then what it did not show before.
+const HELD: Seconds = Seconds(2);
+
+/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is ever in the dead-letter queue.
+const MOST_RECEIVES: u32 = 50;
+
+/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
+/// queue's own time-out is minutes.
+#[must_use]
+pub fn again_after(receives: u32) -> Seconds {
+    Seconds(receives.saturating_mul(5).clamp(5, 30))
+}
+
+/// How long a wake-up waits before it comes again; none when it is done with.
+#[must_use]
+pub fn comes_again(passed: &Result<Report, PassError>, receives: u32) -> Option<Seconds> {
+    let wait = match passed {
+        Ok(report) if report.again => HELD,
+        Ok(_) => return None,
+        Err(_) => again_after(receives),
+    };
+    (receives < MOST_RECEIVES).then_some(wait)
+}
+
+/// Sends the wake-ups that follow from a pass of `pool`.
+///
+/// # Errors
+/// When the queue does not answer: the rest waits for the sweep.
+pub async fn send_wakes<Q: Queue>(
+    queue: &Q,
+    pool: &PoolName,
+    report: &Report,
+) -> Result<(), QueueError> {
+    let mut woken = Woken::default();
+    if report.unfinished {
+        woken.whole(pool.clone());
+    }
+    for (pool, jobs) in &report.moved_to {
+        jobs.iter().for_each(|job| woken.for_job(pool.clone(), *job));
+    }
+    let now = woken.messages();
+    if !now.is_empty() {
+        queue.send_wakes(&now, Seconds(0)).await?;
+    }
+    match report.later {
+        Some(delay) => queue.send_wakes(&[WakePool::whole(pool.clone())], delay).await,
+        None => Ok(()),
+    }
+}
