@@ -85,7 +85,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             compute: &deps.compute,
             settings: &settings,
             holder: invocation,
-            seed: seed(invocation),
+            seed: seed(invocation, record.message_id.as_deref().unwrap_or_default()),
             last_call,
             clock: &now,
         };
@@ -221,10 +221,10 @@ async fn finish<T, Q: Queue, C>(
     }
 }
 
-/// A number that differs between invocations, from the request id: launch ids must never repeat.
+/// A number that differs between passes, from the request id and the message: launch ids must never repeat.
 /// FNV-1a, since the standard hasher is not the same in every release.
-fn seed(invocation: &str) -> u64 {
-    invocation.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+fn seed(invocation: &str, message: &str) -> u64 {
+    invocation.bytes().chain(message.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
@@ -250,8 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn invocations_have_seeds_of_their_own() {
-        assert_eq!(seed("8f5e-1"), seed("8f5e-1"));
-        assert_ne!(seed("8f5e-1"), seed("8f5e-2"));
+    fn passes_have_seeds_of_their_own() {
+        assert_eq!(seed("8f5e-1", "a"), seed("8f5e-1", "a"));
+        assert_ne!(seed("8f5e-1", "a"), seed("8f5e-2", "a"));
+        assert_ne!(seed("8f5e-1", "a"), seed("8f5e-1", "b"));
     }
 }

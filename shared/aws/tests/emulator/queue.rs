@@ -2,6 +2,7 @@
 
 use aws::queue::{QueueUrls, SqsQueue};
 use control::ports::Queue as _;
+use domain::ids::PoolName;
 use domain::job::JobStatus;
 use domain::message::{JobsMessage, ReapMessage, WakePool};
 use domain::time::Seconds;
@@ -57,6 +58,20 @@ async fn any_text_of_a_workflows_author_can_be_sent() {
     assert!(bodies[0].is_ascii());
     assert_eq!(serde_json::from_str::<JobsMessage>(&bodies[0]).expect("ours"), message);
     assert!(drained(&stack, &stack.urls.reap).await.is_empty(), "the other queue");
+}
+
+#[tokio::test]
+async fn wake_ups_go_to_a_queue_of_their_own_and_may_come_later() {
+    let stack = Stack::new().await;
+    let pool: PoolName = "default".parse().expect("valid");
+    let now = WakePool { pool: pool.clone(), jobs: vec![event(1, JobStatus::Queued).key] };
+    assert_eq!(stack.queue.send_wakes(std::slice::from_ref(&now), Seconds(0)).await, Ok(()));
+    assert_eq!(stack.queue.send_wakes(&[WakePool::whole(pool)], Seconds(600)).await, Ok(()));
+    let bodies = drained(&stack, &stack.urls.launch).await;
+    assert_eq!(bodies.len(), 1, "the other one comes in ten minutes: {bodies:?}");
+    let read: JobsMessage = serde_json::from_str(&bodies[0]).expect("ours");
+    assert_eq!(read, JobsMessage::WakePool(now));
+    assert!(drained(&stack, &stack.urls.jobs).await.is_empty(), "another queue");
 }
 
 #[tokio::test]
