@@ -1,7 +1,7 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
 use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
-use domain::instance::{Fault, Instance, Refused, RunnerState, StartReport};
+use domain::instance::{Fault, Instance, Refused, RunnerState, Start, StartReport};
 use domain::message::ReapMessage;
 use domain::observation::{Machine, Trouble};
 use domain::time::{Seconds, Time};
@@ -386,13 +386,19 @@ fn later(instance: &Instance, after: Seconds, why: String) -> Denied {
 }
 
 /// What a report makes of the record.
-fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> Result<(), Refused> {
+fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> Result<(), Denied> {
     match report {
         Report::RunnerStarted { runner, hooks } => {
-            next.runner_started(runner, *hooks, now, timings)
+            Ok(next.runner_started(runner, *hooks, now, timings)?)
         }
-        Report::JobStarted { runner, job } => next.job_started(runner, job.clone(), now),
-        Report::JobCompleted { runner } => next.job_completed(runner, now, timings),
+        Report::JobStarted { runner, job } => match next.job_started(runner, job.clone(), now)? {
+            Start::Accepted => Ok(()),
+            Start::Undecided => {
+                let why = "GitHub is asked to remove this runner, and decides".to_owned();
+                Err(Denied::Later { after: Seconds(2), why })
+            }
+        },
+        Report::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
         Report::Exited { code } => {
             next.runner_ended(Some(*code), None, now, timings);
             Ok(())

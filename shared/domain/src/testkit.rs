@@ -7,7 +7,7 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
-use crate::instance::{DeleteReason, Fault, Instance, Order, StartReport};
+use crate::instance::{DeleteReason, Fault, Instance, Order, Start, StartReport};
 use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::labels::{LabelRows, Labels};
 use crate::launch::{ErrorClass, LaunchError};
@@ -110,7 +110,7 @@ pub(crate) fn report() -> StartReport {
 pub(crate) fn active() -> Instance {
     idle().with(|i| {
         let name = i.runner_name();
-        i.job_started(&name, report(), at(50)).expect("no delete is marked");
+        assert_eq!(i.job_started(&name, report(), at(50)), Ok(Start::Accepted));
     })
 }
 

@@ -6,9 +6,9 @@ pub const TRIANGLE: usize = 450_000;
 /// One job, one machine, every pair of faults at every pair of moments.
 pub const TRIANGLE_PAIRS: usize = 170_000;
 /// A late job, two machines, a cancellation and two lies.
-pub const TRIANGLE_LIES: usize = 27_000;
+pub const TRIANGLE_LIES: usize = 25_000;
 /// A late job, one machine, a cancellation, a lie, a crash.
-pub const TRIANGLE_LIE_AND_CRASH: usize = 43_000;
+pub const TRIANGLE_LIE_AND_CRASH: usize = 41_000;
 /// One machine's way out, every single fault, a GitHub that lies.
 pub const STOP: usize = 200_000;
 /// The same with an operator's order of any kind, without other faults.

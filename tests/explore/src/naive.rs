@@ -3,7 +3,7 @@
 
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, MachineId};
-use domain::instance::{Instance, Order, Refused, StartReport, State};
+use domain::instance::{Instance, Order, Refused, Start, StartReport, State};
 use domain::job::{Job, JobEvent};
 use domain::launch::{ErrorClass, Launch, LaunchError};
 use domain::lifecycle::{self, Effect, Policy, Step};
@@ -123,9 +123,26 @@ pub fn hook_is_not_asked() -> Rules {
         name: &str,
         report: StartReport,
         now: Time,
-    ) -> Result<(), Refused> {
+    ) -> Result<Start, Refused> {
         match row.job_started(name, report, now) {
-            Err(Refused::Draining) => Ok(()),
+            Ok(_) | Err(Refused::Draining) => Ok(Start::Accepted),
+            other => other,
+        }
+    }
+    Rules { job_started, ..Rules::real() }
+}
+
+/// "GitHub has been asked, so it is decided": a job that GitHub keeps a runner for fails (422).
+#[must_use]
+pub fn asked_is_removed() -> Rules {
+    fn job_started(
+        row: &mut Instance,
+        name: &str,
+        report: StartReport,
+        now: Time,
+    ) -> Result<Start, Refused> {
+        match row.job_started(name, report, now) {
+            Ok(Start::Undecided) => Err(Refused::Draining),
             other => other,
         }
     }

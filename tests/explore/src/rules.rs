@@ -4,7 +4,7 @@
 
 use domain::claim::{self, Started};
 use domain::ids::{InstanceName, MachineId};
-use domain::instance::{Instance, Order, Refused, StartReport};
+use domain::instance::{Instance, Order, Refused, Start, StartReport};
 use domain::job::{Job, JobEvent};
 use domain::launch::Launch;
 use domain::lifecycle::{self, Policy, Step};
@@ -33,7 +33,7 @@ pub struct Rules {
     /// [`claim::release`]
     pub release: fn(&Job, &InstanceName) -> Option<Job>,
     /// [`Instance::job_started`]
-    pub job_started: fn(&mut Instance, &str, StartReport, Time) -> Result<(), Refused>,
+    pub job_started: fn(&mut Instance, &str, StartReport, Time) -> Result<Start, Refused>,
     /// [`Instance::order_delete`]
     pub order: fn(&mut Instance, &Order, Time),
     /// `machine#i-…` must not exist when a machine is bound.

@@ -124,6 +124,12 @@ fn hook_is_not_asked() {
     caught("hook is not asked", &world, "I9");
 }
 
+#[test]
+fn asked_is_removed() {
+    let world = stop(naive::asked_is_removed(), 0, &[]);
+    caught("asked is removed", &world, "I9: refused for good");
+}
+
 /// One 204 for a runner that was just given a job is enough.
 #[test]
 fn hook_is_not_asked_and_github_lies() {

@@ -47,6 +47,7 @@ fn any_fault() {
         "the machine is stopped",
         "the machine's software hangs",
         "the hook is refused",
+        "the hook has asked for ten minutes",
         "there is no hook",
         "the hook's report is on record, its answer is lost",
         "worker {} is stopped",

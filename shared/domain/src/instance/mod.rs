@@ -15,7 +15,7 @@ pub use self::listing::Group;
 pub use self::record::{
     DeleteReason, Drain, Event, Exit, Fault, Order, Runner, StartedJob, Waiting,
 };
-pub use self::runner::{Refused, StartReport};
+pub use self::runner::{Refused, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;

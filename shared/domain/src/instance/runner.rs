@@ -28,6 +28,17 @@ pub enum Refused {
     OtherRegistration,
 }
 
+/// What a job's start is answered, unless it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Start {
+    /// It stands on record: the job may start.
+    Accepted,
+    /// GitHub is asked to remove the runner and has not answered. It keeps a runner with a job (422), and removes one
+    /// without (204): its answer decides, and the hook asks again.
+    Undecided,
+}
+
 /// What the job-started hook tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StartReport {
@@ -164,8 +175,8 @@ impl Instance {
 
     /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
     /// order to kill ends the machine. A mark of our own, for which evidence is still being gathered, is taken
-    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. Otherwise the start is
-    /// refused, so that the job fails in its set-up and no work is lost.
+    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. One that has asked leaves it to
+    /// GitHub. Otherwise the start is refused, so that the job fails in its set-up and no work is lost.
     ///
     /// # Errors
     /// When the delete came first.
@@ -174,13 +185,16 @@ impl Instance {
         name: &str,
         report: StartReport,
         now: Time,
-    ) -> Result<(), Refused> {
+    ) -> Result<Start, Refused> {
         self.expect_registration(name)?;
         if self.refuses_jobs() {
             return Err(Refused::Draining);
         }
         if self.runner.exit.is_some() {
             return Err(Refused::Ended);
+        }
+        if self.is_undecided() {
+            return Ok(Start::Undecided);
         }
         if self.runner.started.is_none() {
             let what = format!("job {:?} of {} started", report.name, report.repository);
@@ -200,11 +214,18 @@ impl Instance {
             self.runner.move_to(RunnerState::Active, now);
             self.tell(now, what);
         }
-        Ok(())
+        Ok(Start::Accepted)
+    }
+
+    /// GitHub is asked to remove it, and keeps it if it has a job: a start waits for that answer.
+    pub(crate) fn is_undecided(&self) -> bool {
+        let is_asked = self.drain.as_ref().is_some_and(|drain| drain.removing_until.is_some());
+        is_asked && self.runner.started.is_none() && !self.refuses_jobs()
     }
 
     /// Whether a job may start no more. GitHub gives a registered runner a job at any moment, and tells us so when it is
-    /// asked to remove it (422): what counts is whether it was asked, not whether we have decided to.
+    /// asked to remove it (422): what counts is what it answers, not what we have decided. An end that waits for no job
+    /// does not wait for that answer either.
     fn refuses_jobs(&self) -> bool {
         match (self.state, &self.drain) {
             (State::Running, None) => false,
@@ -212,7 +233,7 @@ impl Instance {
             (State::PendingDelete, Some(drain)) => {
                 self.order.is_some()
                     || drain.refuses_jobs()
-                    || drain.removing_until.is_some()
+                    || drain.kill_told
                     || drain.deregistered
             }
             _ => true,

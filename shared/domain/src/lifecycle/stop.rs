@@ -10,7 +10,7 @@ use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState;
 use crate::lifecycle::Record;
-use crate::observation::{Deregistration, Look, Machine, Observation, Trouble};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
 use crate::time::Time;
 
 pub(super) fn stop(
@@ -78,11 +78,42 @@ fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
         || instance.drain().is_some_and(|drain| drain.reason == DeleteReason::MachineStopped)
 }
 
+/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that GitHub has not answered: a
+/// registration that is there was not removed, and whether one that is not shown is gone, the same call tells. None then.
+fn known_job(
+    instance: &Instance,
+    seen: &Observation,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Option<Step> {
+    if !instance.runner.is_busy() {
+        return None;
+    }
+    let call = instance.drain().and_then(|drain| drain.removing_until);
+    let Some(call) = call.filter(|_| instance.is_undecided() && instance.runner.hooks) else {
+        return Some(job_runs(instance, Waiting::JobRunning, policy, now));
+    };
+    if seen.deregistration != Look::Unknown {
+        return None;
+    }
+    if now < call {
+        return Some(rest_until(instance.clone(), call));
+    }
+    match &seen.runner {
+        Look::Unknown => Some(Step::Look(Need::Runner)),
+        Look::Failed(trouble) => Some(unanswered(instance, trouble, policy, now)),
+        Look::Seen(RunnerSeen::Absent) => None,
+        Look::Seen(RunnerSeen::Busy(_) | RunnerSeen::NotBusy(_) | RunnerSeen::Offline(_)) => {
+            Some(job_runs(&not_removed(instance), Waiting::JobRunning, policy, now))
+        }
+    }
+}
+
 /// The evidence, then GitHub's DELETE.
 fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let passed = instance.drain().is_some_and(|drain| drain.gate_passed);
-    if instance.runner.is_busy() {
-        return job_runs(instance, Waiting::JobRunning, policy, now);
+    if let Some(step) = known_job(instance, seen, policy, now) {
+        return step;
     }
     if let Some(until) = finishes_until(instance, policy).filter(|until| now < *until) {
         return wait(instance.clone(), Waiting::JobRunning, until);

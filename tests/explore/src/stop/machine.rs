@@ -1,7 +1,7 @@
 //! The machine, its reports, GitHub's events, and the calls behind runner-api.
 
 use domain::ids::{JobKey, RunnerId};
-use domain::instance::{Instance, StartReport};
+use domain::instance::{Drain, Instance, Refused, Start, StartReport};
 
 use super::state::{Agent, COMPLETED, Configure, EXITED, STARTED, State, Vm, Worker, bit};
 use super::{Stop, act};
@@ -87,15 +87,22 @@ impl Stop {
 
     /// The job-started hook: the compare-and-set.
     fn hook(&self, state: &State, steps: &mut Vec<Step<State>>) {
-        let report =
-            StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
-        let mut row = (*state.row).clone();
-        let name = domain::ids::runner_name(&row.name, state.number);
-        let allowed = row.state().is_live()
-            && (self.rules.job_started)(&mut row, &name, report, state.now).is_ok();
-        if !allowed {
-            return push(steps, "the hook is refused and fails the job", true, state, State::exit);
-        }
+        let row = match self.asks_to_start(state) {
+            Err(why) => {
+                if self.may_be_kept(state) {
+                    let next = Err(format!("I9: refused for good ({why}), and GitHub may keep it"));
+                    steps.push(Step { act: Act::new("the hook is refused"), fair: true, next });
+                    return;
+                }
+                let words = "the hook is refused and fails the job";
+                return push(steps, words, true, state, State::exit);
+            }
+            Ok((Start::Undecided, _)) => {
+                let words = "the hook has asked for ten minutes and fails the job";
+                return push(steps, words, state.github_dead, state, State::exit);
+            }
+            Ok((Start::Accepted, row)) => row,
+        };
         let mut stored = state.clone();
         let written = if row == *state.row { Ok(()) } else { self.store(&mut stored, None, row) };
         let lost = Act::new("the hook's report is on record, its answer is lost");
@@ -109,6 +116,32 @@ impl Stop {
         });
         let words = "the hook reports the job and is told to go on";
         steps.push(Step { act: Act::new(words), fair: true, next });
+    }
+
+    /// What the job-started hook is answered, and the row after it.
+    pub(super) fn asks_to_start(&self, state: &State) -> Result<(Start, Instance), Refused> {
+        let report =
+            StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
+        let mut row = (*state.row).clone();
+        // A tombstone is not written again.
+        if !row.state().is_live() {
+            return Err(Refused::Draining);
+        }
+        let name = domain::ids::runner_name(&row.name, state.number);
+        let answer = (self.rules.job_started)(&mut row, &name, report, state.now)?;
+        Ok((answer, row))
+    }
+
+    /// A delete of ours waits for what GitHub says of the runner, and GitHub has not removed it: it may say that it has a
+    /// job (422).
+    fn may_be_kept(&self, state: &State) -> bool {
+        let row = &state.row;
+        let is_ours =
+            |drain: &Drain| !drain.refuses_jobs() && !drain.deregistered && !drain.kill_told;
+        let waits = row.state() == domain::instance::State::PendingDelete
+            && row.order().is_none()
+            && row.drain().is_some_and(is_ours);
+        waits && state.is_registered(state.number) && row.runner.exit.is_none()
     }
 
     /// Reports and events arrive, in any order, or never.

@@ -15,7 +15,7 @@ mod state;
 
 use std::sync::Arc;
 
-use domain::instance::{Instance, Slot};
+use domain::instance::{Instance, Slot, Start};
 use domain::time::{Seconds, Time};
 use domain::timings::Timings;
 
@@ -144,13 +144,28 @@ impl Stop {
 
     fn pass_time(&self, state: &State, steps: &mut Vec<Step<State>>) {
         let old = |worker: &Worker| worker.at().is_some_and(|at| at < state.now);
-        let slow = is_urgent(state);
+        let slow = self.is_urgent(state);
         if (slow && self.config.github.is_some()) || state.workers.iter().any(old) {
             return;
         }
         let next = State { now: state.now + Seconds(1), ..state.clone() };
         let words = if slow { "time passes while there is work" } else { "time passes" };
         steps.push(Step { act: Act::new(words), fair: !slow, next: Ok(next) });
+    }
+
+    /// Something is under way that takes seconds, while every wait of the rules is longer.
+    fn is_urgent(&self, state: &State) -> bool {
+        let due = state.row.due_at().is_some_and(|due| due <= state.now);
+        let working = state.workers.iter().any(|worker| !worker.is_idle());
+        let moving = state.is_up()
+            && match state.agent {
+                Agent::Boot | Agent::Asking(_) | Agent::Exited => true,
+                Agent::Given => !matches!(self.asks_to_start(state), Ok((Start::Undecided, _))),
+                Agent::Listening => !state.is_registered(state.number),
+                Agent::Working => false,
+            };
+        let coming = state.reports != 0 || state.events != 0;
+        due || working || moving || coming || (state.ledger && !state.ec2_dead)
     }
 }
 
@@ -232,20 +247,6 @@ impl World for Stop {
     fn describe(&self, state: &State) -> String {
         check::describe(state)
     }
-}
-
-/// Something is under way that takes seconds, while every wait of the rules is longer.
-fn is_urgent(state: &State) -> bool {
-    let due = state.row.due_at().is_some_and(|due| due <= state.now);
-    let working = state.workers.iter().any(|worker| !worker.is_idle());
-    let moving = state.is_up()
-        && match state.agent {
-            Agent::Boot | Agent::Asking(_) | Agent::Given | Agent::Exited => true,
-            Agent::Listening => !state.is_registered(state.number),
-            Agent::Working => false,
-        };
-    let coming = state.reports != 0 || state.events != 0;
-    due || working || moving || coming || (state.ledger && !state.ec2_dead)
 }
 
 /// Forgets what nobody can ask for again.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::ids::RunnerId;
-use domain::instance::StartReport;
+use domain::instance::{Instance, Start, StartReport};
 use domain::job::{JobEvent, JobStatus};
 use domain::labels::Labels;
 use domain::time::Time;
@@ -140,7 +140,8 @@ impl Triangle {
                 }
             }
             Agent::Given(name, job) => {
-                let (words, next) = self.hook(state, number, name, *job);
+                // Undecided: it asks again.
+                let Some((words, next)) = self.hook(state, number, name, *job) else { return };
                 steps.push(Step { act: Act::of(words, number), fair: true, next });
             }
             Agent::Working(_, job) => {
@@ -251,28 +252,36 @@ impl Triangle {
         number: u8,
         name: &Arc<str>,
         job: u8,
-    ) -> (&'static str, Result<State, String>) {
+    ) -> Option<(&'static str, Result<State, String>)> {
         let mut next = state.clone();
-        let owner = state.machine(&machine_id(number)).and_then(|own| own.owner.as_ref());
-        let row = owner.and_then(|name| state.row(name));
-        let report = StartReport { repository: "acme/web".into(), run: 1, name: "j".into() };
-        let started = row.and_then(|row| {
-            let mut next = (**row).clone();
-            let result = (self.rules.job_started)(&mut next, name, report, state.now);
-            result.is_ok().then_some((row, next))
-        });
-        match started {
-            Some((row, started)) => {
+        match self.asks_to_start(state, number, name) {
+            Some((Start::Undecided, ..)) => None,
+            Some((Start::Accepted, row, started)) => {
                 next.machine_mut(number).agent = Agent::Working(name.clone(), job);
                 let result = self.write(&mut next, row, &started).map(|()| next);
-                ("the hook of machine {} may start the job", result)
+                Some(("the hook of machine {} may start the job", result))
             }
             None => {
                 Self::end_job(&mut next, number, job);
                 self.report_exit(&mut next, number);
-                ("the hook of machine {} is refused and fails the job", Ok(next))
+                Some(("the hook of machine {} is refused and fails the job", Ok(next)))
             }
         }
+    }
+
+    /// What the job-started hook is answered, with the row before and after. None: it is refused.
+    pub(super) fn asks_to_start<'a>(
+        &self,
+        state: &'a State,
+        number: u8,
+        name: &str,
+    ) -> Option<(Start, &'a Arc<Instance>, Instance)> {
+        let owner = state.machine(&machine_id(number)).and_then(|own| own.owner.as_ref());
+        let row = owner.and_then(|name| state.row(name))?;
+        let report = StartReport { repository: "acme/web".into(), run: 1, name: "j".into() };
+        let mut next = (**row).clone();
+        let answer = (self.rules.job_started)(&mut next, name, report, state.now);
+        answer.ok().map(|answer| (answer, row, next))
     }
 
     fn report_exit(&self, state: &mut State, number: u8) {
@@ -291,12 +300,7 @@ impl Triangle {
         state.machine_mut(number).registered = false;
     }
 
-    fn write(
-        &self,
-        state: &mut State,
-        before: &domain::instance::Instance,
-        next: &domain::instance::Instance,
-    ) -> Result<(), String> {
+    fn write(&self, state: &mut State, before: &Instance, next: &Instance) -> Result<(), String> {
         let writes = Self::changed(before, next).into_iter().collect();
         match self.commit(state, writes) {
             Ok(()) => Ok(()),

@@ -17,7 +17,7 @@ mod table;
 use std::sync::Arc;
 
 use domain::capacity::Capacity;
-use domain::instance::Instance;
+use domain::instance::{Instance, Start};
 use domain::labels::{LabelRows, Labels};
 use domain::pool::Pool;
 use domain::time::{Seconds, Time};
@@ -259,6 +259,11 @@ impl Triangle {
                 match &machine.agent {
                     Agent::Listening(_) => !machine.registered || queued(),
                     Agent::Working(..) => false,
+                    // It waits for GitHub's answer to a pass, and asks again.
+                    Agent::Given(name, _) => !matches!(
+                        self.asks_to_start(state, machine.number, name),
+                        Some((Start::Undecided, ..))
+                    ),
                     _ => true,
                 }
             })

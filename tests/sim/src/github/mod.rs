@@ -201,6 +201,8 @@ pub struct Github {
     pub refuses: Option<String>,
     /// A scenario's lists and looks that show no runner.
     pub hides_runners: bool,
+    /// A scenario's DELETEs of runners, which are not done and not answered.
+    pub removes_nothing: bool,
     /// A scenario's GitHub that goes on calling a dead runner busy.
     pub never_gives_up: bool,
 }
@@ -226,6 +228,7 @@ impl Github {
             fail_next: 0,
             refuses: None,
             hides_runners: false,
+            removes_nothing: false,
             never_gives_up: false,
         }
     }

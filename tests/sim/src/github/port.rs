@@ -323,6 +323,12 @@ impl Github for Door {
             self.token(registrar).await?;
             self.call(|world| {
                 world.ask_github(registrar, "delete-runner")?;
+                if world.github.removes_nothing {
+                    world.narrate(|| format!("delete-runner {id}: no answer"));
+                    return Err(Trouble::Unavailable(
+                        world.github_told("delete-runner", "timeout"),
+                    ));
+                }
                 let answer = world.delete_runner(registrar, id.0, self.is_api);
                 world.narrate(|| format!("delete-runner {id}: {answer:?}"));
                 world.lose_answer(Fault::DeleteAnswerLost, "delete-runner")?;

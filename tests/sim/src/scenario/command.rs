@@ -123,6 +123,8 @@ impl Scenario {
                 ["tells", "the", "truth"] => github.always_lies = false,
                 ["hides", "runners"] => github.hides_runners = true,
                 ["shows", "runners"] => github.hides_runners = false,
+                ["removes", "nothing"] => github.removes_nothing = true,
+                ["removes", "runners"] => github.removes_nothing = false,
                 ["never", "gives", "up"] => github.never_gives_up = true,
                 ["refuses", owner] => github.refuses = Some((*owner).to_owned()),
                 ["says", "job", job, "is", status] => return says(world, index(job)?, status),

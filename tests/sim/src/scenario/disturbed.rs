@@ -151,6 +151,7 @@ fn go_on_by_itself(world: &mut World) {
     world.ec2.without_spot = false;
     let github = &mut world.github;
     (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
+    github.removes_nothing = false;
     (github.refuses, github.drop_next, github.fail_next) = (None, 0, 0);
     for job in &mut github.jobs {
         job.length = Some(MINUTE);

@@ -6,7 +6,7 @@ use control::batch::{Batch, Received};
 use control::reap::Ticket;
 use control::register::{Register, Report};
 use domain::ids::MachineId;
-use domain::instance::{DeleteReason, Instance, Order, StartReport, State};
+use domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
 use domain::message::ReapMessage;
 use domain::time::{Seconds, Time};
 use sim::door::Door;
@@ -34,7 +34,7 @@ fn at_work(bench: &Bench) -> Instance {
     let name = row.runner_name();
     let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
     let then = Time::from_millis(bench.door.now().as_millis() - 600_000);
-    row.job_started(&name, job, then).expect("started");
+    assert_eq!(row.job_started(&name, job, then), Ok(Start::Accepted));
     row
 }
 

@@ -1,6 +1,6 @@
 //! What the machine and GitHub report, in any order and any number of times.
 
-use super::Refused;
+use super::{Refused, Start};
 use crate::ids::{JobKey, RunnerId};
 use crate::instance::{DeleteReason, Instance, RunnerState};
 use crate::testkit::{
@@ -11,7 +11,7 @@ use crate::testkit::{
 
 const OTHER: JobKey = JobKey { repository: 1, job: 9 };
 
-fn start(instance: &mut Instance, second: u32) -> Result<(), Refused> {
+fn start(instance: &mut Instance, second: u32) -> Result<Start, Refused> {
     let name = instance.runner_name();
     instance.job_started(&name, report(), at(second))
 }
@@ -128,7 +128,8 @@ fn reports_of_another_registration_are_refused() {
     let before = instance.clone();
     let refused = Err(Refused::OtherRegistration);
     assert_eq!(instance.runner_started(old, true, at(50), &timings()), refused);
-    assert_eq!(instance.job_started(old, report(), at(50)), refused);
+    let start = instance.job_started(old, report(), at(50));
+    assert_eq!(start, Err(Refused::OtherRegistration));
     assert_eq!(instance.job_completed(old, at(50), &timings()), refused);
     assert_eq!(instance, before);
 }
@@ -144,7 +145,7 @@ fn a_delete_of_ours_that_has_yet_to_ask_github_waits_for_the_job() {
     for reason in [Idle, Outdated, Retired, Unreachable] {
         let before = idle().stopping(reason.clone(), 45).through_gate();
         let mut held = before.clone();
-        assert_eq!(start(&mut held, 50), Ok(()), "{reason:?}");
+        assert_eq!(start(&mut held, 50), Ok(Start::Accepted), "{reason:?}");
         assert_eq!((held.state(), held.drain()), (before.state(), before.drain()), "{reason:?}");
         assert!(held.runner.is_busy(), "{reason:?}");
     }
@@ -153,19 +154,25 @@ fn a_delete_of_ours_that_has_yet_to_ask_github_waits_for_the_job() {
 #[test]
 fn a_job_starts_unless_a_delete_came_first() {
     let mut idle_one = idle_without_hooks();
-    assert_eq!(start(&mut idle_one, 50), Ok(()));
+    assert_eq!(start(&mut idle_one, 50), Ok(Start::Accepted));
     let job = idle_one.runner.started.clone().expect("on record");
     assert_eq!((job.at, job.repository.as_str(), job.run), (at(50), "acme/web", 3));
     assert_eq!((idle_one.runner.state, idle_one.runner.hooks), (RunnerState::Active, true));
     let once = idle_one.clone();
-    assert_eq!(start(&mut idle_one, 55), Ok(()), "the answer was lost");
+    assert_eq!(start(&mut idle_one, 55), Ok(Start::Accepted), "the answer was lost");
     assert_eq!(idle_one, once);
 
     use Refused::{Draining, Ended};
     let rows = [
         ("marked by an order", idle().marked(DeleteReason::Ordered, 45), Draining),
         ("taken back by EC2", idle().marked(DeleteReason::SpotNotice, 45), Draining),
-        ("GitHub is asked to remove it", asked(idle().stopping(DeleteReason::Idle, 45)), Draining),
+        (
+            "GitHub is asked to remove it, and its age waits for no answer",
+            asked(idle().stopping(DeleteReason::Idle, 45)).with(|i| {
+                i.update_drain(|drain| drain.kill_told = true);
+            }),
+            Draining,
+        ),
         ("removed", idle().stopping(DeleteReason::Idle, 45).deregistered(), Draining),
         ("too old", idle().stopping(DeleteReason::MaxLifetime, 45), Draining),
         (
@@ -175,6 +182,11 @@ fn a_job_starts_unless_a_delete_came_first() {
         ),
         ("ordered away", idle().ordered(plain(45)), Draining),
         ("forced away", idle().ordered(forced(45)), Draining),
+        (
+            "ordered away, and GitHub is asked",
+            asked(idle().stopping(DeleteReason::Idle, 45).ordered(plain(46))),
+            Draining,
+        ),
         ("deregistered", idle().ordered(plain(45)).deregistered(), Draining),
         ("being terminated", idle().ordered(plain(45)).deleting(46), Draining),
         ("no machine is bound", creating(), Draining),
@@ -187,12 +199,30 @@ fn a_job_starts_unless_a_delete_came_first() {
     }
 }
 
+/// GitHub may have given it the job before it was asked, and keeps it then (422).
+#[test]
+fn a_start_while_github_is_asked_is_undecided_until_it_answers() {
+    use DeleteReason::{Idle, Outdated, Retired, Unreachable};
+    for reason in [Idle, Outdated, Retired, Unreachable] {
+        let before = asked(idle().stopping(reason.clone(), 45).through_gate());
+        let mut open = before.clone();
+        // Whether the call is under way (46), or nobody knows what became of it.
+        for second in [45, 46, 900] {
+            assert_eq!(start(&mut open, second), Ok(Start::Undecided), "{reason:?}");
+            assert_eq!(open, before, "{reason:?}: nothing runs yet");
+        }
+        let mut kept = open.clone().with(|i| i.update_drain(|drain| drain.removing_until = None));
+        assert_eq!(start(&mut kept, 50), Ok(Start::Accepted), "{reason:?}");
+        assert_eq!(start(&mut open.deregistered(), 50), Err(Refused::Draining), "{reason:?}");
+    }
+}
+
 #[test]
 fn a_job_that_starts_takes_our_own_mark_back() {
     use DeleteReason::{BootTimeout, Idle, JobCompleted, Outdated};
     for reason in [Idle, Outdated, BootTimeout, JobCompleted] {
         let mut spared = installing().marked(reason.clone(), 45);
-        assert_eq!(start(&mut spared, 50), Ok(()), "{reason:?}");
+        assert_eq!(start(&mut spared, 50), Ok(Start::Accepted), "{reason:?}");
         assert_eq!(
             (spared.drain(), spared.runner.state),
             (None, RunnerState::Active),
@@ -203,7 +233,7 @@ fn a_job_that_starts_takes_our_own_mark_back() {
     // The same report again is no news, so a later mark stands.
     let mut marked = completed().marked(JobCompleted, 700);
     let before = marked.clone();
-    assert_eq!(start(&mut marked, 710), Ok(()));
+    assert_eq!(start(&mut marked, 710), Ok(Start::Accepted));
     assert_eq!(marked, before);
 }
 

@@ -224,14 +224,50 @@ fn only_a_busy_runner_that_github_keeps_may_start_its_job() {
             700,
             "rest until 701, error 502, removing until 700, silences 1, waits GithubUnavailable",
         ),
-        (
-            "its event came first: the call's answer is not known",
-            asked().with(|i| assert!(i.github_started(CLAIMED, at(699)))),
-            nothing(),
-            700,
-            "rest until 760, gate shut, waits JobRunning",
-        ),
         ("204", asked(), answers(Deregistration::Done), 700, "deregistered"),
+    ]);
+}
+
+/// Its hook waits for GitHub's answer, and the pass must not wait for the job.
+#[test]
+fn a_job_whose_start_is_undecided_is_asked_for() {
+    let starts = |i: &mut Instance| {
+        i.update_drain(|drain| drain.removing_until = Some(at(820)));
+        assert!(i.github_started(CLAIMED, at(699)));
+    };
+    let heard = || idle().unclaimed().stopping(DeleteReason::Idle, 650).through_gate().with(starts);
+    let without_hooks = || heard().with(|i| i.runner.hooks = false);
+    let absent = || sees_runner(RunnerSeen::Absent);
+    let again = Observation { deregistration: Look::Seen(Deregistration::NotFound), ..absent() };
+    let kept = "rest until 880, gate shut, not removed, waits JobRunning";
+    check(vec![
+        ("the call may be under way", heard(), nothing(), 819, "rest until 820"),
+        ("GitHub is asked for the runner", heard(), nothing(), 820, "look at runner"),
+        ("it is there", heard(), sees_runner(RunnerSeen::NotBusy(RUNNER)), 820, kept),
+        ("and busy", heard(), sees_runner(RunnerSeen::Busy(RUNNER)), 820, kept),
+        ("it is not shown", heard(), absent(), 820, "removing until 940, deregister"),
+        ("and is gone", heard(), again, 820, "deregistered"),
+        (
+            "no answer",
+            heard(),
+            Observation { runner: Look::Failed(unavailable()), ..nothing() },
+            820,
+            "rest until 821, error 502, silences 1, waits GithubUnavailable",
+        ),
+        (
+            "an end that waits for no answer refuses it at once",
+            asked().with(starts),
+            nothing(),
+            820,
+            "rest until 880, gate shut, waits JobRunning",
+        ),
+        (
+            "no hook waits: the job may run",
+            without_hooks(),
+            nothing(),
+            820,
+            "rest until 880, gate shut, waits JobRunning",
+        ),
     ]);
 }
 
