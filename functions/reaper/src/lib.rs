@@ -80,7 +80,7 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     tracing::info!(?report, silent = silent.len(), "sweep");
     let pass = Inquire { table: &deps.table, github: &deps.github, settings: &settings };
     let left = (deadline - LAST).since(now());
-    let inquiry = in_time(left, pass.run(&silent, now())).await;
+    let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
     tracing::info!(?inquiry, "GitHub asked");
     let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,

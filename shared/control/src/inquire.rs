@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::entity::{Asked, EntityHealth, LOOK_AGAIN};
 use domain::job::{Job, JobStatus};
 use domain::metrics::Metric;
 use domain::observation::Trouble;
@@ -29,6 +30,12 @@ const FIRST: Seconds = Seconds(3600);
 const OVERLAP: Seconds = Seconds(60);
 /// Most deliveries of one run. The next sweep goes on with the others.
 const MOST: usize = 100;
+/// Cursor of the last question to entities that refuse us.
+const REFUSED: &str = "refused";
+/// Most such entities that one run asks.
+const MOST_REFUSED: usize = 20;
+/// No runner has this name: those of ours end in a number.
+const NOBODY: &str = "muster-asks";
 /// Calls that may fail before the run leaves the others to the next sweep.
 const MOST_TROUBLES: usize = 3;
 
@@ -66,7 +73,8 @@ pub struct Inquire<'a, T, G> {
 
 impl<T: Table, G: Github> Inquire<'_, T, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
-    pub async fn run(&self, silent: &[Job], now: Time) -> Report {
+    /// Asks for the entities that are `unwell` as well.
+    pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> Report {
         let mut report = Report::default();
         if let Err(error) = self.redeliver(now, &mut report).await {
             report.problems.push(format!("deliveries: {error}"));
@@ -74,7 +82,36 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
         if let Err(error) = self.ask_for(silent, now, &mut report).await {
             report.problems.push(format!("silent jobs: {error}"));
         }
+        if let Err(error) = self.ask_again(unwell, now).await {
+            report.problems.push(format!("refused entities: {error}"));
+        }
         report
+    }
+
+    /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine that finds it out. Any will do:
+    /// here it is for a runner that there is not.
+    async fn ask_again(&self, unwell: &[EntityHealth], now: Time) -> Result<(), PassError> {
+        let refused: Vec<&EntityHealth> =
+            unwell.iter().filter(|health| health.unauthorized_since.is_some()).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let last = self.table.cursor(REFUSED).await?;
+        if last.is_some_and(|last| !now.is_past(last, LOOK_AGAIN)) {
+            return Ok(());
+        }
+        // Before GitHub is asked: one question that hangs must not be repeated each minute.
+        match self.table.move_cursor(REFUSED, last, now).await {
+            Ok(()) => {}
+            Err(CommitError::Conflict) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        for EntityHealth { entity, .. } in refused.into_iter().take(MOST_REFUSED) {
+            let registrar = Registrar { entity: entity.clone(), installation: None };
+            let answer = self.github.runner_named(&registrar, NOBODY).await;
+            note_health(self.table, entity, Asked::Other, answer.as_ref().err(), now).await?;
+        }
+        Ok(())
     }
 
     /// The cursor moves when the work is done: after a crash it is done again, and a doubled delivery does no harm.
@@ -141,7 +178,8 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
             let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { continue };
             let registrar = Registrar { entity, installation: job.said.installation };
             let answer = self.github.job(&registrar, &job.said.repository, job.key().job).await;
-            note_health(self.table, &registrar.entity, answer.as_ref().err(), now).await?;
+            note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
+                .await?;
             report.asked += 1;
             match answer {
                 Ok(Some(seen)) if seen.status > JobStatus::Queued => {

@@ -169,6 +169,8 @@ pub struct Standing {
     pub switches: Option<Switches>,
     /// What EC2 refused lately.
     pub cooldowns: Option<Cooldowns>,
+    /// Of the entities that were asked for, those that GitHub refuses us or limits.
+    pub unwell: Vec<EntityHealth>,
 }
 
 /// One page of a listing and where the next one starts.
@@ -249,8 +251,8 @@ pub trait Table {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
-    /// How a pool stands: three records in one call, each as it was at some moment of the call.
-    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError>;
+    /// How a pool and these entities stand: all records in one call, each as it was at some moment of the call.
+    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError>;
     /// What EC2 refused lately; none while it never did.
     async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError>;
 
@@ -271,9 +273,9 @@ pub trait Table {
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
     /// An entity's health; none while all is well.
     async fn entity_health(&self, entity: &Entity) -> Result<Option<EntityHealth>, ReadError>;
-    /// All entities that GitHub refuses us.
+    /// All entities that GitHub refuses us or limits, those included whose limit is over.
     async fn unhealthy_entities(&self) -> Result<Vec<EntityHealth>, ReadError>;
-    /// Sets or (unauthorized_since none) removes an entity's health. Last writer wins.
+    /// Sets or (where all is well) removes an entity's health. Last writer wins.
     async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError>;
     /// A named point in time kept across invocations, for example of the last reconciliation.
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError>;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use domain::entity::EntityHealth;
+use domain::entity::{Asked, EntityHealth};
 use domain::ids::{Entity, InstanceName, JobKey, MachineId};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobStatus};
@@ -474,9 +474,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let healthy = &self.known.healthy;
         if trouble.is_some() {
             healthy.forget(&instance.entity);
-            return note_health(self.table, &instance.entity, trouble, now).await;
+            return note_health(self.table, &instance.entity, Asked::Other, trouble, now).await;
         }
-        let read = async || note_health(self.table, &instance.entity, None, now).await;
+        let read =
+            async || note_health(self.table, &instance.entity, Asked::Other, None, now).await;
         healthy.get(&instance.entity, self.together.moved(), read).await
     }
 
@@ -540,29 +541,22 @@ fn nothing_to_look_at(now: Time, operation: &str) -> Trouble {
     })
 }
 
-/// Sets an entity's health after a refusal, and clears it after the first answer since. The record is
-/// read only when it may have to change.
+/// Keeps an entity's health in step with an answer of GitHub's. Written only when it changes.
 pub(crate) async fn note_health<T: Table>(
     table: &T,
     entity: &Entity,
+    asked: Asked,
     trouble: Option<&Trouble>,
     now: Time,
 ) -> Result<(), PassError> {
-    let refusal = match trouble {
-        Some(Trouble::Unauthorized(fault)) => Some(fault.clone()),
-        // No answer says nothing about the credentials.
-        Some(_) => return Ok(()),
-        None => None,
-    };
-    let known = table.entity_health(entity).await?;
-    let unhealthy_since = known.as_ref().and_then(|health| health.unauthorized_since);
-    if refusal.is_none() && unhealthy_since.is_none() {
+    if matches!(trouble, Some(Trouble::Unavailable(_))) {
         return Ok(());
     }
-    let health = EntityHealth {
-        entity: entity.clone(),
-        unauthorized_since: refusal.as_ref().map(|_| unhealthy_since.unwrap_or(now)),
-        last_error: refusal,
-    };
-    Ok(table.set_entity_health(&health).await?)
+    let known = table.entity_health(entity).await?;
+    let known = known.unwrap_or_else(|| EntityHealth::well(entity.clone()));
+    let next = known.after(asked, trouble, now);
+    if next != known {
+        table.set_entity_health(&next).await?;
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
+use domain::backoff;
+use domain::entity::Asked;
 use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use domain::instance::{Fault, Instance, Refused, RunnerState, Start, StartReport};
 use domain::message::ReapMessage;
@@ -135,7 +137,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
-        note_health(self.table, &instance.entity, None, now).await?;
+        note_health(self.table, &instance.entity, Asked::Registration, None, now).await?;
         let id = config.runner;
         let stored = self
             .change(&instance.name, |next| {
@@ -277,12 +279,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Denied, PassError> {
         let step = self.settings.timings.launch_retry_seconds;
-        note_health(self.table, &instance.entity, Some(&trouble), now).await?;
+        note_health(self.table, &instance.entity, Asked::Registration, Some(&trouble), now).await?;
         let (after, why) = match trouble {
             Trouble::RateLimited(until) => {
                 (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
             }
-            Trouble::Unauthorized(fault) | Trouble::Unavailable(fault) => {
+            // It lasts until somebody mends it, as a rule: less and less often.
+            Trouble::Unauthorized(fault) => {
+                let wait = backoff::launch_wait(instance.runner.n, &self.settings.timings);
+                (wait, format!("GitHub: {}: {}", fault.code, fault.message))
+            }
+            Trouble::Unavailable(fault) => {
                 (step, format!("GitHub: {}: {}", fault.code, fault.message))
             }
         };

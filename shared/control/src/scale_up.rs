@@ -1,5 +1,6 @@
 //! The launch pass of a pool: one at a time per pool, drains the table rather than the queue.
 
+mod allowances;
 mod commits;
 mod known;
 mod lease;
@@ -84,7 +85,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             // A burst wakes a pool many times, and the first passes served these.
             return Ok(report);
         }
-        let mut known = self.wake(pool, now).await?;
+        let mut known = self.wake(pool, &jobs, now).await?;
         known.saw(&jobs);
         // Whoever wants the whole pool looked at knows better than the counter.
         known.thorough = wake.jobs.is_empty();
@@ -176,6 +177,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         self.put_off(&mut plan, report).await?;
         let held = plan.held.iter().map(Job::listed_at);
         known.wait_for(held.chain(plan.put_off.iter().filter_map(Instance::due_at)), now);
+        if !self.begin_probes(&plan, known, now).await? {
+            return Ok(Round::Again);
+        }
         for (number, planned) in plan.launches.iter().enumerate() {
             // An earlier call of this pass has just found out. What it would have asked for is asked for again, or held, by
             // the next round.
@@ -281,6 +285,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         retries.retain(|slot| slot.claim().is_some());
         known.wait_for(retries.iter().filter_map(|slot| slot.retry_at(timings)), now);
         retries.retain(|slot| plan::is_launch_due(pool, slot, now, timings));
+        let allowances = self.allowances(pool, &demand, known, now).await?;
         Ok(View {
             stack: &self.settings.stack,
             pool,
@@ -292,6 +297,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             supply,
             retries,
             cooldowns,
+            allowances,
             seed: self.seed.wrapping_add(round as u64),
             now,
             timings,

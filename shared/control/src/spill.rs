@@ -96,7 +96,7 @@ impl<'a, T: Table> Spill<'a, T> {
         if let Some(left) = self.rooms.get(&pool.name) {
             return Ok(*left > 0);
         }
-        let standing = self.table.standing(&pool.name).await?;
+        let standing = self.table.standing(&pool.name, &[]).await?;
         let held = pool.paused
             || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
             || standing.cooldowns.is_some_and(|refused| {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::entity::EntityHealth;
 use domain::ids::{JobKey, LaunchId, MachineId};
 use domain::instance::{Instance, State};
 use domain::job::{GATE_EXPIRY, Job};
@@ -64,8 +65,8 @@ pub struct Report {
     pub overdue: usize,
     /// Pools that EC2 refuses.
     pub paused: usize,
-    /// Entities that GitHub refuses us.
-    pub unhealthy: usize,
+    /// Entities that GitHub refuses us, or has limited lately.
+    pub unwell: Vec<EntityHealth>,
     /// Seconds; how long the first of what is switched off has been off.
     pub switched_off: u32,
     /// Waiting jobs of which nothing was heard for long, those of the longest silence.
@@ -75,6 +76,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Entities that GitHub refuses us. A rate limit ends by itself.
+    fn refused(&self) -> usize {
+        self.unwell.iter().filter(|health| health.unauthorized_since.is_some()).count()
+    }
+
     /// What CloudWatch is told.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
@@ -86,7 +92,7 @@ impl Report {
             (Metric::JobsOverdue, self.overdue as f64),
             (Metric::PoolsPaused, self.paused as f64),
             (Metric::Orphans, self.orphans as f64),
-            (Metric::EntitiesUnhealthy, self.unhealthy as f64),
+            (Metric::EntitiesUnhealthy, self.refused() as f64),
             (Metric::JobsExpired, self.expired as f64),
             (Metric::UnknownRecords, self.unreadable as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
@@ -144,7 +150,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Err(error) => problems.push(format!("cool-downs: {error}")),
         }
         match self.table.unhealthy_entities().await {
-            Ok(unhealthy) => report.unhealthy = unhealthy.len(),
+            Ok(unwell) => report.unwell = unwell,
             Err(error) => problems.push(format!("entities: {error}")),
         }
         report.problems = problems;

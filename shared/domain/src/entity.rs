@@ -2,9 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cooldown::Held;
 use crate::ids::Entity;
 use crate::instance::Fault;
-use crate::time::Time;
+use crate::observation::Trouble;
+use crate::time::{Seconds, Time};
+
+/// While GitHub refuses us, when to look again whether it still does.
+pub const LOOK_AGAIN: Seconds = Seconds(300);
+/// The shortest and the longest wait between machines that only find out whether runners may be registered again.
+const PROBE_AFTER: (Seconds, Seconds) = (Seconds(900), Seconds(3600));
+
+/// What GitHub was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To register a runner.
+    Registration,
+    /// Anything else.
+    Other,
+}
 
 /// The record of an entity that GitHub refused us. There is none while all is well.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,4 +31,165 @@ pub struct EntityHealth {
     pub unauthorized_since: Option<Time>,
     /// The last refusal.
     pub last_error: Option<Fault>,
+    /// Until when GitHub's rate limit lasts; none when it was not met since the last answer.
+    #[serde(default)]
+    pub limited_until: Option<Time>,
+    /// As far as we know, nothing but registrations is refused: no answer to another question shows that this has healed.
+    #[serde(default)]
+    pub registrations_alone: bool,
+}
+
+/// How many machines may be launched for an entity now, and why no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// How many.
+    pub most: u32,
+    /// Why the others wait.
+    pub held: Held,
+    /// Slots whose launch is to be tried again wait as well.
+    pub holds_slots: bool,
+}
+
+impl EntityHealth {
+    /// The record of an entity that is well.
+    #[must_use]
+    pub const fn well(entity: Entity) -> Self {
+        Self {
+            entity,
+            unauthorized_since: None,
+            last_error: None,
+            limited_until: None,
+            registrations_alone: false,
+        }
+    }
+
+    /// Whether nothing is to be remembered.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        self.unauthorized_since.is_none() && self.limited_until.is_none()
+    }
+
+    /// The record after an answer.
+    #[must_use]
+    pub fn after(&self, asked: Asked, trouble: Option<&Trouble>, now: Time) -> Self {
+        let mut next = self.clone();
+        match trouble {
+            // No answer says nothing about the credentials.
+            Some(Trouble::Unavailable(_)) => {}
+            Some(Trouble::RateLimited(until)) => {
+                next.limited_until = next.limited_until.max(Some(*until));
+            }
+            Some(Trouble::Unauthorized(fault)) => {
+                // 401 is about the credentials, whatever they are used for.
+                let is_forbidden = asked == Asked::Registration && fault.code == "403";
+                let alone = self.unauthorized_since.is_none() || self.registrations_alone;
+                next.registrations_alone = alone && is_forbidden;
+                next.unauthorized_since.get_or_insert(now);
+                next.last_error = Some(fault.clone());
+            }
+            None if self.registrations_alone && asked == Asked::Other => next.limited_until = None,
+            None => next = Self::well(next.entity),
+        }
+        next
+    }
+
+    /// When the next machine may find out whether runners are registered again, where nothing else can. `last`: when one
+    /// was let through.
+    #[must_use]
+    pub fn probe_due_at(&self, last: Option<Time>) -> Option<Time> {
+        let since = self.unauthorized_since.filter(|_| self.registrations_alone)?;
+        let last = last.map_or(since, |last| last.max(since));
+        let (shortest, longest) = PROBE_AFTER;
+        Some(last + last.since(since).clamp(shortest, longest))
+    }
+
+    /// Why no machine is launched for the entity, and when to look again.
+    #[must_use]
+    pub fn held(&self, now: Time) -> Option<Held> {
+        let entity = &self.entity;
+        if let Some(until) = self.limited_until.filter(|until| now < *until) {
+            let reason = format!("GitHub's rate limit for {entity} lasts until {until}");
+            return Some(Held { until, reason });
+        }
+        let since = self.unauthorized_since?;
+        let what = match self.registrations_alone {
+            true => "refuses to register runners",
+            false => "refuses our credentials",
+        };
+        let why =
+            self.last_error.as_ref().map(|fault| format!(" ({}: {})", fault.code, fault.message));
+        let why = why.unwrap_or_default();
+        let reason = format!("GitHub {what} for {entity} since {since}{why}");
+        Some(Held { until: now + LOOK_AGAIN, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::at;
+
+    fn refused(code: &str) -> Trouble {
+        Trouble::Unauthorized(Fault {
+            at: at(0),
+            operation: "x".to_owned(),
+            code: code.to_owned(),
+            message: "simulated".to_owned(),
+        })
+    }
+
+    fn well() -> EntityHealth {
+        EntityHealth::well("acme".parse().expect("an entity"))
+    }
+
+    #[test]
+    fn any_answer_shows_that_refused_credentials_are_taken_again() {
+        let health = well().after(Asked::Registration, Some(&refused("401")), at(10));
+        assert_eq!(health.unauthorized_since, Some(at(10)));
+        let still = health.after(Asked::Registration, Some(&refused("401")), at(20));
+        assert_eq!(still.unauthorized_since, Some(at(10)));
+        for asked in [Asked::Other, Asked::Registration] {
+            assert!(still.after(asked, None, at(30)).is_well(), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn where_registrations_alone_are_refused_only_one_of_them_heals() {
+        let health = well().after(Asked::Registration, Some(&refused("403")), at(10));
+        assert!(!health.after(Asked::Other, None, at(20)).is_well());
+        assert!(health.after(Asked::Registration, None, at(20)).is_well());
+        // Until another question is refused as well.
+        let all = health.after(Asked::Other, Some(&refused("403")), at(20));
+        assert!(all.after(Asked::Other, None, at(30)).is_well());
+        let all = all.after(Asked::Registration, Some(&refused("403")), at(25));
+        assert!(all.after(Asked::Other, None, at(30)).is_well());
+    }
+
+    #[test]
+    fn machines_find_out_after_a_quarter_of_an_hour_and_then_less_and_less_often() {
+        let health = well().after(Asked::Registration, Some(&refused("403")), at(0));
+        let mut due = Vec::new();
+        let mut last = None;
+        for _ in 0..6 {
+            last = health.probe_due_at(last);
+            due.push(last.expect("due").since(at(0)).0 / 60);
+        }
+        assert_eq!(due, [15, 30, 60, 120, 180, 240]);
+        // One of an earlier trouble is none of this one's.
+        let later = well().after(Asked::Registration, Some(&refused("403")), at(9000));
+        assert_eq!(later.probe_due_at(Some(at(60))), Some(at(9900)));
+        let all = health.after(Asked::Other, Some(&refused("403")), at(20));
+        assert_eq!(all.probe_due_at(None), None, "GitHub is asked, and no machine needed");
+    }
+
+    #[test]
+    fn a_rate_limit_holds_until_it_ends_or_an_answer_comes() {
+        let limit = |until| Trouble::RateLimited(at(until));
+        let health = well().after(Asked::Other, Some(&limit(100)), at(10));
+        assert_eq!(health.held(at(99)).map(|held| held.until), Some(at(100)));
+        assert_eq!(health.held(at(100)), None);
+        let longer = health.after(Asked::Other, Some(&limit(50)), at(20));
+        assert_eq!(longer.limited_until, Some(at(100)));
+        assert!(health.after(Asked::Other, None, at(30)).is_well());
+    }
 }

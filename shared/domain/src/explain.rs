@@ -26,6 +26,8 @@ pub struct JobContext<'a> {
     pub choice: &'a [String],
     /// What EC2 refused lately.
     pub cooldowns: Option<&'a Cooldowns>,
+    /// What GitHub refuses or limits, where the job's runner would be registered.
+    pub github: Option<&'a Held>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -141,7 +143,7 @@ fn what_stands_in_the_way(
             "The limit of {scope} is reached ({count}); the job is served when an instance ends."
         );
     }
-    match refused(pool, context, now) {
+    match context.github.cloned().or_else(|| refused(pool, context, now)) {
         Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
         None => "The next launch pass finds it a runner.".to_owned(),
     }

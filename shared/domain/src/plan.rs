@@ -2,17 +2,20 @@
 
 mod apply;
 mod idle;
+mod room;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use self::apply::{Answered, Outcome, apply};
+use self::room::{PoolRoom, launched_for};
 use crate::claim;
 use crate::cooldown::{Cooldowns, Held, Offer, first_market};
+use crate::entity::Allowance;
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
 use crate::launch::{Launch, LaunchRequest, Market, Override, allocation};
-use crate::limits::{Full, Room, Scope};
+use crate::limits::Room;
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
@@ -58,6 +61,8 @@ pub struct View<'a> {
     pub retries: Vec<Instance>,
     /// What EC2 refused lately.
     pub cooldowns: &'a Cooldowns,
+    /// Where GitHub is in the way: how many machines may be launched for an entity.
+    pub allowances: BTreeMap<Entity, Allowance>,
     /// Makes launch ids of this pass differ from those of any other.
     pub seed: u64,
     /// The time.
@@ -167,8 +172,11 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
 
-    let mut room =
-        PoolRoom { left: view.pool.max.saturating_sub(view.live), limits: view.room.clone() };
+    let mut room = PoolRoom {
+        left: view.pool.max.saturating_sub(view.live),
+        limits: view.room.clone(),
+        allowances: view.allowances.clone(),
+    };
     let demand = launched_for(&view, demand, &mut room, &mut plan);
     match &view.held {
         None => {
@@ -181,52 +189,6 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
     plan
-}
-
-/// What pool and limits leave while a plan is made.
-struct PoolRoom {
-    left: u32,
-    limits: Room,
-}
-
-impl PoolRoom {
-    fn take(&mut self, entity: &Entity) -> Result<(), Full> {
-        if self.left == 0 {
-            return Err(Full::Pool);
-        }
-        self.limits.take(entity)?;
-        self.left -= 1;
-        Ok(())
-    }
-}
-
-/// The jobs that a machine is launched for now. A job that is too young waits for a runner that comes free; one for
-/// which there is no room is left over, and a younger one of another entity may pass it.
-fn launched_for(
-    view: &View<'_>,
-    demand: VecDeque<Job>,
-    room: &mut PoolRoom,
-    plan: &mut Plan,
-) -> Vec<Job> {
-    let mut launched_for = Vec::new();
-    for job in demand {
-        let obstacle = match (view.pool.serves(&job), &view.held) {
-            (Err(mismatch), _) => Some(mismatch.to_string()),
-            (Ok(()), _) if !view.pool.is_old_enough(&job, view.now) => continue,
-            (Ok(()), Some(held)) => Some(held.clone()),
-            (Ok(()), None) => view.pool.entity_for(&job).and_then(|entity| {
-                let full = room.take(&entity).err()?;
-                plan.over_maximum += 1;
-                plan.entity_full |= matches!(full, Full::Limit(Scope::Entity(_)));
-                Some(full.to_string())
-            }),
-        };
-        match obstacle {
-            Some(why) => plan.left.push(Left { job, slot: None, why }),
-            None => launched_for.push(job),
-        }
-    }
-    launched_for
 }
 
 /// Whether a machine of this pool, registered where this instance is, could be given the job.
@@ -266,6 +228,10 @@ struct Asked {
 fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     let mut asked: Vec<Asked> = Vec::new();
     for slot in &view.retries {
+        if let Some(allowance) = view.allowances.get(&slot.entity).filter(|one| one.holds_slots) {
+            plan.put_off.extend(put_off(slot, &allowance.held, view));
+            continue;
+        }
         match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
             Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
             Err(held) => {

@@ -284,7 +284,7 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Inquire { table: door, github: door, settings };
-    let report = pass.run(&report.silent, door.now()).await;
+    let report = pass.run(&report.silent, &report.unwell, door.now()).await;
     if report != control::inquire::Report::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }

@@ -66,8 +66,8 @@ pub struct Checker {
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// What EC2 had refused, as it came to be on record.
     refused: Vec<(Millis, Cooldowns)>,
-    /// When machines were planned for each job, within the last hour.
-    pub(crate) planned: BTreeMap<JobKey, Vec<Millis>>,
+    /// When machines were bound for each job, within the last hour.
+    pub(crate) bound: BTreeMap<JobKey, Vec<Millis>>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }
@@ -234,7 +234,7 @@ impl World {
         if next.state().is_live() && next.due_at().is_none() {
             self.broken("I11", || format!("{name} is {} without a due time", next.state()));
         }
-        let Some(before) = before else { return self.check_waste(next) };
+        let Some(before) = before else { return };
         if before.state() != next.state() {
             let (from, to) = (before.state(), next.state());
             self.narrate(|| {
@@ -271,6 +271,7 @@ impl World {
                 self.broken("I9", || format!("{name} becomes active after its end was decided"));
             }
         }
+        self.check_waste(&before, next);
         self.check_news(&before, next);
         self.check_ladder(&before, next);
         self.check_attempts(&before, next);

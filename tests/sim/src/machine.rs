@@ -19,8 +19,8 @@ use crate::world::{Task, World};
 const PATIENCE: Millis = 30 * SECOND;
 /// How long a hook, or the boot script, waits until a report is taken.
 const REPORT_PATIENCE: Millis = 10 * SECOND;
-/// How long the boot script goes on asking for a configuration.
-const REGISTER_LIMIT: Millis = 10 * MINUTE;
+/// How long the boot script goes on asking for a configuration. It does not wait for an answer that comes later.
+const REGISTER_LIMIT: Millis = 8 * MINUTE;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
 /// How often `infra/boot.sh` sends each other report.
@@ -77,7 +77,8 @@ impl Script {
         let (behaviour, usual, by_hand) = {
             let mut world = self.sim.world.borrow_mut();
             let usual = world.between(15 * SECOND, 70 * SECOND);
-            (world.ec2.at(self.machine).behaviour, usual, world.manner.by_hand)
+            let by_hand = world.manner.by_hand && !world.ec2.boots_alone;
+            (world.ec2.at(self.machine).behaviour, usual, by_hand)
         };
         if behaviour.never_boots {
             return false;
@@ -121,6 +122,9 @@ impl Script {
                 Some(Reply::Broken | Reply::Noted) | None => SECOND << attempt.min(5),
             };
             attempt += 1;
+            if self.now() + wait > until {
+                break;
+            }
             self.pause(wait).await;
         }
         self.report(Report::BootFailed { log: "no configuration".to_owned() }).await;

@@ -10,14 +10,15 @@ use crate::world::World;
 const MOST: usize = 20;
 
 impl World {
-    /// Asked for every new record.
-    pub(crate) fn check_waste(&mut self, next: &Instance) {
-        let Some(job) = next.claim() else { return };
+    /// Asked for every change of a record.
+    pub(crate) fn check_waste(&mut self, before: &Instance, next: &Instance) {
+        let is_bound = before.machine().is_none() && next.machine().is_some();
+        let Some(job) = next.claim().filter(|_| is_bound) else { return };
         let now = self.now;
-        let planned = self.checker.planned.entry(job).or_default();
-        planned.retain(|at| now < *at + HOUR);
-        planned.push(now);
-        let count = planned.len();
+        let bound = self.checker.bound.entry(job).or_default();
+        bound.retain(|at| now < *at + HOUR);
+        bound.push(now);
+        let count = bound.len();
         if count > MOST {
             self.broken("waste", || format!("{count} machines within an hour for job {job}"));
         }

@@ -235,14 +235,17 @@ impl Table for DynamoTable {
             .ok_or_else(|| ReadError::Unreadable { key, why: "it holds no count".to_owned() })
     }
 
-    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError> {
-        let keys = vec![keys::pool(pool), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError> {
+        let pool = keys::pool(pool);
+        let own = [pool.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+        let keys = own.into_iter().chain(entities.iter().map(keys::entity)).collect();
         let mut standing = Standing::default();
         for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => standing.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => standing.cooldowns = Some(row::read(item)?),
-                _ => standing.capacity = Some(row::read(item)?),
+                own if own == pool => standing.capacity = Some(row::read(item)?),
+                _ => standing.unwell.push(row::read(item)?),
             }
         }
         Ok(standing)
@@ -287,7 +290,7 @@ impl Table for DynamoTable {
     }
 
     async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError> {
-        if health.unauthorized_since.is_none() {
+        if health.is_well() {
             let key = keys::entity(&health.entity);
             return commit::delete_one(&self.client, &self.names, Place::Control, key).await;
         }

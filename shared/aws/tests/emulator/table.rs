@@ -258,9 +258,8 @@ async fn a_cursor_is_moved_by_one_of_two() {
 async fn an_entitys_health_comes_and_goes() {
     let table = Stack::new().await.table;
     let mut health = EntityHealth {
-        entity: "acme/web".parse().expect("valid"),
         unauthorized_since: Some(at(1)),
-        last_error: None,
+        ..EntityHealth::well("acme/web".parse().expect("valid"))
     };
     for _ in 0..2 {
         assert_eq!(table.set_entity_health(&health).await, Ok(()), "the last writer wins");

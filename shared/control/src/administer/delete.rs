@@ -15,6 +15,7 @@ use crate::ports::{Github, Queue, Table, Write};
 use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
+use domain::entity::Asked;
 
 impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn delete(
@@ -83,7 +84,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, Problem> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.github.runner(&registrar(instance), id).await;
-        note_health(self.table, &instance.entity, answer.as_ref().err(), now).await?;
+        note_health(self.table, &instance.entity, Asked::Other, answer.as_ref().err(), now).await?;
         Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
     }
 

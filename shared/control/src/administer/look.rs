@@ -120,6 +120,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
         let limit = self.reached(pool, &job).await?;
         let cooldowns = self.table.cooldowns().await?;
+        let entity = pool.and_then(|pool| pool.entity_for(&job));
+        let health = match &entity {
+            Some(entity) => self.table.entity_health(entity).await?,
+            None => None,
+        };
+        let github = health.and_then(|health| health.held(now));
         let context = JobContext {
             pool,
             live: self.live(&job).await?,
@@ -128,6 +134,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
             limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
             choice: &choice::reasons(&self.settings.pools, self.settings.balance, &job),
             cooldowns: cooldowns.as_ref(),
+            github: github.as_ref(),
         };
         let explanation = explain::job(&job, &context, now);
         Ok(json!({ "job": job, "explanation": explanation }))
@@ -135,7 +142,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
 
     /// The entities that a pool names and those that GitHub refuses, each with its health. One that no pool names
     /// is known by its refusal alone.
-    fn entities(&self, unhealthy: &[EntityHealth]) -> Vec<Value> {
+    fn entities(&self, unhealthy: &[EntityHealth], now: Time) -> Vec<Value> {
         let pools = &self.settings.pools;
         let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
         let all: BTreeSet<&Entity> =
@@ -149,8 +156,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
             json!({
                 "entity": entity,
                 "pools": of(entity),
-                "healthy": refused.is_none(),
+                "healthy": refused.is_none_or(|health| health.held(now).is_none()),
                 "unauthorized_since": refused.and_then(|health| health.unauthorized_since),
+                "launches_held": refused.and_then(|health| health.held(now)).map(|held| held.reason),
                 "last_error": refused.and_then(|health| health.last_error.as_ref()),
             })
         };
@@ -226,7 +234,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
                 "removed_at": pool.removed_at,
             }));
         }
-        let unhealthy = self.table.unhealthy_entities().await?;
+        let mut unhealthy = self.table.unhealthy_entities().await?;
+        // A rate limit that is over stands on record until GitHub's next answer.
+        unhealthy.retain(|health| health.held(now).is_some());
         Ok(json!({
             "stack": self.settings.stack,
             "release": env!("CARGO_PKG_VERSION"),
@@ -238,11 +248,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
             "cooldowns": self.table.cooldowns().await?.map(|known| known.on(now)),
             "switched": self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             "app": self.app().await,
-            "entities": self.entities(&unhealthy),
+            "entities": self.entities(&unhealthy, now),
             "unhealthy_entities": unhealthy.iter().map(|health| json!({
                 "entity": health.entity,
                 "unauthorized_since": health.unauthorized_since,
                 "last_error": health.last_error,
+                "limited_until": health.limited_until,
             })).collect::<Vec<_>>(),
             "orphans": self.table.orphans().await?.iter().map(|orphan| json!({
                 "machine": orphan.machine,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::capacity::Capacity;
 use domain::cooldown::{Closed, Cooldowns};
-use domain::ids::{InstanceName, JobKey, PoolName};
+use domain::entity::EntityHealth;
+use domain::ids::{Entity, InstanceName, JobKey, PoolName};
 use domain::instance::Instance;
 use domain::job::Job;
 use domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
@@ -24,6 +25,12 @@ pub(super) struct Known {
     pub(super) wakes: u64,
     pub(super) switches: Switches,
     pub(super) cooldowns: Option<Cooldowns>,
+    /// Entities whose health is known.
+    pub(super) asked: BTreeSet<Entity>,
+    /// Those of them that GitHub refuses us or limits.
+    pub(super) unwell: Vec<EntityHealth>,
+    /// Entities for which one machine may find out whether runners are registered again, and when the last one did.
+    pub(super) probes: BTreeMap<Entity, Option<Time>>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
@@ -37,12 +44,15 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn of(capacity: Capacity, standing: Standing) -> Self {
+    pub(super) fn of(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
             switches: standing.switches.unwrap_or_default(),
             cooldowns: standing.cooldowns,
+            asked: asked.into_iter().collect(),
+            unwell: standing.unwell,
+            probes: BTreeMap::new(),
             rest: Vec::new(),
             jobs: BTreeMap::new(),
             thorough: true,
@@ -61,13 +71,15 @@ impl Known {
         table: &T,
         pool: &Pool,
     ) -> Result<(), PassError> {
-        let standing = table.standing(&pool.name).await?;
+        let asked: Vec<Entity> = self.asked.iter().cloned().collect();
+        let standing = table.standing(&pool.name, &asked).await?;
         if let Some(capacity) = standing.capacity {
             self.wakes = capacity.wakes;
             self.capacity = capacity;
         }
         self.switches = standing.switches.unwrap_or_default();
         self.cooldowns = standing.cooldowns;
+        self.unwell = standing.unwell;
         Ok(())
     }
 

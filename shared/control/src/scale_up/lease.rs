@@ -2,9 +2,11 @@
 
 use domain::capacity::Capacity;
 use domain::ids::PoolName;
+use domain::job::Job;
 use domain::pool::Pool;
 use domain::time::{Seconds, Time};
 
+use super::allowances::first_entities;
 use super::known::Known;
 use super::{Report, ScaleUp};
 use crate::ports::{CommitError, Standing, Table, Write};
@@ -12,9 +14,15 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
     /// Asks for a pass and takes the lease when it is free.
-    pub(super) async fn wake(&self, pool: &Pool, now: Time) -> Result<Known, PassError> {
+    pub(super) async fn wake(
+        &self,
+        pool: &Pool,
+        jobs: &[Job],
+        now: Time,
+    ) -> Result<Known, PassError> {
+        let entities = first_entities(pool, jobs);
         for _ in 0..CONFLICT_ROUNDS {
-            let standing = self.table.standing(&pool.name).await?;
+            let standing = self.table.standing(&pool.name, &entities).await?;
             let replaces = standing.capacity.as_ref().map(|capacity| capacity.generation);
             let stored = standing.capacity.clone();
             let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
@@ -25,7 +33,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             match self.table.commit(&[write]).await {
                 Ok(()) => {
                     let rest = Standing { capacity: None, ..standing };
-                    return Ok(Known::of(next, rest));
+                    return Ok(Known::of(next, rest, entities));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),

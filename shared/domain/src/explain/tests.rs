@@ -21,6 +21,7 @@ const UNKNOWN: JobContext<'_> = JobContext {
     limit: None,
     choice: &[],
     cooldowns: None,
+    github: None,
 };
 
 /// All lines but the first, which names the job.

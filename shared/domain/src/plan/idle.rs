@@ -9,7 +9,9 @@ use crate::launch::Launch;
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job has taken in this
 /// very plan is missing too. While EC2 refuses what the pool asks for, the next sweep looks again.
 pub(super) fn top_up(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) {
-    let mut missing = missing(view, plan) as usize;
+    let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
+    let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
+    let mut missing = missing(view, plan).min(most) as usize;
     while missing > 0 {
         let number = plan.launches.len();
         let Some(launch) = launch_of(view, number, missing.min(view.most_slots()), room) else {

@@ -55,6 +55,7 @@ pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         supply: Vec::new(),
         retries: Vec::new(),
         cooldowns: &CALM,
+        allowances: std::collections::BTreeMap::new(),
         seed: 0x00c0_ffee,
         now: at(1000),
         timings,

@@ -83,9 +83,8 @@ pub(super) async fn cursors_are_apart<W: TableWorld>(world: &W) {
 
 fn health(entity: &str, since: Option<u32>) -> EntityHealth {
     EntityHealth {
-        entity: entity.parse().expect("an entity"),
         unauthorized_since: since.map(at),
-        last_error: None,
+        ..EntityHealth::well(entity.parse().expect("an entity"))
     }
 }
 

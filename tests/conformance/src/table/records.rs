@@ -13,7 +13,7 @@ pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     assert_eq!(table.launch(&launch(1).id).await, Ok(None));
     assert_eq!(table.capacity(&pool()).await, Ok(None));
     assert_eq!(table.cooldowns().await, Ok(None));
-    assert_eq!(table.standing(&pool()).await, Ok(Standing::default()));
+    assert_eq!(table.standing(&pool(), &[]).await, Ok(Standing::default()));
     assert_eq!(table.orphan(&machine(1)).await, Ok(None));
     assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
     assert_eq!(table.cursor("reconciled").await, Ok(None));
@@ -143,7 +143,7 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     let own = capacity(2, Some("a")).configured("lt-1:3:0".into(), at(5));
     commit(world, &[Write::Capacity { next: own.clone(), replaces: None }]).await;
     let alone = Standing { capacity: Some(own.clone()), ..Standing::default() };
-    assert_eq!(table.standing(&pool()).await, Ok(alone));
+    assert_eq!(table.standing(&pool(), &[]).await, Ok(alone));
     let off = Off { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     let writes =
@@ -153,9 +153,26 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
         capacity: Some(own),
         switches: Some(switches.clone()),
         cooldowns: Some(refused(0)),
+        unwell: Vec::new(),
     };
-    assert_eq!(table.standing(&pool()).await, Ok(all));
+    assert_eq!(table.standing(&pool(), &[]).await, Ok(all.clone()));
+    let limited = |entity: &str| EntityHealth {
+        limited_until: Some(at(9)),
+        ..EntityHealth::well(entity.parse().expect("an entity"))
+    };
+    let (acme, other) = (limited("acme"), limited("other"));
+    for health in [&acme, &other] {
+        assert_eq!(table.set_entity_health(health).await, Ok(()));
+    }
+    let asked = [acme.entity.clone(), "well".parse().expect("an entity")];
+    let with_entities = Standing { unwell: vec![acme], ..all };
+    assert_eq!(table.standing(&pool(), &asked).await, Ok(with_entities));
     // What is the stack's is read with any pool.
-    let other = Standing { capacity: None, switches: Some(switches), cooldowns: Some(refused(0)) };
-    assert_eq!(table.standing(&other_pool()).await, Ok(other));
+    let other = Standing {
+        capacity: None,
+        switches: Some(switches),
+        cooldowns: Some(refused(0)),
+        unwell: Vec::new(),
+    };
+    assert_eq!(table.standing(&other_pool(), &[]).await, Ok(other));
 }

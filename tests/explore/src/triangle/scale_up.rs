@@ -1,5 +1,6 @@
 //! The launch pass, verb by verb, as in `control::scale_up`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::cooldown::Cooldowns;
@@ -282,6 +283,7 @@ impl Triangle {
             supply: supply.cloned().collect(),
             retries: retries.cloned().collect(),
             cooldowns: &Cooldowns::default(),
+            allowances: BTreeMap::new(),
             demand,
             seed: self.fresh_seed(state),
             now,

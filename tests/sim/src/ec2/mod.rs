@@ -216,6 +216,8 @@ pub struct Ec2 {
     pub real_buckets: bool,
     /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in every place.
     pub without_spot: bool,
+    /// A scenario's machines boot without being told to.
+    pub boots_alone: bool,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

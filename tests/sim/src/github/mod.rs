@@ -199,6 +199,12 @@ pub struct Github {
     pub fail_next: u32,
     /// A scenario's owner whose installation is refused.
     pub refuses: Option<String>,
+    /// A scenario's owner for whom nothing but the registration of runners is refused.
+    pub forbids_runners: Option<String>,
+    /// A scenario's owner whose installation has used its rate limit up, and until when.
+    pub limits: Option<(String, Millis)>,
+    /// A scenario's GitHub that gives jobs to runners without being told to.
+    pub gives_jobs: bool,
     /// A scenario's lists and looks that show no runner.
     pub hides_runners: bool,
     /// A scenario's DELETEs of runners, which are not done and not answered.
@@ -227,6 +233,9 @@ impl Github {
             drop_next: 0,
             fail_next: 0,
             refuses: None,
+            forbids_runners: None,
+            limits: None,
+            gives_jobs: false,
             hides_runners: false,
             removes_nothing: false,
             never_gives_up: false,
@@ -367,7 +376,8 @@ impl World {
     }
 
     fn dispatch_soon(&mut self) {
-        if self.manner.by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
+        let by_hand = self.manner.by_hand && !self.github.gives_jobs;
+        if by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
             return;
         }
         let after = self.between(200, 3_000);

@@ -26,11 +26,23 @@ impl World {
 
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
-        let entity = &registrar.entity;
-        if self.github.refuses.as_ref().is_some_and(|owner| entity.covers(&format!("{owner}/any")))
-        {
+        let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
+        let github = &self.github;
+        if github.refuses.as_ref().is_some_and(is_of) {
             self.count_github(operation);
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+        }
+        let forbids = operation == "generate-jitconfig";
+        if forbids && github.forbids_runners.as_ref().is_some_and(is_of) {
+            self.count_github(operation);
+            return Err(Trouble::Unauthorized(self.github_told(operation, "403")));
+        }
+        let limit =
+            github.limits.as_ref().filter(|(owner, until)| is_of(owner) && self.now < *until);
+        if let Some((_, until)) = limit {
+            let until = Time::from_millis(*until);
+            self.count_github(operation);
+            return Err(Trouble::RateLimited(until));
         }
         self.github_answers(operation)
     }

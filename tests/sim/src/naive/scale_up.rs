@@ -1,5 +1,6 @@
 //! Peers' ways of turning job events into machines.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use control::ingest::Ingest;
@@ -69,6 +70,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         supply: Vec::new(),
         retries: Vec::new(),
         cooldowns: &Cooldowns::default(),
+        allowances: BTreeMap::new(),
         seed: door.random(),
         now: door.now(),
         timings: &settings.timings,

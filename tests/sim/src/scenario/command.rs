@@ -85,6 +85,7 @@ impl Scenario {
                     _ => world.reject_job(number),
                 });
             }
+            ["boot", "by", "themselves"] => self.change(|world| world.ec2.boots_alone = true),
             ["boot", number, how @ ..] => self.boot(number, how)?,
             ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
             ["finish", "job", number] => self.finish(index(number)?)?,
@@ -127,6 +128,21 @@ impl Scenario {
                 ["removes", "runners"] => github.removes_nothing = false,
                 ["never", "gives", "up"] => github.never_gives_up = true,
                 ["refuses", owner] => github.refuses = Some((*owner).to_owned()),
+                ["accepts", "all"] => {
+                    github.refuses = None;
+                    github.forbids_runners = None;
+                }
+                ["gives", "jobs"] => {
+                    github.gives_jobs = true;
+                    let now = world.now;
+                    world.agenda.at(now, Event::Dispatch);
+                }
+                ["forbids", "runners", "of", owner] => {
+                    github.forbids_runners = Some((*owner).to_owned());
+                }
+                ["limits", owner, "for", length] => {
+                    github.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
+                }
                 ["says", "job", job, "is", status] => return says(world, index(job)?, status),
                 _ => return Err("GitHub does no such thing".to_owned()),
             }

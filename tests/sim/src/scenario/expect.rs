@@ -57,7 +57,11 @@ impl Scenario {
                 (found.to_string(), (*count).to_owned())
             }
             ["job", job, "waits", "for", instance] => self.claim(job, instance)?,
-            ["job", job, "held", why @ ..] => (self.hold(index(job)?), why.join(" ")),
+            ["job", job, "held", why @ ..] => {
+                let why = why.join(" ");
+                let told = self.hold(index(job)?);
+                (if told.starts_with(&why) { why.clone() } else { told }, why)
+            }
             ["launched", count] => {
                 let launched = self.change(|world| world.ec2.machines.len());
                 (launched.to_string(), (*count).to_owned())

@@ -246,11 +246,12 @@ impl Table for Door {
         self.read(|tables| tables.counted(scope)).await
     }
 
-    async fn standing(&self, pool: &PoolName) -> Result<Standing, ReadError> {
+    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError> {
         self.read(|tables| Standing {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
+            unwell: entities.iter().filter_map(|one| tables.entities.get(one).cloned()).collect(),
         })
         .await
     }
@@ -309,7 +310,7 @@ impl Table for Door {
     async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError> {
         self.write(|world| {
             let entity = health.entity.clone();
-            let next = health.unauthorized_since.map(|_| health.clone());
+            let next = (!health.is_well()).then(|| health.clone());
             match next.clone() {
                 Some(next) => world.tables.entities.insert(entity.clone(), next),
                 None => world.tables.entities.remove(&entity),

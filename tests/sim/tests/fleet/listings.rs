@@ -117,7 +117,6 @@ fn status_shows_entities_and_their_health() {
     let bench = Bench::new().belonging_to("zoo");
     let now = bench.door.now();
     let refused = EntityHealth {
-        entity: "acme".parse().expect("an entity"),
         unauthorized_since: Some(now),
         last_error: Some(Fault {
             at: now,
@@ -125,6 +124,7 @@ fn status_shows_entities_and_their_health() {
             code: "401".into(),
             message: "bad credentials".into(),
         }),
+        ..EntityHealth::well("acme".parse().expect("an entity"))
     };
     bench.drive(bench.door.set_entity_health(&refused)).expect("set");
     let status = ask(&bench, json!({"version": 1, "action": "status"}));

@@ -1,0 +1,91 @@
+//! What GitHub refuses and limits, known before a launch: a machine that gets no configuration is bought in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::entity::Allowance;
+use domain::ids::Entity;
+use domain::job::Job;
+use domain::plan::{Plan, PlannedLaunch};
+use domain::pool::Pool;
+use domain::time::Time;
+
+use super::ScaleUp;
+use super::known::Known;
+use crate::ports::{CommitError, Table};
+use crate::writes::PassError;
+
+/// Cursor of the last machine that was to find out whether an entity's runners are registered again.
+fn probe(entity: &Entity) -> String {
+    format!("probe#{entity}")
+}
+
+/// The entities that are known to matter before the demand is read: the pool's own, and those of the jobs that it was woken
+/// for.
+pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
+    let ours = |job: &&Job| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
+    let of_jobs = jobs.iter().filter(ours).filter_map(|job| pool.entity_for(job));
+    let mut all: Vec<Entity> = pool.entity.iter().cloned().chain(of_jobs).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+impl<T: Table, C> ScaleUp<'_, T, C> {
+    /// How many machines may be launched for the entities of the demand that GitHub refuses us or limits.
+    pub(super) async fn allowances(
+        &self,
+        pool: &Pool,
+        demand: &[Job],
+        known: &mut Known,
+        now: Time,
+    ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
+        let mut wanted: Vec<Entity> =
+            demand.iter().filter_map(|job| pool.entity_for(job)).collect();
+        wanted.sort();
+        wanted.dedup();
+        wanted.retain(|entity| !known.asked.contains(entity));
+        if !wanted.is_empty() {
+            let unwell = self.table.standing(&pool.name, &wanted).await?.unwell;
+            known.asked.extend(wanted);
+            known.unwell.extend(unwell);
+        }
+        let mut allowances = BTreeMap::new();
+        for health in &known.unwell {
+            let Some(held) = health.held(now) else { continue };
+            let last = match health.probe_due_at(None) {
+                Some(first) if first <= now => self.table.cursor(&probe(&health.entity)).await?,
+                _ => None,
+            };
+            let is_due = health.probe_due_at(last).is_some_and(|due| due <= now);
+            if is_due {
+                known.probes.insert(health.entity.clone(), last);
+            }
+            let allowance = Allowance { most: u32::from(is_due), held, holds_slots: !is_due };
+            allowances.insert(health.entity.clone(), allowance);
+        }
+        Ok(allowances)
+    }
+
+    /// Puts on record that a machine of the plan is to find out whether runners are registered again: one of all pools does.
+    /// False where another pass was faster.
+    pub(super) async fn begin_probes(
+        &self,
+        plan: &Plan,
+        known: &mut Known,
+        now: Time,
+    ) -> Result<bool, PassError> {
+        let launched = plan.launches.iter().flat_map(PlannedLaunch::instances);
+        let entities: BTreeSet<&Entity> = launched.map(|instance| &instance.entity).collect();
+        for (entity, last) in std::mem::take(&mut known.probes) {
+            if !entities.contains(&entity) {
+                continue;
+            }
+            match self.table.move_cursor(&probe(&entity), last, now).await {
+                Ok(()) => {}
+                Err(CommitError::Conflict) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+}
