@@ -4,9 +4,13 @@
 //! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing else. So nothing waits
 //! for it to be written.
 
+mod bucket;
+
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+pub use self::bucket::Bucket;
 
 use crate::SCHEMA;
 use crate::backoff;
@@ -27,8 +31,13 @@ const GROWS_TO: u32 = 8;
 pub enum Closed {
     /// Launch calls at all: EC2 throttles them.
     Calls,
-    /// A market: its quota is used up.
-    Market(Market),
+    /// A quota of the account is used up.
+    Quota {
+        /// On which market.
+        market: Market,
+        /// Of what.
+        bucket: Bucket,
+    },
     /// A pool: EC2 refuses its requests, whatever they ask for.
     Pool(PoolName),
     /// A type in a subnet.
@@ -47,7 +56,9 @@ impl std::fmt::Display for Closed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Calls => f.write_str("EC2 throttles launches"),
-            Self::Market(market) => write!(f, "the {market} quota is used up"),
+            Self::Quota { market, bucket } => {
+                write!(f, "the {market} quota of {bucket} is used up")
+            }
             Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
             Self::Place { market, place, .. } => write!(f, "no {market} capacity for {place}"),
         }
@@ -122,7 +133,24 @@ pub struct Cooldowns {
     /// Bumped by every write.
     pub generation: u64,
     /// At most one of each.
+    #[serde(deserialize_with = "known_ones")]
     pub list: Arc<[Cooldown]>,
+}
+
+/// The record is advice: a refusal that another version has written, and that is not known here, is forgotten.
+fn known_ones<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Cooldown]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum One {
+        Known(Cooldown),
+        Other(de::IgnoredAny),
+    }
+    let all = Vec::<One>::deserialize(from)?;
+    let known = all.into_iter().filter_map(|one| match one {
+        One::Known(cooldown) => Some(cooldown),
+        One::Other(_) => None,
+    });
+    Ok(known.collect())
 }
 
 impl Default for Cooldowns {
@@ -157,6 +185,20 @@ impl Cooldowns {
             }
             _ => false,
         })
+    }
+
+    /// Why a pool does not ask for a type now, if a quota that counts it is used up.
+    #[must_use]
+    pub fn of_quota(
+        &self,
+        of: &PoolName,
+        on: Market,
+        at: &Override,
+        now: Time,
+    ) -> Option<&Cooldown> {
+        let buckets = [Some(Bucket::Pool(of.clone())), Bucket::of(&at.instance_type)];
+        let mut quotas = buckets.into_iter().flatten();
+        quotas.find_map(|bucket| self.of(&Closed::Quota { market: on, bucket }, now))
     }
 
     /// What nobody asks for now.
@@ -202,13 +244,11 @@ impl Cooldowns {
 
     /// The places of a market that are left, or why none is.
     fn on_market(&self, pool: &Pool, market: Market, now: Time) -> Result<Offer, Vec<&Cooldown>> {
-        if let Some(quota) = self.of(&Closed::Market(market), now) {
-            return Err(vec![quota]);
-        }
         let mut refusals = Vec::new();
         let mut places = pool.places();
         places.retain(|place| {
-            let cooldown = self.of_place(&pool.name, market, place, now);
+            let quota = self.of_quota(&pool.name, market, place, now);
+            let cooldown = quota.or_else(|| self.of_place(&pool.name, market, place, now));
             refusals.extend(cooldown);
             cooldown.is_none()
         });
@@ -232,12 +272,7 @@ impl Cooldowns {
         let known = list.clone();
         // A replay's machines may be older than the refusal.
         if !launch.is_replay() && answer.as_ref().is_ok_and(|answer| !answer.machines.is_empty()) {
-            let open = [
-                Closed::Calls,
-                Closed::Market(launch.request.market),
-                Closed::Pool(launch.pool.clone()),
-            ];
-            list.retain(|one| !open.contains(&one.closed));
+            list.retain(|one| !is_opened(launch, &one.closed));
         }
         for (closed, error) in closed_by(launch, answer) {
             close(&mut list, closed, error, &launch.id, now, timings);
@@ -247,6 +282,22 @@ impl Cooldowns {
             list.truncate(MOST);
             Self { schema: self.schema, generation: self.generation + 1, list: list.into() }
         })
+    }
+}
+
+/// Whether machines of this launch show that something is open. EC2 does not say here which of the types they are of;
+/// one that is opened too early costs a call.
+fn is_opened(launch: &Launch, closed: &Closed) -> bool {
+    match closed {
+        Closed::Calls => true,
+        Closed::Pool(pool) => *pool == launch.pool,
+        Closed::Quota { market, bucket } => {
+            let asks = |place: &Override| Bucket::of(&place.instance_type).as_ref() == Some(bucket);
+            let is_asked = *bucket == Bucket::Pool(launch.pool.clone())
+                || launch.request.overrides.iter().any(asks);
+            *market == launch.request.market && is_asked
+        }
+        Closed::Place { .. } => false,
     }
 }
 
@@ -293,7 +344,7 @@ fn closed_by<'a>(
     match answer {
         Err(error) => match error.class {
             ErrorClass::Capacity => all.extend(places().map(|place| (at(place, error), error))),
-            class => all.extend(whole(launch, class).map(|closed| (closed, error))),
+            _ => all.extend(whole(launch, error).map(|closed| (closed, error))),
         },
         Ok(answer) if !launch.is_replay() => {
             let nothing = answer.machines.is_empty();
@@ -301,11 +352,11 @@ fn closed_by<'a>(
                 nothing && answer.errors.iter().all(|error| is_refusal_of_pool(error.class));
             for error in &answer.errors {
                 match (error.class, &error.place) {
-                    (class, _) if refused => {
-                        all.extend(whole(launch, class).map(|closed| (closed, error)));
-                    }
                     (ErrorClass::Throttle | ErrorClass::Quota, _) => {
-                        all.extend(whole(launch, error.class).map(|closed| (closed, error)));
+                        all.extend(whole(launch, error).map(|closed| (closed, error)));
+                    }
+                    _ if refused => {
+                        all.extend(whole(launch, error).map(|closed| (closed, error)));
                     }
                     (class, Some(place))
                         if class == ErrorClass::Capacity || is_refusal_of_pool(class) =>
@@ -344,10 +395,13 @@ const fn is_refusal_of_pool(class: ErrorClass) -> bool {
 }
 
 /// What an error closes that is not about one place.
-fn whole(launch: &Launch, class: ErrorClass) -> Option<Closed> {
-    match class {
+fn whole(launch: &Launch, error: &LaunchError) -> Option<Closed> {
+    match error.class {
         ErrorClass::Throttle => Some(Closed::Calls),
-        ErrorClass::Quota => Some(Closed::Market(launch.request.market)),
+        ErrorClass::Quota => Some(Closed::Quota {
+            market: launch.request.market,
+            bucket: Bucket::refused(launch, error),
+        }),
         ErrorClass::Configuration | ErrorClass::Authorization => {
             Some(Closed::Pool(launch.pool.clone()))
         }
@@ -363,7 +417,7 @@ fn whole(launch: &Launch, class: ErrorClass) -> Option<Closed> {
 fn wait(closed: &Closed, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
     let first = match closed {
         Closed::Calls => timings.throttle_wait_seconds,
-        Closed::Market(_) => timings.quota_wait_seconds,
+        Closed::Quota { .. } => timings.quota_wait_seconds,
         Closed::Pool(_) => timings.pool_pause_seconds,
         Closed::Place { .. } => timings.place_wait_seconds,
     };

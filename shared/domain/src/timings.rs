@@ -92,8 +92,8 @@ timings! {
     throttle_wait_seconds = 5,
     /// First time in which a type is not asked for in a subnet that had no capacity for it.
     place_wait_seconds = 60,
-    /// First time in which a market is left alone whose quota is used up.
-    quota_wait_seconds = 300,
+    /// First time in which the types are left alone whose quota is used up. Each machine that ends makes room in it.
+    quota_wait_seconds = 30,
     /// First pause of a pool whose request EC2 refuses as wrong or not allowed.
     pool_pause_seconds = 120,
     /// How long after a pool's configuration was first seen such refusals are taken for EC2 not knowing it yet.

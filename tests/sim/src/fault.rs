@@ -87,7 +87,7 @@ faults! {
     LaunchPartial = "launch_partial",
     /// A type has no capacity in a subnet for a while, on one market.
     LaunchPlaceDry = "launch_place_dry",
-    /// The account's quota for a market is used up for a while.
+    /// A quota of the account is used up for a while: of a bucket of families, on one market.
     LaunchQuota = "launch_quota",
     /// Too many calls.
     LaunchThrottled = "launch_throttled",

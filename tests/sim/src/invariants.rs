@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::ports::Write;
 use domain::audit::AuditKind;
-use domain::cooldown::{Closed, Cooldowns};
+use domain::cooldown::{Bucket, Closed, Cooldowns};
 use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
 use domain::instance::{DeleteReason, Instance, State};
 use domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
@@ -183,9 +183,13 @@ impl World {
         let market = next.request.market;
         let of = [None, Some(next.pool.clone())];
         let at = |place: &Override| {
-            of.clone().map(|pool| Closed::Place { market, place: place.clone(), pool })
+            let places =
+                of.clone().map(|pool| Closed::Place { market, place: place.clone(), pool });
+            let bucket = Bucket::of(&place.instance_type);
+            places.into_iter().chain(bucket.map(|bucket| Closed::Quota { market, bucket }))
         };
-        let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(next.pool.clone())];
+        let own = Closed::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
+        let whole = [Closed::Calls, Closed::Pool(next.pool.clone()), own];
         let mut closed = whole.into_iter().chain(next.request.overrides.iter().flat_map(at));
         // A launch that EC2 has just accepted, for a record that was open, opened the whole of it for a moment.
         let accepted = self.ec2.accepted_at >= began;

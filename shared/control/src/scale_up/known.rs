@@ -160,9 +160,11 @@ impl Known {
     pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
         let Some(cooldowns) = &self.cooldowns else { return false };
         let market = launch.request.market;
-        let whole = [Closed::Calls, Closed::Market(market), Closed::Pool(launch.pool.clone())];
-        let is_closed =
-            |place: &Override| cooldowns.of_place(&launch.pool, market, place, now).is_some();
+        let whole = [Closed::Calls, Closed::Pool(launch.pool.clone())];
+        let is_closed = |place: &Override| {
+            cooldowns.of_quota(&launch.pool, market, place, now).is_some()
+                || cooldowns.of_place(&launch.pool, market, place, now).is_some()
+        };
         whole.iter().any(|closed| cooldowns.of(closed, now).is_some())
             || launch.request.overrides.iter().any(is_closed)
     }

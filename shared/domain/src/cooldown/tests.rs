@@ -1,13 +1,13 @@
 //! What a refusal closes, for how long, and what is asked for instead.
 
-use super::{Closed, Cooldowns, first_market, while_settling};
+use super::{Bucket, Closed, Cooldowns, first_market, while_settling};
 use crate::launch::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
 use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
 use crate::pool::{MarketPolicy, Pool, Requirements};
-use crate::testkit::{With, at, job, machine, pool, refusal, timings};
+use crate::testkit::{self, With, at, job, machine, pool, timings};
 use crate::time::Time;
 
 fn of(market: MarketPolicy) -> Pool {
@@ -19,6 +19,13 @@ fn launch(pool: &Pool) -> Launch {
     let timings = timings();
     let view = crate::plan::tests::view(pool, &timings, vec![job(1)]);
     crate::plan::plan(view).launches.remove(0).launch
+}
+
+/// A quota's code says what it counts.
+fn refusal(class: ErrorClass) -> LaunchError {
+    let error = testkit::refusal(class);
+    let code = if class == Quota { "VcpuLimitExceeded".to_owned() } else { error.code.clone() };
+    LaunchError { code, ..error }
 }
 
 fn place(kind: &str, subnet: &str) -> Override {
@@ -61,6 +68,10 @@ fn offered(known: &Cooldowns, pool: &Pool, second: u32) -> String {
     }
 }
 
+fn quota(bucket: Bucket) -> Closed {
+    Closed::Quota { market: Market::Spot, bucket }
+}
+
 const ALL: &str = " m7i.large/subnet-a m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
 
 #[test]
@@ -69,7 +80,7 @@ fn each_class_closes_what_it_is_about() {
     let spot = format!("spot:{ALL}");
     let rows = [
         (Throttle, "EC2 throttles launches"),
-        (Quota, "the spot quota is used up"),
+        (Quota, "the spot quota of standard instances is used up"),
         (Configuration, "EC2 refuses the launches of pool default"),
         (Authorization, "EC2 refuses the launches of pool default"),
         (Capacity, "no spot capacity for"),
@@ -109,6 +120,64 @@ fn who_shares_what_is_closed_and_who_does_not() {
     }
 }
 
+/// New accounts have none for G and P; that is no reason to launch nothing else.
+#[test]
+fn a_quota_closes_the_families_that_it_counts() {
+    let plain = of(MarketPolicy::Spot);
+    let typed = |name: &str, types: &[&str]| {
+        plain.clone().with(|pool| {
+            pool.name = name.parse().expect("valid");
+            pool.instance_types = types.iter().map(|one| (*one).into()).collect();
+        })
+    };
+    let (gpu, mixed) =
+        (typed("gpu", &["g5.xlarge"]), typed("mixed", &["g4dn.xlarge", "c7i.large"]));
+    let known = first(&gpu, &Err(refusal(Quota)));
+    assert!(known.of(&quota(Bucket::GAndVt), at(1)).is_some(), "{known:?}");
+    assert!(offered(&known, &gpu, 1).starts_with("until 30: the spot quota of G and VT instances"));
+    assert_eq!(offered(&known, &plain, 1), format!("spot:{ALL}"));
+    assert_eq!(offered(&known, &mixed, 1), "spot: c7i.large/subnet-a c7i.large/subnet-b");
+    // A part of an answer names its type. A whole one that may be about either closes the pool's own requests alone.
+    let named = first(&mixed, &answer(0, vec![part(Quota, place("g4dn.xlarge", "subnet-a"))]));
+    assert_eq!(offered(&named, &mixed, 1), "spot: c7i.large/subnet-a c7i.large/subnet-b");
+    assert_eq!(offered(&named, &plain, 1), format!("spot:{ALL}"));
+    // So do quotas that count no machines.
+    let disks = LaunchError { code: "VolumeLimitExceeded".to_owned(), ..refusal(Quota) };
+    for (own, error) in [(&mixed, refusal(Quota)), (&plain, disks)] {
+        let known = first(own, &Err(error));
+        assert!(known.of(&quota(Bucket::Pool(own.name.clone())), at(1)).is_some(), "{known:?}");
+        assert!(offered(&known, own, 1).starts_with("until 30: the spot quota of what pool"));
+        assert_eq!(offered(&known, &gpu, 1), "spot: g5.xlarge/subnet-a g5.xlarge/subnet-b");
+    }
+    // A machine of other families does not show that it is open.
+    let still = after(&known, &plain, &answer(1, Vec::new()), at(2));
+    assert!(still.of(&quota(Bucket::GAndVt), at(3)).is_some());
+}
+
+/// Below its quota a stack gets some machines and is refused the rest: the next end makes room.
+#[test]
+fn a_stack_that_works_at_its_quota_asks_every_half_minute() {
+    let pool = of(MarketPolicy::Spot);
+    let mut known = Cooldowns::default();
+    for second in [0, 30, 60, 90, 120] {
+        known = after(&known, &pool, &answer(1, vec![refusal(Quota)]), at(second));
+        assert!(offered(&known, &pool, second + 29).starts_with("until"), "{second}");
+        assert_eq!(offered(&known, &pool, second + 30), format!("spot:{ALL}"), "{second}");
+    }
+}
+
+/// What the version before called a market. The record is advice.
+#[test]
+fn a_refusal_of_a_kind_that_is_not_known_is_forgotten() {
+    let known = first(&of(MarketPolicy::Spot), &Err(refusal(Quota)));
+    let mut stored = serde_json::to_value(&known).expect("JSON");
+    assert_eq!(serde_json::from_value::<Cooldowns>(stored.clone()).expect("read"), known);
+    let mut old = stored["list"][0].clone();
+    old["closed"] = serde_json::json!({ "market": "spot" });
+    stored["list"].as_array_mut().expect("a list").push(old);
+    assert_eq!(serde_json::from_value::<Cooldowns>(stored).expect("read"), known);
+}
+
 #[test]
 fn a_place_without_capacity_is_left_out_for_a_minute() {
     let pool = of(MarketPolicy::Spot);
@@ -134,7 +203,8 @@ fn all_places_without_capacity_hold_the_pool_until_the_first_of_them() {
 fn spot_then_on_demand_asks_for_on_demand_when_spot_is_closed() {
     let on_demand = format!("on-demand:{ALL}");
     let pool = of(MarketPolicy::SpotThenOnDemand);
-    let listed = pool.clone().with(|pool| pool.on_demand_after = vec!["Quota".to_owned()]);
+    let listed =
+        pool.clone().with(|pool| pool.on_demand_after = vec!["VcpuLimitExceeded".to_owned()]);
     // The refusal; what is asked for with no list of codes, and with one that names the quota's.
     let rows = [(Capacity, true, false), (Quota, true, true)];
     for (class, always, by_list) in rows {
@@ -154,13 +224,13 @@ fn both_markets_closed_wait_for_the_one_that_opens_first() {
     let spot = first(&pool, &Err(refusal(Quota)));
     let on_demand = of(MarketPolicy::OnDemand);
     let known = after(&spot, &on_demand, &Err(refusal(Capacity)), at(10));
-    assert!(offered(&known, &pool, 11).starts_with("until 70: no on-demand capacity"));
+    assert!(offered(&known, &pool, 11).starts_with("until 30: the spot quota"));
 }
 
 #[test]
 fn waits_double_in_an_unbroken_row_up_to_eight_times() {
     let pool = of(MarketPolicy::Spot);
-    for (class, step) in [(Capacity, 60), (Quota, 300), (Configuration, 120), (Throttle, 5)] {
+    for (class, step) in [(Capacity, 60), (Quota, 30), (Configuration, 120), (Throttle, 5)] {
         let (mut known, mut now, mut waits) = (Cooldowns::default(), at(0), Vec::new());
         for _ in 0..6 {
             known = after(&known, &pool, &Err(refusal(class)), now);
@@ -187,17 +257,17 @@ fn calls_that_were_out_together_are_one_refusal() {
     let pool = of(MarketPolicy::Spot);
     let one = first(&pool, &Err(refusal(Quota)));
     let two = after(&one, &pool, &Err(refusal(Quota)), at(2));
-    assert_eq!((two.list[0].times, two.list[0].until), (1, at(302)));
+    assert_eq!((two.list[0].times, two.list[0].until), (1, at(32)));
 }
 
 #[test]
 fn a_refusal_after_a_quiet_time_is_a_first_one() {
     let pool = of(MarketPolicy::Spot);
     let known = first(&pool, &Err(refusal(Quota)));
-    let row = after(&known, &pool, &Err(refusal(Quota)), at(599));
+    let row = after(&known, &pool, &Err(refusal(Quota)), at(59));
     assert_eq!(row.list[0].times, 2);
-    let anew = after(&known, &pool, &Err(refusal(Quota)), at(600));
-    assert_eq!((anew.list[0].times, anew.list[0].since), (1, at(600)));
+    let anew = after(&known, &pool, &Err(refusal(Quota)), at(60));
+    assert_eq!((anew.list[0].times, anew.list[0].since), (1, at(60)));
 }
 
 #[test]
@@ -214,7 +284,7 @@ fn a_machine_opens_what_was_closed_for_all_of_the_pool() {
     assert_eq!(healed.generation, known.generation + 1);
     // And what the same answer refuses is closed all the same.
     let partial = after(&known, &pool, &answer(1, vec![refusal(Quota)]), at(1));
-    assert!(partial.of(&Closed::Market(Market::Spot), at(2)).is_some());
+    assert!(partial.of(&quota(Bucket::Standard), at(2)).is_some());
 }
 
 #[test]

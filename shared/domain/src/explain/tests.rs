@@ -1,7 +1,7 @@
 //! Every condition has a sentence, and each sentence names what it is about.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::cooldown::{Closed, Cooldown, Cooldowns};
+use crate::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
 use crate::launch::{ErrorClass, Market};
@@ -85,7 +85,7 @@ fn a_queued_job_says_what_it_waits_for() {
     let next = "The next launch pass finds it a runner.".to_owned();
     let closed = Cooldowns {
         list: vec![Cooldown {
-            closed: Closed::Market(Market::OnDemand),
+            closed: Closed::Quota { market: Market::OnDemand, bucket: Bucket::Standard },
             since: at(500),
             at: at(500),
             until: at(800),
@@ -123,7 +123,8 @@ fn a_queued_job_says_what_it_waits_for() {
             job(1),
             JobContext { cooldowns: Some(&closed), ..known },
             format!(
-                "No launch before {}: the on-demand quota is used up (VcpuLimitExceeded: no more).",
+                "No launch before {}: the on-demand quota of standard instances is used up \
+                 (VcpuLimitExceeded: no more).",
                 at(800)
             ),
         ),

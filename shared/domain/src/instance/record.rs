@@ -140,8 +140,8 @@ pub struct Drain {
     pub not_busy_since: Option<Time>,
     /// The kill gate was passed; it is not asked again.
     pub gate_passed: bool,
-    /// GitHub is asked to remove the registration and has not refused: no job may start until it has. Until then the call
-    /// belongs to the pass that makes it.
+    /// GitHub is asked to remove the registration and has not refused: no job may start until it has. Until then the
+    /// call belongs to the pass that makes it.
     pub removing_until: Option<Time>,
     /// GitHub has no registration of this runner any more.
     pub deregistered: bool,

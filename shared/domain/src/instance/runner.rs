@@ -175,8 +175,8 @@ impl Instance {
 
     /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
     /// order to kill ends the machine. A mark of our own, for which evidence is still being gathered, is taken
-    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. One that has asked leaves it to
-    /// GitHub. Otherwise the start is refused, so that the job fails in its set-up and no work is lost.
+    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. One that has asked leaves it
+    /// to GitHub. Otherwise the start is refused, so that the job fails in its set-up and no work is lost.
     ///
     /// # Errors
     /// When the delete came first.

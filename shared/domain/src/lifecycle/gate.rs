@@ -35,8 +35,8 @@ pub(super) fn gate(
     if instance.is_shut() {
         return Verdict::Passed(Box::new(instance.clone()));
     }
-    // Until its agent has reported, its hooks are not known and its first job may reach it any moment. After that the two
-    // reads are what tells: a job that GitHub gives it has its hook asked or its runner busy before the second.
+    // Until its agent has reported, its hooks are not known and its first job may reach it any moment. After that the
+    // two reads are what tells: a job that GitHub gives it has its hook asked or its runner busy before the second.
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if instance.runner.state < RunnerState::Idle && now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);

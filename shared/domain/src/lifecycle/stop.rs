@@ -78,8 +78,9 @@ fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
         || instance.drain().is_some_and(|drain| drain.reason == DeleteReason::MachineStopped)
 }
 
-/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that GitHub has not answered: a
-/// registration that is there was not removed, and whether one that is not shown is gone, the same call tells. None then.
+/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that GitHub has not
+/// answered: a registration that is there was not removed, and whether one that is not shown is gone, the same call
+/// tells. None then.
 fn known_job(
     instance: &Instance,
     seen: &Observation,

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use domain::capacity::Capacity;
-use domain::cooldown::{Closed, Cooldown, Cooldowns};
+use domain::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
 use domain::entity::EntityHealth;
 use domain::ids::{InstanceName, JobKey, PoolName};
 use domain::instance::{DeleteReason, Instance};

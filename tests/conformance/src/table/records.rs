@@ -100,7 +100,8 @@ fn refused(generation: u64) -> Cooldowns {
     let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
     let all = [
         Closed::Calls,
-        Closed::Market(Market::Spot),
+        Closed::Quota { market: Market::Spot, bucket: Bucket::Standard },
+        Closed::Quota { market: Market::OnDemand, bucket: Bucket::Pool(pool()) },
         Closed::Pool(pool()),
         Closed::Place { market: Market::OnDemand, place: place.clone(), pool: None },
         Closed::Place { market: Market::OnDemand, place, pool: Some(pool()) },

@@ -63,7 +63,7 @@ impl World {
         if self.is_misconfigured(id) {
             return Err(error(ErrorClass::Configuration, "InvalidLaunchTemplateId.NotFound"));
         }
-        if self.is_over_quota(request.market) {
+        if self.is_over_quota(request) {
             return Err(error(ErrorClass::Quota, "VcpuLimitExceeded"));
         }
         let answer = self.fleet(id, request);

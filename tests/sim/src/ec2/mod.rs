@@ -8,6 +8,7 @@ mod terminate;
 
 use std::collections::BTreeMap;
 
+use domain::cooldown::Bucket;
 use domain::ids::{LaunchId, MachineId};
 use domain::message::ReapMessage;
 use domain::observation::{Machine as Shown, StateReason};
@@ -218,6 +219,8 @@ pub struct Ec2 {
     pub without_spot: bool,
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,
+    /// A scenario's quota that is used up, on both markets.
+    pub without_quota: Option<Bucket>,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

@@ -1,5 +1,6 @@
-//! What EC2 lacks or refuses for a while: a type in a subnet, a market's quota, a pool whose configuration is wrong.
+//! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration is wrong.
 
+use domain::cooldown::Bucket;
 use domain::ids::{LaunchId, PoolName};
 use domain::launch::{LaunchRequest, Market, Override};
 
@@ -11,7 +12,7 @@ use crate::world::World;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
     Place(Market, Override),
-    Quota(Market),
+    Quota(Market, Bucket),
     Configuration(PoolName),
 }
 
@@ -46,11 +47,17 @@ impl World {
         self.is_short(&lack) || self.counts.of(Fault::LaunchMisconfigured) > strikes
     }
 
-    /// Whether the quota of the market is used up.
-    pub(super) fn is_over_quota(&mut self, market: Market) -> bool {
+    /// Whether the quota of the first type's bucket is used up, on the market of the request. The types of a pool here
+    /// are all of one bucket.
+    pub(super) fn is_over_quota(&mut self, request: &LaunchRequest) -> bool {
+        let first = request.overrides.first();
+        let bucket = first.and_then(|place| Bucket::of(&place.instance_type));
+        let bucket = bucket.unwrap_or(Bucket::Standard);
+        let is_told = self.ec2.without_quota.as_ref() == Some(&bucket);
+        let lack = Lack::Quota(request.market, bucket);
         let strikes = self.counts.of(Fault::LaunchQuota);
-        self.run_short(Fault::LaunchQuota, |_| Some(Lack::Quota(market)));
-        self.is_short(&Lack::Quota(market)) || self.counts.of(Fault::LaunchQuota) > strikes
+        self.run_short(Fault::LaunchQuota, |_| Some(lack.clone()));
+        is_told || self.is_short(&lack) || self.counts.of(Fault::LaunchQuota) > strikes
     }
 
     /// The places of a request that have no capacity.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use domain::cooldown::Bucket;
 use domain::ids::PoolName;
 use domain::labels::Labels;
 use domain::limits::Balance;
@@ -160,6 +161,7 @@ impl Scenario {
             return Err("pools come first".to_owned());
         }
         let (mut labels, mut max, mut market) = (vec!["linux", "x64"], 10, "on-demand");
+        let mut types = Vec::new();
         let mut pool = Pool::named(name.parse().map_err(|error| format!("{error}"))?);
         for option in options {
             match option.split_once('=') {
@@ -175,10 +177,14 @@ impl Scenario {
                 Some(("labels", value)) => labels = value.split(',').collect(),
                 Some(("max", value)) => max = number(value)?,
                 Some(("market", value)) => market = value,
+                Some(("types", value)) => types = value.split(',').collect(),
                 _ => return Err(format!("{option}: not an option of a pool")),
             }
         }
-        let plain = schedule::pool(name, &labels, max, market, None);
+        let mut plain = schedule::pool(name, &labels, max, market, None);
+        if !types.is_empty() {
+            plain.instance_types = types.into_iter().map(Into::into).collect();
+        }
         self.pools.push(Pool {
             entity: pool.entity,
             label_match: pool.label_match,
@@ -329,6 +335,11 @@ impl Scenario {
             ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
             ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
+            ["ec2", "quota", kind] => {
+                let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
+                self.change(|world| world.ec2.without_quota = Some(bucket));
+                return Ok(());
+            }
             ["ec2", "spot"] => {
                 self.change(|world| world.ec2.without_spot = true);
                 return Ok(());
@@ -384,6 +395,7 @@ impl Scenario {
             match what {
                 "ec2" => {
                     world.ec2.script.clear();
+                    world.ec2.without_quota = None;
                     world.windows.retain(|window| window.fault != Fault::OutageEc2);
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),

@@ -149,6 +149,7 @@ fn go_on_by_itself(world: &mut World) {
     world.windows.clear();
     world.ec2.script.clear();
     world.ec2.without_spot = false;
+    world.ec2.without_quota = None;
     let github = &mut world.github;
     (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
     github.removes_nothing = false;

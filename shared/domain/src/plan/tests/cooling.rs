@@ -1,13 +1,17 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
 use super::{plan, view};
-use crate::cooldown::{Closed, Cooldown, Cooldowns};
+use crate::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
 use crate::instance::{Instance, State};
 use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::launch::{ErrorClass, LaunchAnswer, Market, Override};
 use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
 use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
+
+fn standard(market: Market) -> Closed {
+    Closed::Quota { market, bucket: Bucket::Standard }
+}
 
 fn closed(closed: Closed, until: u32) -> Cooldown {
     Cooldown {
@@ -71,7 +75,7 @@ fn what_cools_down_is_not_in_the_request() {
 #[test]
 fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
     let pool = of(MarketPolicy::Spot);
-    let all = [Closed::Calls, Closed::Market(Market::Spot), Closed::Pool(pool.name.clone())];
+    let all = [Closed::Calls, standard(Market::Spot), Closed::Pool(pool.name.clone())];
     for one in all {
         let sentence = one.to_string();
         let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
@@ -94,7 +98,7 @@ fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
 #[test]
 fn a_long_wait_is_looked_at_again_in_between() {
     let pool = of(MarketPolicy::Spot);
-    let known = known(vec![closed(Closed::Market(Market::Spot), 9000)]);
+    let known = known(vec![closed(standard(Market::Spot), 9000)]);
     let plan = planned(&pool, &known, Vec::new());
     let until = plan.held.iter().map(|job| job.hold.as_ref().map(|hold| hold.until));
     assert_eq!(until.collect::<Vec<_>>(), [Some(at(1300)), Some(at(1300))]);
@@ -184,7 +188,7 @@ fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
         .collect();
     assert_eq!(shape, [(Market::Spot, 2, 2), (Market::OnDemand, 1, 0)]);
     // With the quota of spot used up, all of it is bought on demand.
-    let known = known(vec![closed(Closed::Market(Market::Spot), 1100)]);
+    let known = known(vec![closed(standard(Market::Spot), 1100)]);
     let plan = planned(&pool, &known, vec![refused(1, &[Throttle])]);
     let markets = plan.launches.iter().map(|one| one.launch.request.market);
     assert_eq!(markets.collect::<Vec<_>>(), [Market::OnDemand]);

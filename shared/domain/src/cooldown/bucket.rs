@@ -1,0 +1,118 @@
+//! What a quota of the account counts together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::PoolName;
+use crate::launch::{Launch, LaunchError};
+
+/// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind, of disks say, names
+/// no family: it is closed for the pool that met it.
+/// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bucket {
+    /// A, C, D, H, I, M, R, T and Z.
+    Standard,
+    /// Deep learning.
+    Dl,
+    /// FPGAs.
+    F,
+    /// Graphics, and video transcoding.
+    GAndVt,
+    /// High memory.
+    HighMemory,
+    /// High performance computing.
+    Hpc,
+    /// Inference.
+    Inf,
+    /// GPUs.
+    P,
+    /// Training.
+    Trn,
+    /// Memory.
+    X,
+    /// No family that is known here: what one pool asks for.
+    Pool(PoolName),
+}
+
+impl Bucket {
+    /// The bucket of a type, by the letters that its name begins with. None where it is not known, or EC2 chooses the
+    /// type.
+    #[must_use]
+    pub fn of(instance_type: &str) -> Option<Self> {
+        let family = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next()?;
+        Some(match family {
+            "a" | "c" | "d" | "h" | "i" | "im" | "is" | "m" | "r" | "t" | "z" => Self::Standard,
+            "dl" => Self::Dl,
+            "f" => Self::F,
+            "g" | "gr" | "vt" => Self::GAndVt,
+            "u" => Self::HighMemory,
+            "hpc" => Self::Hpc,
+            "inf" => Self::Inf,
+            "p" => Self::P,
+            "trn" => Self::Trn,
+            "x" => Self::X,
+            _ => return None,
+        })
+    }
+
+    /// The bucket that a refusal is about. Where EC2 names no type, it is known if the request asked for one bucket
+    /// alone.
+    pub(super) fn refused(launch: &Launch, error: &LaunchError) -> Self {
+        let counts_types =
+            matches!(error.code.as_str(), "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded");
+        let asked = launch.request.overrides.iter().filter(|_| error.place.is_none());
+        let mut all = error.place.iter().chain(asked).map(|place| Self::of(&place.instance_type));
+        let first = all.next().flatten().filter(|_| counts_types);
+        first
+            .filter(|first| all.all(|other| other.as_ref() == Some(first)))
+            .unwrap_or_else(|| Self::Pool(launch.pool.clone()))
+    }
+}
+
+impl std::fmt::Display for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Standard => "standard instances",
+            Self::Dl => "DL instances",
+            Self::F => "F instances",
+            Self::GAndVt => "G and VT instances",
+            Self::HighMemory => "high memory instances",
+            Self::Hpc => "HPC instances",
+            Self::Inf => "Inf instances",
+            Self::P => "P instances",
+            Self::Trn => "Trn instances",
+            Self::X => "X instances",
+            Self::Pool(pool) => return write!(f, "what pool {pool} asks for"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bucket;
+
+    #[test]
+    fn a_family_is_counted_in_its_bucket() {
+        for (bucket, types) in [
+            (Some(Bucket::Standard), ["m7i.large", "t4g.micro", "im4gn.large", "z1d.large"]),
+            (Some(Bucket::Standard), ["m7i-flex.large", "is4gen.large", "a1.large", "d3en.xlarge"]),
+            (Some(Bucket::GAndVt), ["g5.xlarge", "g4dn.xlarge", "vt1.3xlarge", "gr6.4xlarge"]),
+            (
+                Some(Bucket::HighMemory),
+                ["u-6tb1.metal", "u7i-12tb.224xlarge", "u7in-16tb.224xlarge", "u-3tb1.56xlarge"],
+            ),
+            (Some(Bucket::P), ["p3.2xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge"]),
+            (
+                Some(Bucket::Hpc),
+                ["hpc6a.48xlarge", "hpc7g.4xlarge", "hpc6id.32xlarge", "hpc7a.96xlarge"],
+            ),
+            (Some(Bucket::X), ["x1.16xlarge", "x2gd.large", "x2iedn.xlarge", "x8g.large"]),
+            (None, ["", "mac2.metal", "new9.large", "cr1.8xlarge"]),
+        ] {
+            for one in types {
+                assert_eq!(Bucket::of(one), bucket, "{one}");
+            }
+        }
+    }
+}
