@@ -66,8 +66,10 @@ pub struct Checker {
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// What EC2 had refused, as it came to be on record.
     refused: Vec<(Millis, Cooldowns)>,
-    /// When machines were bound for each job, within the last hour.
-    pub(crate) bound: BTreeMap<JobKey, Vec<Millis>>,
+    /// For which job each row's machine was bought.
+    pub(crate) bought: BTreeMap<InstanceName, JobKey>,
+    /// When machines bought for each job ended without a job, within the last hour.
+    pub(crate) in_vain: BTreeMap<JobKey, Vec<Millis>>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }

@@ -1,26 +1,34 @@
 //! That nothing is lost can be had by launching again and again: how often is asked here.
 
-use domain::instance::Instance;
+use domain::instance::{Instance, State};
 
 use crate::agenda::HOUR;
 use crate::world::World;
 
-/// Most machines for one job within an hour. What is launched in vain is held back for 15 seconds and then longer, up to
-/// five minutes: 16 of them. The others are for a job whose runner goes to another job.
-const MOST: usize = 20;
+/// Most machines that are bought for one job and end without any job, within an hour. Such a job is held back for 30
+/// seconds and then longer, up to five minutes: 15 of them. A few ends may come late.
+const MOST: usize = 18;
 
 impl World {
-    /// Asked for every change of a record.
+    /// Asked for every change of a record. Machines that other jobs took are no waste.
     pub(crate) fn check_waste(&mut self, before: &Instance, next: &Instance) {
-        let is_bound = before.machine().is_none() && next.machine().is_some();
-        let Some(job) = next.claim().filter(|_| is_bound) else { return };
+        if before.machine().is_none() && next.machine().is_some() {
+            self.checker.bought.extend(next.claim().map(|job| (next.name.clone(), job)));
+        }
+        let ends = before.state() != State::Deleted && next.state() == State::Deleted;
+        if !ends || next.runner.has_taken_job() {
+            return;
+        }
+        let Some(job) = self.checker.bought.remove(&next.name) else { return };
         let now = self.now;
-        let bound = self.checker.bound.entry(job).or_default();
-        bound.retain(|at| now < *at + HOUR);
-        bound.push(now);
-        let count = bound.len();
+        let ended = self.checker.in_vain.entry(job).or_default();
+        ended.retain(|at| now < *at + HOUR);
+        ended.push(now);
+        let count = ended.len();
         if count > MOST {
-            self.broken("waste", || format!("{count} machines within an hour for job {job}"));
+            self.broken("waste", || {
+                format!("{count} machines in vain within an hour for job {job}")
+            });
         }
     }
 }
