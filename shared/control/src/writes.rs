@@ -7,6 +7,7 @@ use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Hold, Job};
 use domain::time::Time;
 use domain::timings::Timings;
+use domain::withheld::PassedOver;
 
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 
@@ -81,6 +82,9 @@ async fn released_job<T: Table>(
     let Some(mut released) = claim::release(&stored, &before.name) else {
         return Ok(None);
     };
+    if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
+        released.passed_over = Some(PassedOver::again(stored.passed_over, now));
+    }
     if let Some(reason) = hold_reason(before, next) {
         let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
         let until = now + backoff::hold_wait(failures, timings);

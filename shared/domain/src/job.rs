@@ -8,6 +8,7 @@ use crate::SCHEMA;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
 use crate::labels::Labels;
 use crate::time::{Seconds, Time};
+use crate::withheld::PassedOver;
 
 /// Where GitHub is with a job. The order is the rank: a job only moves up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -119,6 +120,9 @@ pub struct Job {
     pub claim: Option<InstanceName>,
     /// Set while launching for this job is held back.
     pub hold: Option<Hold>,
+    /// Connected runners idled beside it, and GitHub gave it to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<PassedOver>,
     /// Set when the job was given up as expired; it needs no runner any more.
     pub expired: bool,
     /// Its last move to another pool.
@@ -142,7 +146,14 @@ impl Job {
         let moved = self.pool.clone().map(|from| Moved { from, at: now, why: why.to_owned() });
         let generation = self.generation + 1;
         let hold = self.hold.clone().map(|hold| Hold { until: hold.until.min(now), ..hold });
-        Self { pool: Some(pool.clone()), hold, moved, generation, ..self.clone() }
+        Self {
+            pool: Some(pool.clone()),
+            hold,
+            passed_over: None,
+            moved,
+            generation,
+            ..self.clone()
+        }
     }
 
     /// The job's key.
@@ -236,7 +247,7 @@ impl Job {
         if next.is_gated() {
             next.asked_at = Some(now);
             // What held a launch back is no reason any more when it is queued again.
-            next.hold = None;
+            (next.hold, next.passed_over) = (None, None);
         }
         next
     }
@@ -297,6 +308,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             unmatched: None,
             claim: None,
             hold: None,
+            passed_over: None,
             expired: false,
             moved: None,
             asked_at: None,

@@ -40,6 +40,7 @@ pub(crate) mod testkit;
 pub mod time;
 pub mod timings;
 pub mod webhook;
+pub mod withheld;
 
 /// The version that every stored record carries. Readers accept this one and the one before.
 pub const SCHEMA: u16 = 2;

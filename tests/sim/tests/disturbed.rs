@@ -16,8 +16,13 @@ use self::stories::scenarios;
 
 /// Told too often, or for too long each time. Thousands of jobs: one telling takes a tenth of a second, and there are 1,600
 /// calls. Two days, with a sweep each minute: tens of thousands of calls, and the other gated stories tell the rest.
-const TOO_LONG: [&str; 3] =
-    ["a-few-more-than-a-launch-holds", "gated-expired-then-approved", "gated-for-two-days"];
+const TOO_LONG: [&str; 5] = [
+    "a-few-more-than-a-launch-holds",
+    "gated-expired-then-approved",
+    "gated-for-two-days",
+    "github-refuses-for-hours",
+    "withheld-jobs-buy-no-machines",
+];
 /// How much of a trace is shown: its end.
 const LINES_SHOWN: usize = 150;
 

@@ -8,6 +8,7 @@ use domain::job::Job;
 use domain::plan::{Plan, PlannedLaunch};
 use domain::pool::Pool;
 use domain::time::Time;
+use domain::withheld;
 
 use super::ScaleUp;
 use super::known::Known;
@@ -64,6 +65,28 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             allowances.insert(health.entity.clone(), allowance);
         }
         Ok(allowances)
+    }
+
+    /// Those of entities whose jobs GitHub gives to none of their runners. `demand`: jobs on hold as well.
+    pub(super) async fn withhold(
+        &self,
+        pool: &Pool,
+        demand: &[Job],
+        now: Time,
+    ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
+        if !withheld::is_suspected(demand) {
+            return Ok(BTreeMap::new());
+        }
+        let (mut live, mut page) = (Vec::new(), None);
+        loop {
+            let listed = self.table.live_instances(&pool.name, page).await?;
+            live.extend(listed.items);
+            page = listed.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        Ok(withheld::allowances(pool, demand, &live, now, &self.settings.timings))
     }
 
     /// Puts on record that a machine of the plan is to find out whether runners are registered again: one of all pools does.

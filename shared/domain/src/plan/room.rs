@@ -47,7 +47,8 @@ pub(super) fn launched_for(
     let mut launched_for = Vec::new();
     for job in demand {
         let entity = view.pool.entity_for(&job);
-        let is_served = view.pool.serves(&job).is_ok() && view.held.is_none();
+        // Where the pool is full, another one may have room.
+        let is_served = view.pool.serves(&job).is_ok() && view.held.is_none() && room.left > 0;
         let held = entity.as_ref().and_then(|entity| room.held(entity));
         if let Some(held) = held.filter(|_| is_served && view.pool.is_old_enough(&job, view.now)) {
             // Another pool's machine would be registered at the same place.
