@@ -15,7 +15,8 @@ use sim::scenario::disturb_each;
 use self::stories::scenarios;
 
 /// Told too often, or for too long each time. Thousands of jobs: one telling takes a tenth of a second, and there are 1,600
-/// calls. Two days, with a sweep each minute: tens of thousands of calls, and the other gated stories tell the rest.
+/// calls. Two days, with a sweep each minute: tens of thousands of calls, and the other gated stories tell the rest;
+/// six hours likewise.
 const TOO_LONG: [&str; 5] = [
     "a-few-more-than-a-launch-holds",
     "gated-expired-then-approved",

@@ -2,6 +2,7 @@
 
 use super::{JobContext, instance, job as job_lines};
 use crate::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
+use crate::entity::EntityHealth;
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
 use crate::launch::{ErrorClass, Market};
@@ -97,6 +98,11 @@ fn a_queued_job_says_what_it_waits_for() {
         .into(),
         ..Cooldowns::default()
     };
+    let health = EntityHealth {
+        limited_until: Some(at(900)),
+        ..EntityHealth::well("acme".parse().expect("valid"))
+    };
+    let limited = health.held(at(601));
     let rows = [
         ("room", job(1), known, next.clone()),
         (
@@ -127,6 +133,12 @@ fn a_queued_job_says_what_it_waits_for() {
                  (VcpuLimitExceeded: no more).",
                 at(800)
             ),
+        ),
+        (
+            "limited by GitHub",
+            job(1),
+            JobContext { github: limited.as_ref(), ..known },
+            format!("No launch before {0}: GitHub's rate limit for acme lasts until {0}.", at(900)),
         ),
         (
             "refused no longer",
