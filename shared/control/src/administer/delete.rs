@@ -1,6 +1,7 @@
 //! The delete order: refused at once when a job runs; else one commit, and the reaper does the rest.
 
 use domain::audit::{Audit, AuditKind};
+use domain::entity::Asked;
 use domain::ids::InstanceName;
 use domain::instance::{Instance, Order};
 use domain::message::{ReapMessage, WakePool};
@@ -15,7 +16,6 @@ use crate::ports::{Github, Queue, Table, Write};
 use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
-use domain::entity::Asked;
 
 impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     pub(super) async fn delete(
