@@ -11,6 +11,7 @@ mod ledger;
 mod once;
 pub mod pools;
 pub mod ports;
+mod quota;
 pub mod reap;
 pub mod register;
 mod room;

@@ -212,7 +212,7 @@ fn matched(job: &Job, settings: &Settings, now: Time) -> Job {
             next.generation += 1;
             let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
             let reason = format!("no pool serves it any more: {why}");
-            next.hold = Some(Hold { until: now + MATCHED_AGAIN, reason, failures });
+            next.hold = Some(Hold { until: now + MATCHED_AGAIN, reason, failures, closed: None });
             next
         }
     }

@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use domain::cooldown::Cooldowns;
 use domain::entity::{Asked, EntityHealth};
-use domain::ids::{Entity, InstanceName, JobKey, MachineId};
+use domain::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
 use domain::instance::{DeleteReason, Fault, Instance, State};
 use domain::job::{Job, JobStatus};
 use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
@@ -18,6 +19,7 @@ use crate::Settings;
 use crate::ingest::Ingest;
 use crate::once::Once;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
+use crate::quota;
 use crate::room;
 use crate::together::Together;
 use crate::woken::Woken;
@@ -84,6 +86,8 @@ pub struct Known {
     pub(crate) owners: RefCell<BTreeMap<MachineId, InstanceName>>,
     /// Whether deletes are switched off.
     deletes_off: Once<(), bool>,
+    /// What EC2 refused lately.
+    cooldowns: Once<(), Option<Cooldowns>>,
     /// Entities that GitHub lets us work for, and that the table does not say otherwise of.
     healthy: Once<Entity, ()>,
 }
@@ -220,6 +224,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         match read {
             Some(row) => Ok(Some(row)),
             None => self.table.instance(name).await,
+        }
+    }
+
+    /// Opens the quotas that may have counted an ended machine.
+    async fn reopen_quota(&self, ended: &Instance) -> Result<Vec<PoolName>, PassError> {
+        let read = async || self.table.cooldowns().await;
+        let stored = self.known.cooldowns.get(&(), self.together.moved(), read).await?;
+        match stored {
+            Some(stored) => quota::reopen(self.table, self.settings, ended, &stored).await,
+            None => Ok(Vec::new()),
         }
     }
 
@@ -456,6 +470,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         if ended {
             let waiting = room::waiting_for(self.table, self.settings, instance, now).await?;
             waiting.into_iter().for_each(|pool| woken.whole(pool));
+            match self.reopen_quota(instance).await {
+                Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
+                // Its wait ends by itself.
+                Err(error) => {
+                    tracing::warn!(instance.id = %instance.name, %error, "quota not opened");
+                }
+            }
         }
         let messages = woken.messages();
         if messages.is_empty() {

@@ -257,7 +257,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let timings = &self.settings.timings;
         known.wait_for(demand.iter().map(|job| pool.launches_at(job).max(job.listed_at())), now);
         let mut allowances = self.withhold(pool, &demand, now).await?;
-        let demand: Vec<Job> = demand.into_iter().filter(|job| job.is_due(now)).collect();
+        let demand: Vec<Job> =
+            demand.into_iter().filter(|job| plan::is_job_due(job, cooldowns, now)).collect();
         let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
         let supply: Vec<Instance> = if works && has_instances {
@@ -285,7 +286,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let mut retries = newest(known.rest.drain(..).chain(listed));
         retries.retain(|slot| slot.claim().is_some());
         known.wait_for(retries.iter().filter_map(|slot| slot.retry_at(timings)), now);
-        retries.retain(|slot| plan::is_launch_due(pool, slot, now, timings));
+        retries.retain(|slot| plan::is_launch_due(pool, slot, cooldowns, now, timings));
         allowances.extend(self.allowances(pool, &demand, known, now).await?);
         Ok(View {
             stack: &self.settings.stack,

@@ -88,7 +88,7 @@ async fn released_job<T: Table>(
     if let Some(reason) = hold_reason(before, next) {
         let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
         let until = now + backoff::hold_wait(failures, timings);
-        released.hold = Some(Hold { until, reason, failures });
+        released.hold = Some(Hold { until, reason, failures, closed: None });
     }
     Ok(job(Some(&stored), &released))
 }

@@ -133,7 +133,7 @@ impl Capacity {
     pub fn idle_failed(&self, reason: String, now: Time, timings: &Timings) -> Self {
         let failures = self.idle_hold.as_ref().map_or(0, |hold| hold.failures) + 1;
         let until = now + backoff::idle_wait(failures, timings);
-        Self { idle_hold: Some(Hold { until, reason, failures }), ..self.next() }
+        Self { idle_hold: Some(Hold { until, reason, failures, closed: None }), ..self.next() }
     }
 
     /// The hold lifted.

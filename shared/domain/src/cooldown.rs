@@ -106,13 +106,16 @@ pub struct Held {
     pub until: Time,
     /// A sentence without its full stop.
     pub reason: String,
+    /// What EC2 refuses, if that is it: nobody waits longer than that is closed.
+    pub closed: Option<Closed>,
 }
 
 impl Held {
     fn by(cooldown: &Cooldown) -> Self {
         let Cooldown { closed, code, message, times, .. } = cooldown;
         let often = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
-        Self { until: cooldown.until, reason: format!("{closed} ({code}: {message}{often})") }
+        let reason = format!("{closed} ({code}: {message}{often})");
+        Self { until: cooldown.until, reason, closed: Some(closed.clone()) }
     }
 }
 
@@ -239,7 +242,8 @@ impl Cooldowns {
         };
         let soonest = refusals.into_iter().chain(more).min_by_key(|one| one.until);
         // There is one: a market without refusals has an offer.
-        Err(soonest.map_or_else(|| Held { until: now, reason: String::new() }, Held::by))
+        Err(soonest
+            .map_or_else(|| Held { until: now, reason: String::new(), closed: None }, Held::by))
     }
 
     /// The places of a market that are left, or why none is.
@@ -256,6 +260,23 @@ impl Cooldowns {
             return Err(refusals);
         }
         Ok(Offer { market, places })
+    }
+
+    /// The record after the end of a machine of this pool, if that changes it: the quotas that may have counted it have room
+    /// again. Of which type it was, and on which market, nobody has written down; one that is opened in vain costs a call.
+    #[must_use]
+    pub fn after_end(&self, pool: &Pool) -> Option<Self> {
+        let counts = |closed: &Closed| match closed {
+            Closed::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
+            Closed::Calls | Closed::Pool(_) | Closed::Place { .. } => false,
+        };
+        let list: Arc<[Cooldown]> =
+            self.list.iter().filter(|one| !counts(&one.closed)).cloned().collect();
+        (list.len() < self.list.len()).then(|| Self {
+            schema: self.schema,
+            generation: self.generation + 1,
+            list,
+        })
     }
 
     /// The record after EC2's answer to a launch, if that changes it.

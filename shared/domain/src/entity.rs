@@ -109,7 +109,7 @@ impl EntityHealth {
         let entity = &self.entity;
         if let Some(until) = self.limited_until.filter(|until| now < *until) {
             let reason = format!("GitHub's rate limit for {entity} lasts until {until}");
-            return Some(Held { until, reason });
+            return Some(Held { until, reason, closed: None });
         }
         let since = self.unauthorized_since?;
         let what = match self.registrations_alone {
@@ -120,7 +120,7 @@ impl EntityHealth {
             self.last_error.as_ref().map(|fault| format!(" ({}: {})", fault.code, fault.message));
         let why = why.unwrap_or_default();
         let reason = format!("GitHub {what} for {entity} since {since}{why}");
-        Some(Held { until: now + LOOK_AGAIN, reason })
+        Some(Held { until: now + LOOK_AGAIN, reason, closed: None })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
+use crate::cooldown::Closed;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
 use crate::labels::Labels;
 use crate::time::{Seconds, Time};
@@ -71,6 +72,9 @@ pub struct Hold {
     pub reason: String,
     /// How many instances were lost for this job so far.
     pub failures: u32,
+    /// What EC2 refuses, where that is the reason: the hold is over as soon as that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
 }
 
 /// A job that waits for an approval is given up after this long. GitHub itself ends it after 30 days (its documentation, "Reviewing
@@ -481,7 +485,7 @@ mod tests {
             approved.generation, once.generation,
             "an answer that is older than it must not be stored"
         );
-        let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3 };
+        let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3, closed: None };
         let closed = Job { hold: Some(hold), ..once }.found_waiting(at(160));
         assert!(closed.is_gated() && !closed.is_waiting() && !closed.is_unmatched());
         assert_eq!((closed.hold.clone(), closed.gated_since()), (None, at(100)));

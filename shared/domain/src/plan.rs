@@ -14,7 +14,7 @@ use crate::entity::Allowance;
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
-use crate::launch::{Launch, LaunchRequest, Market, Override, allocation};
+use crate::launch::{ErrorClass, Launch, LaunchRequest, Market, Override, allocation};
 use crate::limits::Room;
 use crate::pool::Pool;
 use crate::time::Time;
@@ -292,8 +292,26 @@ fn next_market(pool: &Pool, slot: &Instance) -> Market {
 /// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is the rest of a spot
 /// launch, which on-demand takes over at once.
 #[must_use]
-pub fn is_launch_due(pool: &Pool, slot: &Instance, now: Time, timings: &Timings) -> bool {
-    slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot)
+pub fn is_launch_due(
+    pool: &Pool,
+    slot: &Instance,
+    cooldowns: &Cooldowns,
+    now: Time,
+    timings: &Timings,
+) -> bool {
+    // A quota's wait is its own, and may be over before its time: a machine of ours has ended.
+    let is_open_again = slot.state() == State::PendingCreate
+        && slot.refused == Some(ErrorClass::Quota)
+        && cooldowns.offer(pool, next_market(pool, slot), now).is_ok();
+    slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot) || is_open_again
+}
+
+/// Whether a machine may be launched for a job of the demand: it is not held back, or what held it back is over.
+#[must_use]
+pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
+    let closed = job.hold.as_ref().and_then(|hold| hold.closed.as_ref());
+    let is_open_again = closed.is_some_and(|closed| cooldowns.of(closed, now).is_none());
+    job.is_due(now) || (job.is_demand() && is_open_again)
 }
 
 /// A slot that EC2 has just refused, if the pool offers nothing else for it.
@@ -320,7 +338,8 @@ fn look_again(held: &Held, view: &View<'_>) -> Time {
 
 fn hold(mut job: Job, held: &Held, view: &View<'_>) -> Job {
     let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
-    job.hold = Some(Hold { until: look_again(held, view), reason: held.reason.clone(), failures });
+    let Held { reason, closed, .. } = held.clone();
+    job.hold = Some(Hold { until: look_again(held, view), reason, failures, closed });
     job.generation += 1;
     job
 }

@@ -71,7 +71,7 @@ pub(crate) fn last_attempt() -> Instance {
 }
 
 pub(crate) fn error() -> Instance {
-    last_attempt().with(|i| i.launch_failed(&refusal(ErrorClass::Quota), at(110), &timings()))
+    last_attempt().with(|i| i.launch_failed(&refusal(ErrorClass::Capacity), at(110), &timings()))
 }
 
 pub(crate) fn booting() -> Instance {

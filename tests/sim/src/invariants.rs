@@ -180,8 +180,11 @@ impl World {
     /// clock that is off by up to four seconds.
     fn check_cool(&mut self, next: &Launch) {
         let (began, now) = (next.created_at.as_millis() - 5_000, self.time());
-        let known = self.checker.refused.iter().rev().find(|(at, _)| *at <= began);
-        let (Some((_, known)), Some(stored)) = (known, &self.tables.cooldowns) else { return };
+        let refused = &self.checker.refused;
+        let known = refused.iter().rposition(|(at, _)| *at <= began);
+        let (Some(known), Some(stored)) = (known, &self.tables.cooldowns) else { return };
+        // The pass may have read any of these: the end of a machine opens a quota for a moment.
+        let versions = &refused[known..];
         let market = next.request.market;
         let of = [None, Some(next.pool.clone())];
         let at = |place: &Override| {
@@ -198,7 +201,7 @@ impl World {
         let is_heard = |closed: &Closed| accepted && !matches!(closed, Closed::Place { .. });
         let found = closed.find(|closed| {
             !is_heard(closed)
-                && known.of(closed, next.created_at).is_some()
+                && versions.iter().all(|(_, one)| one.of(closed, next.created_at).is_some())
                 && stored.of(closed, next.created_at.max(now)).is_some()
         });
         if let Some(closed) = found {

@@ -48,7 +48,7 @@ async fn every_record_reads_as_it_was_written() {
     // A nonce may be any number, also one that no signed integer and no float can hold.
     instance.set_wake(Some(u64::MAX - 1));
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
-    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2 });
+    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2, closed: None });
     let (launch, orphan, capacity) = (launch(1), orphan(1), capacity(3, Some("me")));
     table
         .commit(&[

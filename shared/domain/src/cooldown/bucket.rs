@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::PoolName;
-use crate::launch::{Launch, LaunchError};
+use crate::launch::{Launch, LaunchError, Market};
+use crate::pool::{MarketPolicy, Pool};
 
 /// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind, of disks say, names
 /// no family: it is closed for the pool that met it.
@@ -67,6 +68,21 @@ impl Bucket {
         first
             .filter(|first| all.all(|other| other.as_ref() == Some(first)))
             .unwrap_or_else(|| Self::Pool(launch.pool.clone()))
+    }
+}
+
+impl Pool {
+    /// Whether machines of the pool may be counted by this quota.
+    #[must_use]
+    pub fn may_be_counted_in(&self, market: Market, bucket: &Bucket) -> bool {
+        let buys = match self.market {
+            MarketPolicy::Spot => market == Market::Spot,
+            MarketPolicy::OnDemand => market == Market::OnDemand,
+            MarketPolicy::SpotThenOnDemand => true,
+        };
+        let mut types = self.instance_types.iter();
+        buys && (*bucket == Bucket::Pool(self.name.clone())
+            || types.any(|kind| Bucket::of(kind).as_ref() == Some(bucket)))
     }
 }
 

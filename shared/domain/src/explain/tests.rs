@@ -76,7 +76,7 @@ fn a_queued_job_says_what_it_waits_for() {
     let held = |until| {
         job(1).with(|job| {
             let reason = "its machine did not start a runner".to_owned();
-            job.hold = Some(Hold { until: at(until), reason, failures: 2 });
+            job.hold = Some(Hold { until: at(until), reason, failures: 2, closed: None });
         })
     };
     let paused = pool.clone().with(|pool| pool.paused = true);

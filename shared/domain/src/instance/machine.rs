@@ -1,7 +1,7 @@
 //! Changes of an instance's machine side: launch, binding, the way out.
 
 use super::record::{DeleteReason, Drain, Fault, Order, Waiting};
-use super::{Instance, LAUNCH_ATTEMPTS, State};
+use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
 use crate::ids::{LaunchId, MachineId};
 use crate::launch::{ErrorClass, LaunchError};
@@ -42,8 +42,14 @@ impl Instance {
         if self.state != State::Creating {
             return;
         }
-        // Throttled, nothing was tried.
-        if error.class != ErrorClass::Throttle {
+        let says_nothing_of_the_request = match error.class {
+            // Nothing was tried.
+            ErrorClass::Throttle => true,
+            // There is room again with the next machine that ends. Counted at first, for what the pool does after a refusal.
+            ErrorClass::Quota => self.attempts >= QUOTA_ATTEMPTS,
+            _ => false,
+        };
+        if !says_nothing_of_the_request {
             self.attempts += 1;
         }
         self.refused = Some(error.class);

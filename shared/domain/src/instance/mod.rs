@@ -32,6 +32,8 @@ const EVENTS_KEPT: usize = 30;
 /// How many names of an ended instance GitHub is asked for.
 const MOST_NAMES_LEFT: usize = 5;
 
+/// How many of them are counted where a quota is used up: after two a slot has asked on each market.
+const QUOTA_ATTEMPTS: u32 = 2;
 /// How many launch attempts a slot gets.
 pub const LAUNCH_ATTEMPTS: u32 = 5;
 

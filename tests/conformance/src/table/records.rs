@@ -47,7 +47,7 @@ pub(super) async fn an_instance_reads_as_it_was_written<W: TableWorld>(world: &W
 
 pub(super) async fn a_job_reads_as_it_was_written<W: TableWorld>(world: &W) {
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
-    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2 });
+    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2, closed: None });
     commit(world, &[new_job(&job)]).await;
     assert_eq!(world.table().job(key(1)).await, Ok(Some(job)));
 }

@@ -343,7 +343,8 @@ impl Triangle {
         if passed_over || failed {
             let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
             let until = now + backoff::hold_wait(failures, &self.timings);
-            released.hold = Some(Hold { until, reason: "failed".to_owned(), failures });
+            released.hold =
+                Some(Hold { until, reason: "failed".to_owned(), failures, closed: None });
         }
         Self::changed_job(Some(stored), &released)
     }

@@ -22,10 +22,10 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
     // The sweep: 16 as with nothing due, and 2 more pages of rows. An invocation for what it sent: the pools, the rows,
-    // the switches, the entity's health. One for EC2's events: the pools, the owners, the rows.
+    // the switches, the entity's health, what EC2 refused. One for EC2's events: the pools, the owners, the rows.
     // Each runner is asked for, and removed.
     let expected = Calls {
-        reads: 18 + 2 * 4 + 4 * 3,
+        reads: 18 + 2 * 5 + 4 * 3,
         terminates: 2,
         github: 200,
         github_lists: 0,
@@ -89,7 +89,12 @@ fn no_aged_job_hides_behind_others() {
     // These wait for three days, and most of them are held back for another ten minutes.
     for n in 150..300 {
         let mut job = waiting(n, hours(72));
-        let hold = Hold { until: now + Seconds(600), reason: "no capacity".into(), failures: 9 };
+        let hold = Hold {
+            until: now + Seconds(600),
+            reason: "no capacity".into(),
+            failures: 9,
+            closed: None,
+        };
         job.hold = (n > 160).then_some(hold);
         jobs.push(job);
     }

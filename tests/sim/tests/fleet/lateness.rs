@@ -162,8 +162,12 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     let bench = Bench::new();
     let (door, pool) = (&bench.door, PoolName::from_str("small").expect("a pool"));
     let hold = |n: u64, seconds: u32| {
-        let hold =
-            Hold { until: door.now() + Seconds(seconds), reason: String::new(), failures: 1 };
+        let hold = Hold {
+            until: door.now() + Seconds(seconds),
+            reason: String::new(),
+            failures: 1,
+            closed: None,
+        };
         let next = Box::new(Job { hold: Some(hold), ..waiting(n, door.now()) });
         bench.put(&[Write::Job { next, replaces: None }]);
     };
@@ -184,7 +188,7 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     // More than the 15 minutes that SQS keeps a message back.
     let bench = Bench::new();
     let (door, later) = (&bench.door, Seconds(1_200));
-    let hold = Hold { until: door.now() + later, reason: String::new(), failures: 1 };
+    let hold = Hold { until: door.now() + later, reason: String::new(), failures: 1, closed: None };
     let next = Box::new(Job { hold: Some(hold), ..waiting(1, door.now()) });
     bench.put(&[Write::Job { next, replaces: None }]);
     let clock = || door.now();

@@ -24,7 +24,7 @@ const MOVES: [Call; 6] = [
 
 /// The calls that may come at any time: where they have nothing to move they leave the state alone.
 const REPORTS: [Call; 21] = [
-    ("launch_failed", |i| i.launch_failed(&refusal(ErrorClass::Quota), at(900), &timings())),
+    ("launch_failed", |i| i.launch_failed(&refusal(ErrorClass::Capacity), at(900), &timings())),
     ("order_delete", |i| i.order_delete(&plain(900), at(900))),
     ("order_delete, forced", |i| i.order_delete(&forced(900), at(900))),
     ("mark", |i| i.mark(DeleteReason::Idle, at(900))),

@@ -150,9 +150,12 @@ fn a_failed_slot_is_tried_again_or_given_up() {
         assert_eq!(slot.due_at(), Some(at(1016)));
     }
     let (launch, slots) = launch(1);
-    let last = slots.into_iter().map(|slot| slot.with(|slot| slot.attempts = 4)).collect();
-    let outcome = apply(&launch, last, &refused(Quota), |_| false, at(1001), &timings());
-    assert!(outcome.failed.iter().all(|slot| slot.state() == State::Error));
+    let last: Vec<_> = slots.into_iter().map(|slot| slot.with(|slot| slot.attempts = 4)).collect();
+    let after =
+        |class| apply(&launch, last.clone(), &refused(class), |_| false, at(1001), &timings());
+    assert!(after(Capacity).failed.iter().all(|slot| slot.state() == State::Error));
+    // With the next end there is room again.
+    assert!(after(Quota).failed.iter().all(|slot| slot.state() == State::PendingCreate));
 }
 
 #[test]

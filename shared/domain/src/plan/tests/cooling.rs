@@ -111,7 +111,7 @@ fn a_hold_keeps_count_of_what_the_job_has_lost() {
     let timings = timings();
     let lost = job(1).with(|job| {
         let reason = "its machine did not start a runner".to_owned();
-        job.hold = Some(crate::job::Hold { until: at(999), reason, failures: 3 });
+        job.hold = Some(crate::job::Hold { until: at(999), reason, failures: 3, closed: None });
     });
     let plan = plan(view(&pool, &timings, vec![lost]).with(|view| view.cooldowns = &known));
     assert_eq!(plan.held[0].hold.as_ref().map(|hold| hold.failures), Some(3));
@@ -144,9 +144,16 @@ fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
         let slot = refused(1, classes);
         assert_eq!(falls_back_at_once(&any, &slot), always, "{classes:?}");
         assert_eq!(falls_back_at_once(&listed, &slot), by_list, "{classes:?}");
-        assert_eq!(is_launch_due(&any, &slot, at(11), &timings()), always, "{classes:?}");
+        assert_eq!(
+            is_launch_due(&any, &slot, &Cooldowns::default(), at(11), &timings()),
+            always,
+            "{classes:?}"
+        );
         assert!(!falls_back_at_once(&of(MarketPolicy::Spot), &slot), "{classes:?}");
-        assert!(is_launch_due(&any, &slot, at(1000), &timings()), "{classes:?}");
+        assert!(
+            is_launch_due(&any, &slot, &Cooldowns::default(), at(1000), &timings()),
+            "{classes:?}"
+        );
     }
 }
 
@@ -166,7 +173,8 @@ fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
         let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);
         assert_eq!((outcome.bound.len(), outcome.failed.len()), (1, 1));
 
-        let due = |slot: &Instance| is_launch_due(&pool, slot, at(1001), &timings);
+        let due =
+            |slot: &Instance| is_launch_due(&pool, slot, &Cooldowns::default(), at(1001), &timings);
         let rest: Vec<Instance> = outcome.failed.into_iter().filter(due).collect();
         let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = rest));
         let bought = plan.launches.first().map(|one| &one.launch.request);

@@ -107,7 +107,8 @@ fn after_failures_one_alone_is_tried_and_not_before_its_time() {
     let launched = |until, supply| {
         let plan = plan(view(&own, &timings, vec![]).with(|view| {
             view.supply = supply;
-            view.idle_hold = Some(Hold { until: at(until), reason: "no".to_owned(), failures: 2 });
+            view.idle_hold =
+                Some(Hold { until: at(until), reason: "no".to_owned(), failures: 2, closed: None });
         }));
         idle(&plan)
     };
