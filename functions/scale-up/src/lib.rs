@@ -89,7 +89,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
             last_call,
             clock: &now,
         };
-        let passed = pass.pass(&wake, now()).await;
+        let passed = pass.pass(&wake, receives(record), now()).await;
         match &passed {
             Ok(report) => finish(deps, &wake.pool, report, &mut outcome).await,
             Err(error) => tracing::error!(pool.name = %wake.pool, ?error, "launch pass failed"),

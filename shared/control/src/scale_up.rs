@@ -63,11 +63,16 @@ pub struct ScaleUp<'a, T, C> {
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// Runs the launch pass of a pool, unless another invocation does: then that one runs once more, and what it may not
-    /// see comes again.
+    /// see comes again. `receives`: how often this wake-up was received.
     ///
     /// # Errors
     /// When the tables do not answer. What was committed before is picked up by a later pass.
-    pub async fn pass(&self, wake: &WakePool, now: Time) -> Result<Report, PassError> {
+    pub async fn pass(
+        &self,
+        wake: &WakePool,
+        receives: u32,
+        now: Time,
+    ) -> Result<Report, PassError> {
         let (name, mut report) = (&wake.pool, Report::default());
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
@@ -85,7 +90,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             // A burst wakes a pool many times, and the first passes served these.
             return Ok(report);
         }
-        let mut known = self.wake(pool, &jobs, now).await?;
+        let mut known = self.wake(pool, &jobs, waits && receives > 1, now).await?;
         known.saw(&jobs);
         // Whoever wants the whole pool looked at knows better than the counter.
         known.thorough = wake.jobs.is_empty();

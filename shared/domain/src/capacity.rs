@@ -92,14 +92,19 @@ impl Capacity {
     /// Asks for a launch pass, and takes the lease when it is free.
     #[must_use]
     pub fn woken(&self, holder: &str, now: Time, timings: &Timings) -> Self {
-        let free = self.lease_until.is_none_or(|until| until <= now);
         let mut next = self.next();
         next.wakes += 1;
-        if free {
+        if !self.is_leased(now) {
             next.holder = Some(holder.to_owned());
             next.lease_until = Some(now + timings.pool_lease_seconds);
         }
         next
+    }
+
+    /// Whether a pass has the lease.
+    #[must_use]
+    pub fn is_leased(&self, now: Time) -> bool {
+        self.lease_until.is_some_and(|until| now < until)
     }
 
     /// Whether `holder` has the lease.

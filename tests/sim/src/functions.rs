@@ -221,7 +221,7 @@ async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
                 let holder = &holder;
                 let pass =
                     ScaleUp { table: door, compute, settings, holder, seed, last_call, clock };
-                pass.pass(wake, door.now()).await
+                pass.pass(wake, received.receives, door.now()).await
             }
         };
         note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));

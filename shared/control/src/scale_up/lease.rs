@@ -13,11 +13,13 @@ use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Asks for a pass and takes the lease when it is free.
+    /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before, and whoever asks makes the
+    /// holder plan anew: it only looks whether the lease is free by now.
     pub(super) async fn wake(
         &self,
         pool: &Pool,
         jobs: &[Job],
+        again: bool,
         now: Time,
     ) -> Result<Known, PassError> {
         let entities = first_entities(pool, jobs);
@@ -26,6 +28,9 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             let replaces = standing.capacity.as_ref().map(|capacity| capacity.generation);
             let stored = standing.capacity.clone();
             let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
+            if again && stored.is_leased(now) {
+                return Ok(Known::of(stored, standing, entities));
+            }
             let next = stored
                 .woken(self.holder, now, &self.settings.timings)
                 .configured(pool.version(), now);

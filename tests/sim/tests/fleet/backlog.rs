@@ -28,7 +28,11 @@ fn served(acme: u64) -> (usize, usize) {
     let settings = &Settings { limits, ..door.sim.settings.clone() };
     let pool: PoolName = "small".parse().expect("a pool");
     bench
-        .drive(bench.launch_pass(settings).pass(&WakePool::whole(pool.clone()), later + Seconds(1)))
+        .drive(bench.launch_pass(settings).pass(
+            &WakePool::whole(pool.clone()),
+            1,
+            later + Seconds(1),
+        ))
         .expect("passed");
     bench.change(|world| {
         let of = |owner: &str| {
@@ -64,7 +68,7 @@ fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
         let pass = ScaleUp { last_call, clock: &clock, ..bench.launch_pass(settings) };
         let pool: PoolName = "small".parse().expect("a pool");
         let report =
-            bench.drive(pass.pass(&WakePool::whole(pool.clone()), door.now())).expect("passed");
+            bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now())).expect("passed");
         // One that has no time at all leaves the message itself, with the jobs that it names.
         let (again, unfinished) = (launched == 0, 0 < launched && launched < 100);
         let told = (report.launched, report.again, report.unfinished);

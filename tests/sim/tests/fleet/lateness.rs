@@ -93,7 +93,7 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     bench.put(&[Write::Job { next: Box::new(ended), replaces: Some(generation) }]);
     let pool: PoolName = "small".parse().expect("a pool");
     let work = bench.launch_pass(&bench.door.sim.settings);
-    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), now)).expect("a pass");
+    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), 1, now)).expect("a pass");
     assert_eq!((report.launched, report.unfinished), (59, false), "{report:?}");
     assert_eq!(bench.change(|world| world.calls.conflicts), 1);
 }
@@ -109,7 +109,7 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         let pool: PoolName = "small".parse().expect("a pool");
         let work = bench.launch_pass(&bench.door.sim.settings);
         let wake = WakePool::whole(pool.clone());
-        let pass = work.pass(&wake, bench.door.now());
+        let pass = work.pass(&wake, 1, bench.door.now());
         let done = bench.drive_with(pass, |call| {
             let odds = if call == broken { 1_000_000 } else { 0 };
             bench.change(|world| world.odds.set(Fault::ReadFailed, odds));
@@ -134,12 +134,19 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let work = bench.launch_pass(&bench.door.sim.settings);
     let keys: Vec<JobKey> = (0..2).map(|n| waiting(n, now).key()).collect();
     let named = WakePool::for_jobs(&pool, &keys).next().expect("one message");
-    let pass = |wake: &WakePool| bench.drive(work.pass(wake, bench.door.now()));
+    let received =
+        |wake: &WakePool, receives: u32| bench.drive(work.pass(wake, receives, bench.door.now()));
+    let pass = |wake: &WakePool| received(wake, 1);
 
     let report = pass(&named);
     assert!(report.as_ref().is_ok_and(|one| one.held_by_other), "{report:?}");
     assert_eq!(comes_again(&report, 1), Some(Seconds(2)));
     assert_eq!(comes_again(&report, 50), None, "the sweep sends another one");
+    // Each time it asked, the holder would plan anew, and might never come to its launch.
+    let before = bench.change(|world| world.calls.commits);
+    let report = received(&named, 2);
+    assert_eq!(comes_again(&report, 2), Some(Seconds(2)));
+    assert_eq!(bench.change(|world| world.calls.commits), before, "it asked once");
     // The holder was told; it needs nothing else where nobody is named.
     assert_eq!(comes_again(&pass(&WakePool::whole(pool.clone())), 1), None);
 
@@ -174,7 +181,7 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     let clock = || door.now();
     let sent = || {
         let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
-        let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), door.now()));
+        let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now()));
         let report = report.expect("passed");
         bench.drive(send_wakes(door, &pool, &report)).expect("sent");
         (report.later, bench.change(|world| world.queues.of(Which::Launch).len()))
@@ -193,6 +200,6 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     bench.put(&[Write::Job { next, replaces: None }]);
     let clock = || door.now();
     let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
-    let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), door.now()));
+    let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now()));
     assert_eq!(report.map(|report| report.later), Ok(None), "the sweep's");
 }

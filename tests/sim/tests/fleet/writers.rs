@@ -70,7 +70,7 @@ fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
     let pass = bench.launch_pass(settings);
     let (pool, now) = (small(), door.now());
     let mut other = Some(other);
-    let done = bench.drive_with(pass.pass(&WakePool::whole(pool.clone()), now), |call| {
+    let done = bench.drive_with(pass.pass(&WakePool::whole(pool.clone()), 1, now), |call| {
         if call == at
             && let Some(other) = other.take()
         {
