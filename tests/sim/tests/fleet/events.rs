@@ -3,6 +3,8 @@
 use control::ingest::{Folded, Ingest};
 use control::ports::Table as _;
 use domain::job::JobEvent;
+use domain::labels::Labels;
+use sim::schedule;
 
 use crate::bench::{Bench, waiting};
 
@@ -23,4 +25,23 @@ fn an_item_that_the_table_refuses_fails_no_other_event() {
             assert_eq!((stored, is_folded), (index != refused, index != refused), "{index}");
         }
     }
+}
+
+/// Anyone who can write a workflow chooses the labels, and the row holds the answer of each pool.
+#[test]
+fn a_hostile_job_is_stored_with_a_short_reason() {
+    let names: Vec<String> = (0..20).map(|n| format!("pool-{n}")).collect();
+    let pools =
+        names.iter().map(|name| schedule::pool(name, &["linux"], 9, "spot", None)).collect();
+    let bench = Bench::of(pools);
+    let door = &bench.door;
+    let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "x".repeat(250))).collect();
+    let labels = ["self-hosted".to_owned()].into_iter().chain(labels).collect::<Vec<_>>();
+    let mut event = waiting(1, door.now()).said;
+    event.labels = Labels::new(&labels);
+    let ingest = Ingest { table: door, settings: &door.sim.settings };
+    bench.drive(ingest.fold(&event, door.now())).expect("stored");
+    let row = bench.drive(door.job(event.key)).expect("a read").expect("a row");
+    let why = row.unmatched.expect("no pool serves it");
+    assert!(why.len() <= 1024, "{} bytes", why.len());
 }
