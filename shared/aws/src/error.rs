@@ -135,7 +135,7 @@ pub(crate) struct ThrottledTransaction;
 
 impl ClassifyRetry for ThrottledTransaction {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let error = context.output_or_error().and_then(|answer| answer.err());
+        let error = context.output_or_error().and_then(std::result::Result::err);
         let error = error.and_then(|error| error.as_operation_error()?.downcast_ref());
         match error {
             Some(TransactWriteItemsError::TransactionCanceledException(canceled))
