@@ -175,7 +175,9 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
         let mut troubles = 0;
         for job in silent {
             let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
-            let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { continue };
+            // Its pool may be gone: not asked for, it would have the first turn of each sweep for ever.
+            let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
+            let Some(entity) = entity else { continue };
             let registrar = Registrar { entity, installation: job.said.installation };
             let answer = self.github.job(&registrar, &job.said.repository, job.key().job).await;
             note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)

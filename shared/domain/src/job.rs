@@ -285,6 +285,14 @@ impl Job {
         self.said.runner.as_deref().and_then(crate::ids::instance_of_runner)
     }
 
+    /// Where runners for it are registered, unless its pool says otherwise.
+    #[must_use]
+    pub fn home(&self) -> Option<Entity> {
+        let repository = &*self.said.repository;
+        let (owner, _) = repository.split_once('/')?;
+        if self.said.user_owned { repository } else { owner }.parse().ok()
+    }
+
     /// The owner of the repository, as an entity.
     #[must_use]
     pub fn repository_entity(&self) -> Option<Entity> {

@@ -484,11 +484,7 @@ impl Pool {
     /// Where runners for this job are registered.
     #[must_use]
     pub fn entity_for(&self, job: &Job) -> Option<Entity> {
-        self.entity.clone().or_else(|| {
-            let repository = &*job.said.repository;
-            let (owner, _) = repository.split_once('/')?;
-            if job.said.user_owned { repository } else { owner }.parse().ok()
-        })
+        self.entity.clone().or_else(|| job.home())
     }
 }
 
