@@ -209,7 +209,8 @@ pub trait Table {
         limit: u32,
         page: Option<String>,
     ) -> Result<Page<Instance>, ReadError>;
-    /// Live instances of a pool without a claim.
+    /// Live instances of a pool without a claim: those that could take a job, and those of which GitHub has not told yet
+    /// that they have.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
     /// Running instances of a pool that are marked and not on their way out yet, the one that was marked first before
     /// the others.

@@ -19,6 +19,7 @@ use domain::message::WakePool;
 use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
 use domain::pool::Pool;
 use domain::time::Time;
+use domain::untold;
 
 use self::commits::{claim_writes, outcome_writes};
 use self::known::{Known, count_refusals, newest};
@@ -266,12 +267,14 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             demand.into_iter().filter(|job| plan::is_job_due(job, cooldowns, now)).collect();
         let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
-        let supply: Vec<Instance> = if works && has_instances {
-            let listed = self.table.free_instances(&pool.name).await?;
-            listed.into_iter().filter(Instance::is_free_supply).collect()
+        let mut supply: Vec<Instance> = if works && has_instances {
+            self.table.free_instances(&pool.name).await?
         } else {
             Vec::new()
         };
+        let (demand, told_until) = untold::without(demand, &supply, now);
+        known.wait_for(told_until, now);
+        supply.retain(Instance::is_free_supply);
         let limits = if works { &self.settings.limits } else { &Limits::default() };
         let room = room::left(self.table, limits).await?;
         let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {

@@ -39,6 +39,7 @@ pub mod switches;
 pub(crate) mod testkit;
 pub mod time;
 pub mod timings;
+pub mod untold;
 pub mod webhook;
 pub mod withheld;
 

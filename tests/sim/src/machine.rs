@@ -13,6 +13,7 @@ use crate::ec2::End;
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
 use crate::functions::{ApiCall, Ask, Call, Reply};
+use crate::github::run_of;
 use crate::world::{Task, World};
 
 /// How long the boot script waits for its configuration.
@@ -178,11 +179,11 @@ impl Script {
     async fn job_started_hook(&self, name: &str, job: u32) -> Hook {
         let report = {
             let world = self.sim.world.borrow();
-            let job = world.github.job(job);
+            let said = world.github.job(job);
             StartReport {
-                repository: job.repository.to_string(),
-                run: 5000,
-                name: job.name.to_string(),
+                repository: said.repository.to_string(),
+                run: run_of(job),
+                name: said.name.to_string(),
             }
         };
         let report = Report::JobStarted { runner: name.to_owned(), job: report };

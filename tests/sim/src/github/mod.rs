@@ -3,6 +3,8 @@
 mod port;
 mod webhook;
 
+pub use self::webhook::run_of;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

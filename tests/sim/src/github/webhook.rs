@@ -149,7 +149,7 @@ impl World {
             private: job.private,
             user_owned: false,
             installation: Some(InstallationId(7)),
-            run: 5000 + u64::from(number),
+            run: run_of(number),
             attempt: 1,
             name: job.name.clone(),
             labels: job.labels.clone(),
@@ -174,4 +174,9 @@ const fn word(status: JobStatus) -> &'static str {
         JobStatus::InProgress => "in_progress",
         JobStatus::Completed => "completed",
     }
+}
+
+/// The workflow run of a job: three jobs are of one run.
+pub const fn run_of(job: u32) -> u64 {
+    5000 + job as u64 / 3
 }
