@@ -220,7 +220,7 @@ pub struct Ec2 {
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,
     /// A scenario's quota that is used up, on both markets.
-    pub without_quota: Option<Bucket>,
+    pub without_quota: Option<(Option<domain::launch::Market>, Bucket)>,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

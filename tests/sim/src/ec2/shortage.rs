@@ -53,7 +53,9 @@ impl World {
         let first = request.overrides.first();
         let bucket = first.and_then(|place| Bucket::of(&place.instance_type));
         let bucket = bucket.unwrap_or(Bucket::Standard);
-        let is_told = self.ec2.without_quota.as_ref() == Some(&bucket);
+        let is_told = self.ec2.without_quota.as_ref().is_some_and(|(market, known)| {
+            *known == bucket && market.is_none_or(|market| market == request.market)
+        });
         let lack = Lack::Quota(request.market, bucket);
         let strikes = self.counts.of(Fault::LaunchQuota);
         self.run_short(Fault::LaunchQuota, |_| Some(lack.clone()));

@@ -200,11 +200,13 @@ pub struct Github {
     /// A scenario's failed webhooks: that many of the next find our door closed.
     pub fail_next: u32,
     /// A scenario's owner whose installation is refused.
-    pub refuses: Option<String>,
+    pub refuses: std::collections::BTreeSet<String>,
     /// A scenario's owner for whom nothing but the registration of runners is refused.
     pub forbids_runners: Option<String>,
     /// A scenario's owner whose installation has used its rate limit up, and until when.
     pub limits: Option<(String, Millis)>,
+    /// The same for registrations alone: a secondary limit.
+    pub limits_runners: Option<(String, Millis)>,
     /// A scenario's GitHub that gives jobs to runners without being told to.
     pub gives_jobs: bool,
     /// A scenario's lists and looks that show no runner.
@@ -234,9 +236,10 @@ impl Github {
             always_lies: false,
             drop_next: 0,
             fail_next: 0,
-            refuses: None,
+            refuses: std::collections::BTreeSet::new(),
             forbids_runners: None,
             limits: None,
+            limits_runners: None,
             gives_jobs: false,
             hides_runners: false,
             removes_nothing: false,

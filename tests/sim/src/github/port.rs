@@ -28,7 +28,7 @@ impl World {
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
         let github = &self.github;
-        if github.refuses.as_ref().is_some_and(is_of) {
+        if github.refuses.iter().any(is_of) {
             self.count_github(operation);
             return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
         }
@@ -37,8 +37,9 @@ impl World {
             self.count_github(operation);
             return Err(Trouble::Unauthorized(self.github_told(operation, "403")));
         }
-        let limit =
-            github.limits.as_ref().filter(|(owner, until)| is_of(owner) && self.now < *until);
+        let alone = github.limits_runners.as_ref().filter(|_| forbids);
+        let mut limits = github.limits.iter().chain(alone);
+        let limit = limits.find(|(owner, until)| is_of(owner) && self.now < *until);
         if let Some((_, until)) = limit {
             let until = Time::from_millis(*until);
             self.count_github(operation);

@@ -128,9 +128,14 @@ impl Scenario {
                 ["removes", "nothing"] => github.removes_nothing = true,
                 ["removes", "runners"] => github.removes_nothing = false,
                 ["never", "gives", "up"] => github.never_gives_up = true,
-                ["refuses", owner] => github.refuses = Some((*owner).to_owned()),
+                ["refuses", owner] => {
+                    github.refuses.insert((*owner).to_owned());
+                }
+                ["accepts", owner] if *owner != "all" => {
+                    github.refuses.remove(*owner);
+                }
                 ["accepts", "all"] => {
-                    github.refuses = None;
+                    github.refuses.clear();
                     github.forbids_runners = None;
                 }
                 ["gives", "jobs"] => {
@@ -140,6 +145,10 @@ impl Scenario {
                 }
                 ["forbids", "runners", "of", owner] => {
                     github.forbids_runners = Some((*owner).to_owned());
+                }
+                ["limits", "runners", "of", owner, "for", length] => {
+                    let until = world.now + duration(length)?;
+                    github.limits_runners = Some(((*owner).to_owned(), until));
                 }
                 ["limits", owner, "for", length] => {
                     github.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
@@ -335,9 +344,15 @@ impl Scenario {
             ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
             ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
+            ["ec2", "quota", kind, "on-demand"] => {
+                let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
+                let market = Some(domain::launch::Market::OnDemand);
+                self.change(|world| world.ec2.without_quota = Some((market, bucket)));
+                return Ok(());
+            }
             ["ec2", "quota", kind] => {
                 let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
-                self.change(|world| world.ec2.without_quota = Some(bucket));
+                self.change(|world| world.ec2.without_quota = Some((None, bucket)));
                 return Ok(());
             }
             ["ec2", "spot"] => {

@@ -153,7 +153,9 @@ fn go_on_by_itself(world: &mut World) {
     let github = &mut world.github;
     (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
     github.removes_nothing = false;
-    (github.refuses, github.drop_next, github.fail_next) = (None, 0, 0);
+    (github.drop_next, github.fail_next) = (0, 0);
+    github.refuses.clear();
+    github.limits_runners = None;
     for job in &mut github.jobs {
         job.length = Some(MINUTE);
         job.finished |= job.status == Status::InProgress;
