@@ -31,7 +31,7 @@ pub struct EntityHealth {
     pub unauthorized_since: Option<Time>,
     /// The last refusal.
     pub last_error: Option<Fault>,
-    /// Until when GitHub's rate limit lasts; none when it was not met since the last answer.
+    /// Until when GitHub's rate limit lasts; none when it was not met since the last registration.
     #[serde(default)]
     pub limited_until: Option<Time>,
     /// As far as we know, nothing but registrations is refused: no answer to another question shows that this has healed.
@@ -87,8 +87,16 @@ impl EntityHealth {
                 next.unauthorized_since.get_or_insert(now);
                 next.last_error = Some(fault.clone());
             }
-            None if self.registrations_alone && asked == Asked::Other => next.limited_until = None,
-            None => next = Self::well(next.entity),
+            None => {
+                if asked == Asked::Registration || !self.registrations_alone {
+                    next = Self::well(next.entity);
+                }
+                // A secondary limit is that of registrations alone: no other answer shows that it is over.
+                // Source: docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
+                if asked == Asked::Other {
+                    next.limited_until = self.limited_until.filter(|until| now < *until);
+                }
+            }
         }
         next
     }
@@ -183,13 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_holds_until_it_ends_or_an_answer_comes() {
+    fn a_rate_limit_holds_until_it_ends_or_a_runner_is_registered() {
         let limit = |until| Trouble::RateLimited(at(until));
         let health = well().after(Asked::Other, Some(&limit(100)), at(10));
         assert_eq!(health.held(at(99)).map(|held| held.until), Some(at(100)));
         assert_eq!(health.held(at(100)), None);
         let longer = health.after(Asked::Other, Some(&limit(50)), at(20));
         assert_eq!(longer.limited_until, Some(at(100)));
-        assert!(health.after(Asked::Other, None, at(30)).is_well());
+        assert_eq!(longer.after(Asked::Other, None, at(30)), longer);
+        assert!(longer.after(Asked::Registration, None, at(30)).is_well());
+        assert!(longer.after(Asked::Other, None, at(100)).is_well());
     }
 }
