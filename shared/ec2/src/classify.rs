@@ -64,7 +64,10 @@ fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
             Capacity
         }
 
-        "MaxSpotInstanceCountExceeded" | "MaxSpotFleetRequestCountExceeded" => Quota,
+        "MaxSpotInstanceCountExceeded"
+        | "MaxSpotFleetRequestCountExceeded"
+        // Source: aws/karpenter-provider-aws#8698
+        | "MaxFleetCountExceeded" => Quota,
         // These end like quotas, and no waiting helps.
         "TagLimitExceeded" | "FilterLimitExceeded" => Configuration,
 
@@ -157,6 +160,7 @@ mod tests {
                 "VcpuLimitExceeded",
                 "MaxSpotInstanceCountExceeded",
                 "MaxSpotFleetRequestCountExceeded",
+                "MaxFleetCountExceeded",
                 "InstanceLimitExceeded",
                 "VolumeLimitExceeded",
                 "TargetCapacityLimitExceeded",
