@@ -91,7 +91,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
     /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine that finds it out. Any will do:
     /// here it is for a runner that there is not.
     async fn ask_again(&self, unwell: &[EntityHealth], now: Time) -> Result<(), PassError> {
-        let refused: Vec<&EntityHealth> =
+        let mut refused: Vec<&EntityHealth> =
             unwell.iter().filter(|health| health.unauthorized_since.is_some()).collect();
         if refused.is_empty() {
             return Ok(());
@@ -106,6 +106,10 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
+        // Some may refuse us for good: each run begins elsewhere.
+        let run = usize::try_from(now.as_millis() / 1000).unwrap_or(0) / LOOK_AGAIN.0 as usize;
+        let first = run.wrapping_mul(MOST_REFUSED) % refused.len();
+        refused.rotate_left(first);
         for EntityHealth { entity, .. } in refused.into_iter().take(MOST_REFUSED) {
             let registrar = Registrar { entity: entity.clone(), installation: None };
             let answer = self.github.runner_named(&registrar, NOBODY).await;
