@@ -295,7 +295,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         retries.retain(|slot| slot.claim().is_some());
         known.wait_for(retries.iter().filter_map(|slot| slot.retry_at(timings)), now);
         retries.retain(|slot| plan::is_launch_due(pool, slot, cooldowns, now, timings));
-        allowances.extend(self.allowances(pool, &demand, known, now).await?);
+        allowances.extend(self.allowances(pool, &demand, &retries, known, now).await?);
         Ok(View {
             stack: &self.settings.stack,
             pool,
@@ -465,6 +465,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                     count(&outcome, report);
                     let claimed = outcome.failed.iter().filter(|slot| slot.claim().is_some());
                     known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
+                    self.probe_again(&outcome.failed, known, now).await;
+                    for slot in &slots {
+                        known.probing.remove(&slot.entity);
+                    }
                     known.rest.extend(outcome.failed);
                     return Ok(());
                 }

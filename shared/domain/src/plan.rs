@@ -177,6 +177,9 @@ pub fn plan(mut view: View<'_>) -> Plan {
         limits: view.room.clone(),
         allowances: view.allowances.clone(),
     };
+    if view.held.is_none() {
+        view.retries = retried(&view, &mut room, &mut plan);
+    }
     let demand = launched_for(&view, demand, &mut room, &mut plan);
     match &view.held {
         None => {
@@ -216,6 +219,23 @@ fn nearness(instance: &Instance) -> u8 {
     }
 }
 
+/// The slots to try again that GitHub is not in the way of. They come before new ones.
+fn retried(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) -> Vec<Instance> {
+    let mut goes_on = |slot: &&Instance| {
+        let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
+        let Some(allowance) = allowance else { return true };
+        if allowance.most == 0 {
+            plan.put_off.extend(put_off(slot, &allowance.held, view));
+            return false;
+        }
+        // What EC2 refuses uses nothing up.
+        let offer = view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now);
+        allowance.most -= u32::from(offer.is_ok());
+        true
+    };
+    view.retries.iter().filter(|slot| goes_on(slot)).cloned().collect()
+}
+
 /// What is asked for on one market.
 struct Asked {
     offer: Offer,
@@ -228,10 +248,6 @@ struct Asked {
 fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     let mut asked: Vec<Asked> = Vec::new();
     for slot in &view.retries {
-        if let Some(allowance) = view.allowances.get(&slot.entity).filter(|one| one.holds_slots) {
-            plan.put_off.extend(put_off(slot, &allowance.held, view));
-            continue;
-        }
         match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
             Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
             Err(held) => {
@@ -280,10 +296,12 @@ fn of_market(asked: &mut Vec<Asked>, offer: Offer) -> &mut Asked {
     &mut asked[index]
 }
 
-/// Where the next attempt of a slot begins.
+/// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second refusal may have been that of
+/// on-demand's: then spot is asked again, and while it is closed, the offer falls back by itself.
 fn next_market(pool: &Pool, slot: &Instance) -> Market {
     let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
-    if slot.attempts > 0 && pool.falls_back_after(slot.refused, code) {
+    let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
+    if slot.attempts > 0 && !waits_for_quota && pool.falls_back_after(slot.refused, code) {
         return Market::OnDemand;
     }
     first_market(pool.market)

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::entity::Allowance;
 use domain::ids::Entity;
+use domain::instance::Instance;
 use domain::job::Job;
-use domain::plan::{Plan, PlannedLaunch};
+use domain::plan::Plan;
 use domain::pool::Pool;
 use domain::time::Time;
 use domain::withheld;
@@ -32,16 +33,18 @@ pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
 }
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// How many machines may be launched for the entities of the demand that GitHub refuses us or limits.
+    /// How many machines may be launched for the entities of the demand, and of slots to be tried again, that GitHub refuses us or limits.
     pub(super) async fn allowances(
         &self,
         pool: &Pool,
         demand: &[Job],
+        retries: &[Instance],
         known: &mut Known,
         now: Time,
     ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
+        let of_slots = retries.iter().map(|slot| slot.entity.clone());
         let mut wanted: Vec<Entity> =
-            demand.iter().filter_map(|job| pool.entity_for(job)).collect();
+            demand.iter().filter_map(|job| pool.entity_for(job)).chain(of_slots).collect();
         wanted.sort();
         wanted.dedup();
         wanted.retain(|entity| !known.asked.contains(entity));
@@ -57,11 +60,12 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 Some(first) if first <= now => self.table.cursor(&probe(&health.entity)).await?,
                 _ => None,
             };
-            let is_due = health.probe_due_at(last).is_some_and(|due| due <= now);
-            if is_due {
+            let is_ours = known.probing.contains_key(&health.entity);
+            let is_due = is_ours || health.probe_due_at(last).is_some_and(|due| due <= now);
+            if is_due && !is_ours {
                 known.probes.insert(health.entity.clone(), last);
             }
-            let allowance = Allowance { most: u32::from(is_due), held, holds_slots: !is_due };
+            let allowance = Allowance { most: u32::from(is_due), held, holds_slots: true };
             allowances.insert(health.entity.clone(), allowance);
         }
         Ok(allowances)
@@ -97,18 +101,32 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         known: &mut Known,
         now: Time,
     ) -> Result<bool, PassError> {
-        let launched = plan.launches.iter().flat_map(PlannedLaunch::instances);
+        let launched = plan.launches.iter().flat_map(|one| one.instances().chain(&one.again));
         let entities: BTreeSet<&Entity> = launched.map(|instance| &instance.entity).collect();
         for (entity, last) in std::mem::take(&mut known.probes) {
             if !entities.contains(&entity) {
                 continue;
             }
             match self.table.move_cursor(&probe(&entity), last, now).await {
-                Ok(()) => {}
+                Ok(()) => {
+                    known.probing.insert(entity, last);
+                }
                 Err(CommitError::Conflict) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(true)
+    }
+
+    /// A machine that EC2 refused has found nothing out: the next one need not wait for longer.
+    pub(super) async fn probe_again(&self, failed: &[Instance], known: &mut Known, now: Time) {
+        for slot in failed {
+            let Some(last) = known.probing.remove(&slot.entity) else { continue };
+            let last = last.unwrap_or(Time::from_millis(0));
+            let name = probe(&slot.entity);
+            if let Err(error) = self.table.move_cursor(&name, Some(now), last).await {
+                tracing::warn!(entity = %slot.entity, %error, "the next one waits");
+            }
+        }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub(super) unwell: Vec<EntityHealth>,
     /// Entities for which one machine may find out whether runners are registered again, and when the last one did.
     pub(super) probes: BTreeMap<Entity, Option<Time>>,
+    /// Those for which this pass launches that machine: it is on record, and EC2 has not answered yet.
+    pub(super) probing: BTreeMap<Entity, Option<Time>>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
@@ -53,6 +55,7 @@ impl Known {
             asked: asked.into_iter().collect(),
             unwell: standing.unwell,
             probes: BTreeMap::new(),
+            probing: BTreeMap::new(),
             rest: Vec::new(),
             jobs: BTreeMap::new(),
             thorough: true,
