@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::entity::{Asked, EntityHealth, LOOK_AGAIN};
+use domain::entity::{self, Asked, EntityHealth};
 use domain::job::{Job, JobStatus};
 use domain::metrics::Metric;
 use domain::observation::Trouble;
@@ -61,6 +61,12 @@ impl Report {
     }
 }
 
+/// Some of many may refuse us for good, so each run begins elsewhere: a multiplicative hash of its time.
+fn somewhere(many: usize, now: Time) -> usize {
+    let hash = now.as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(hash).unwrap_or(0) % many
+}
+
 /// Asks GitHub.
 pub struct Inquire<'a, T, G> {
     /// The tables.
@@ -97,7 +103,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
             return Ok(());
         }
         let last = self.table.cursor(REFUSED).await?;
-        if last.is_some_and(|last| !now.is_past(last, LOOK_AGAIN)) {
+        if entity::question_due(unwell, last).is_none_or(|due| now < due) {
             return Ok(());
         }
         // Before GitHub is asked: one question that hangs must not be repeated each minute.
@@ -106,9 +112,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        // Some may refuse us for good: each run begins elsewhere.
-        let run = usize::try_from(now.as_millis() / 1000).unwrap_or(0) / LOOK_AGAIN.0 as usize;
-        let first = run.wrapping_mul(MOST_REFUSED) % refused.len();
+        let first = somewhere(refused.len(), now);
         refused.rotate_left(first);
         for EntityHealth { entity, .. } in refused.into_iter().take(MOST_REFUSED) {
             let registrar = Registrar { entity: entity.clone(), installation: None };

@@ -10,6 +10,10 @@ use crate::time::{Seconds, Time};
 
 /// While GitHub refuses us, when to look again whether it still does.
 pub const LOOK_AGAIN: Seconds = Seconds(300);
+/// The shortest wait between two questions whether it still does. Most refusals are short, and many wrong credentials in a
+/// row make GitHub refuse right ones as well.
+/// Source: docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
+const SOONEST: Seconds = Seconds(30);
 /// The shortest and the longest wait between machines that only find out whether runners may be registered again.
 const PROBE_AFTER: (Seconds, Seconds) = (Seconds(900), Seconds(3600));
 
@@ -132,6 +136,15 @@ impl EntityHealth {
     }
 }
 
+/// When to ask again whether GitHub still refuses these: thirty seconds after the youngest refusal, and then after as long as
+/// it has lasted, up to five minutes. `last`: when that was asked last. None when it refuses none.
+#[must_use]
+pub fn question_due(unwell: &[EntityHealth], last: Option<Time>) -> Option<Time> {
+    let youngest = unwell.iter().filter_map(|health| health.unauthorized_since).max()?;
+    let last = last.unwrap_or(youngest).max(youngest);
+    Some(last + last.since(youngest).clamp(SOONEST, LOOK_AGAIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,5 +214,26 @@ mod tests {
         assert_eq!(longer.after(Asked::Other, None, at(30)), longer);
         assert!(longer.after(Asked::Registration, None, at(30)).is_well());
         assert!(longer.after(Asked::Other, None, at(100)).is_well());
+    }
+
+    #[test]
+    fn github_is_asked_again_in_waits_as_long_as_its_refusal_has_lasted() {
+        let refused =
+            |at_second| EntityHealth { unauthorized_since: Some(at(at_second)), ..well() };
+        assert_eq!(question_due(&[well()], None), None);
+        let one = [refused(100), well()];
+        let rows = [
+            (None, 130),
+            (Some(20), 130),
+            (Some(130), 160),
+            (Some(160), 220),
+            (Some(220), 340),
+            (Some(600), 900),
+        ];
+        for (last, due) in rows {
+            assert_eq!(question_due(&one, last.map(at)), Some(at(due)), "asked at {last:?}");
+        }
+        let younger = [refused(100), refused(5000)];
+        assert_eq!(question_due(&younger, Some(at(4990))), Some(at(5030)));
     }
 }
