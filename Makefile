@@ -14,7 +14,7 @@ BUILT = target$(if $(CROSS),/$(TRIPLE))
 # What is deployed. One build of everything: any other selection of packages compiles the SDKs again.
 CARGO_BUILD := cargo build --release --workspace
 # And the webhook once more, optimised as a whole (Cargo.toml).
-CARGO_BUILD_WEBHOOK := cargo build --profile fast --package webhook
+CARGO_BUILD_WEBHOOK := cargo build --profile fast --package muster-webhook
 # Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
 PYTHON := .local/ministack/bin/python
 SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .local/sam/bin/sam
@@ -37,16 +37,16 @@ test: test-template up ## Set up and run every test (the planted bugs are `make 
 .PHONY: test-fast
 test-fast: python ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
 	tests/sim/mutants --check
-	cargo test -p domain -p control -p world
-	cargo test -p sim --test scenarios --test conformance
+	cargo test -p muster-domain -p muster-control -p muster-world
+	cargo test -p muster-sim --test scenarios --test conformance
 
 .PHONY: simulate
 simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk
-	cargo run --profile fast --package sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
+	cargo run --profile fast --package muster-sim --bin simulate -- --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
 
 .PHONY: explore
 explore: ## The worlds that are too large for every run: minutes rather than seconds
-	cargo test --profile local --package explore --test stop -- --ignored --nocapture
+	cargo test --profile local --package muster-explore --test stop -- --ignored --nocapture
 
 .PHONY: mutants
 mutants: python ## Plant known bugs in a copy of the rules; the simulator must find every one

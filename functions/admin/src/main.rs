@@ -5,17 +5,17 @@
 
 mod yaml;
 
-use control::administer::{Administer, unavailable};
-use domain::metrics::Metric;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use muster_control::administer::{Administer, unavailable};
+use muster_domain::metrics::Metric;
+use muster_stack::{GithubApp, Stack};
 use serde_json::Value;
-use stack::{GithubApp, Stack};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let (stack, app) = Stack::from_env(GithubApp::read).await?;
     let github = stack.github(&app)?;
-    let images = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let images = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let (stack, github, images) = (&stack, &github, &images);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let settings = match stack.settings.current(&stack.table).await {
@@ -30,10 +30,10 @@ async fn main() -> Result<(), Error> {
             settings: &settings,
             yaml: yaml::read,
         };
-        let answer = pass.answer(event.payload, aws::clock::now()).await;
+        let answer = pass.answer(event.payload, muster_aws::clock::now()).await;
         let order = &answer["order"];
         if order["force"] == true || order["kill_running_job"] == true {
-            aws::emf::emit(&stack.settings.stack, &[(Metric::ForceUsed, 1.0)]);
+            muster_aws::emf::emit(&stack.settings.stack, &[(Metric::ForceUsed, 1.0)]);
         }
         Ok::<Value, Error>(answer)
     }))

@@ -18,8 +18,8 @@ mod tests {
     #[test]
     fn the_example_is_a_pool_file() {
         let text = include_str!("../../../infra/pools.example.yaml");
-        let answers = domain::pool_file::Answers::default();
-        let file = read(text).map(|file| domain::pool_file::read(file, &answers));
+        let answers = muster_domain::pool_file::Answers::default();
+        let file = read(text).map(|file| muster_domain::pool_file::read(file, &answers));
         assert!(matches!(&file, Ok(Ok(reading)) if reading.file.pools.len() == 3), "{file:?}");
     }
 

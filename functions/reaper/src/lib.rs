@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use control::Settings;
-use control::batch::{Batch, Received};
-use control::inquire::{self, Inquire};
-use control::ports::{Compute, Github, Queue, Table};
-use control::reap::Ticket;
-use control::sweep::Sweep;
-use domain::ids::MachineId;
-use domain::message::{ReapMessage, SPOT_INTERRUPTION};
-use domain::metrics::Metric;
-use domain::time::{Seconds, Time};
+use muster_control::Settings;
+use muster_control::batch::{Batch, Received};
+use muster_control::inquire::{self, Inquire};
+use muster_control::ports::{Compute, Github, Queue, Table};
+use muster_control::reap::Ticket;
+use muster_control::sweep::Sweep;
+use muster_domain::ids::MachineId;
+use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
+use muster_domain::metrics::Metric;
+use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 // The passes are deep async functions, and the compiler computes their layout in one go.
 #![recursion_limit = "256"]
 
-use domain::time::Time;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
-use reaper::{Deps, handle};
+use muster_domain::time::Time;
+use muster_reaper::{Deps, handle};
+use muster_stack::{GithubApp, Stack};
 use serde_json::Value;
-use stack::{GithubApp, Stack};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -18,18 +18,18 @@ async fn main() -> Result<(), Error> {
     })
     .await?;
     let github = stack.github(&app)?;
-    let compute = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = stack;
     let deps = &Deps { table, queue, compute, github, settings };
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let deadline = i64::try_from(event.context.deadline).unwrap_or(i64::MAX);
         let deadline = Time::from_millis(deadline);
-        let outcome = handle(deps, event.payload, deadline, aws::clock::now).await;
+        let outcome = handle(deps, event.payload, deadline, muster_aws::clock::now).await;
         let outcome = outcome.map_err(|error| {
             // The runtime's own conversion would drop the chain of causes.
             Diagnostic { error_type: "NotHandled".into(), error_message: format!("{error:#}") }
         })?;
-        aws::emf::emit(&deps.settings.stack, &outcome.metrics);
+        muster_aws::emf::emit(&deps.settings.stack, &outcome.metrics);
         Ok::<Value, Diagnostic>(outcome.response)
     }))
     .await

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
-use control::Settings;
-use control::ports::{Compute, Github, Queue, Table};
-use control::register::{Configuration, Denied, Register, Report};
-use domain::ids::MachineId;
-use domain::instance::{Refused, StartReport};
-use domain::time::Time;
+use muster_control::Settings;
+use muster_control::ports::{Compute, Github, Queue, Table};
+use muster_control::register::{Configuration, Denied, Register, Report};
+use muster_domain::ids::MachineId;
+use muster_domain::instance::{Refused, StartReport};
+use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -336,7 +336,7 @@ mod tests {
     fn a_refusal_tells_the_machine_what_to_do() {
         let machine: MachineId = "i-0a1b2c3d4e5f60718".parse().expect("an id");
         let later = Denied::Later {
-            after: domain::time::Seconds(7),
+            after: muster_domain::time::Seconds(7),
             why: "GitHub's rate limit is reached".to_owned(),
         };
         for (denied, status, action) in [

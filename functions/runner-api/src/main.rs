@@ -5,8 +5,8 @@
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use runner_api::{Deps, handle};
-use stack::{GithubApp, Stack};
+use muster_runner_api::{Deps, handle};
+use muster_stack::{GithubApp, Stack};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -14,11 +14,11 @@ async fn main() -> Result<(), Error> {
         Stack::from_env(|read| (GithubApp::read(read), read.required("MUSTER_INSTANCE_ROLE_ID")))
             .await?;
     let github = stack.github(&app)?;
-    let compute = ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = stack;
     let deps = &Deps { table, queue, compute, github, settings, instance_role };
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
-        let answer = handle(deps, &event.payload, aws::clock::now()).await;
+        let answer = handle(deps, &event.payload, muster_aws::clock::now()).await;
         Ok::<ApiGatewayV2httpResponse, Error>(answer)
     }))
     .await

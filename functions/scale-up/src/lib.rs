@@ -3,17 +3,17 @@
 //! tables say what to do.
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use control::Settings;
-use control::ingest::{Folded, Ingest};
-use control::ports::{Compute, Queue, Table};
-use control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call, send_wakes};
-use control::woken::Woken;
-use domain::ids::PoolName;
-use domain::job::JobEvent;
-use domain::launch::ErrorClass;
-use domain::message::{JobsMessage, WakePool};
-use domain::metrics::Metric;
-use domain::time::{Seconds, Time};
+use muster_control::Settings;
+use muster_control::ingest::{Folded, Ingest};
+use muster_control::ports::{Compute, Queue, Table};
+use muster_control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call, send_wakes};
+use muster_control::woken::Woken;
+use muster_domain::ids::PoolName;
+use muster_domain::job::JobEvent;
+use muster_domain::launch::ErrorClass;
+use muster_domain::message::{JobsMessage, WakePool};
+use muster_domain::metrics::Metric;
+use muster_domain::time::{Seconds, Time};
 
 /// What an invocation works with.
 pub struct Deps<T, Q, C> {

@@ -1,8 +1,8 @@
 //! What a signed delivery asks for.
 
-use domain::job::JobStatus;
-use domain::message::JobsMessage;
-use domain::webhook::{Delivery, read_workflow_job};
+use muster_domain::job::JobStatus;
+use muster_domain::message::JobsMessage;
+use muster_domain::webhook::{Delivery, read_workflow_job};
 
 use crate::event::{Answer, Event, Value};
 

@@ -10,8 +10,8 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use domain::ids::JobKey;
-use domain::job::JobStatus;
+use muster_domain::ids::JobKey;
+use muster_domain::job::JobStatus;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};

@@ -18,10 +18,10 @@
 mod decide;
 mod event;
 
-use aws::secrets::WebhookSecret;
-use control::ports::Queue;
-use domain::message::JobsMessage;
-use domain::time::Time;
+use muster_aws::secrets::WebhookSecret;
+use muster_control::ports::Queue;
+use muster_domain::message::JobsMessage;
+use muster_domain::time::Time;
 
 pub use self::decide::{Verdict, decide};
 pub use self::event::{Answer, Body, Event, MAX_BODY, Value};

@@ -3,22 +3,22 @@
 use std::convert::Infallible;
 
 use anyhow::Context as _;
-use aws::queue::{QueueUrls, SqsQueue};
-use aws::secrets::WebhookSecret;
-use domain::config::Reader;
 use lambda_runtime::{LambdaEvent, service_fn};
-use webhook::{Event, Webhook};
+use muster_aws::queue::{QueueUrls, SqsQueue};
+use muster_aws::secrets::WebhookSecret;
+use muster_domain::config::Reader;
+use muster_webhook::{Event, Webhook};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), lambda_runtime::Error> {
     let get = |name: &str| std::env::var(name).ok();
-    aws::telemetry::init(get("AWS_LAMBDA_LOG_LEVEL").as_deref());
+    muster_aws::telemetry::init(get("AWS_LAMBDA_LOG_LEVEL").as_deref());
     let webhook = start(&get).await.inspect_err(|error| {
         tracing::error!(error = format!("{error:#}"), "the webhook cannot start");
     })?;
     let webhook = &webhook;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
-        Ok::<_, Infallible>(webhook.handle(&event.payload, aws::clock::now()).await)
+        Ok::<_, Infallible>(webhook.handle(&event.payload, muster_aws::clock::now()).await)
     }))
     .await
 }
@@ -33,10 +33,10 @@ async fn start(
     let app = reader.optional("MUSTER_APP_ID").and_then(|id| id.trim().parse().ok());
     let (queue_url, secret_id) = reader.finish((queue_url, secret_id)).context("environment")?;
 
-    let config = aws::client::load().await;
+    let config = muster_aws::client::load().await;
     let secret = WebhookSecret::new(&config, secret_id);
     let queue = SqsQueue::new(&config, QueueUrls { jobs: queue_url, ..QueueUrls::default() });
-    let (read, ()) = tokio::join!(secret.read(aws::clock::now()), queue.connect());
+    let (read, ()) = tokio::join!(secret.read(muster_aws::clock::now()), queue.connect());
     if let Err(error) = read {
         // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
         tracing::error!(%error, "starting without the webhook secret");

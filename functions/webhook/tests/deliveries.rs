@@ -2,11 +2,11 @@
 
 mod support;
 
-use domain::message::{JobsMessage, to_ascii_json};
+use muster_domain::message::{JobsMessage, to_ascii_json};
+use muster_webhook::{Answer, Event, MAX_BODY};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, Secrets, handle, sign, webhook};
-use webhook::{Answer, Event, MAX_BODY};
 
 const STRANGE: &str = "a-secret-that-the-app-never-had-at-any-time";
 

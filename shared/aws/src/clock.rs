@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use domain::time::Time;
+use muster_domain::time::Time;
 
 /// Now, by this machine's clock.
 #[must_use]

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use domain::metrics::{DIMENSION, Metric, NAMESPACE};
-use domain::time::Time;
+use muster_domain::metrics::{DIMENSION, Metric, NAMESPACE};
+use muster_domain::time::Time;
 use serde_json::{Map, Value, json};
 
 /// Writes values of metrics. A metric may occur several times: CloudWatch gets every value.

@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
-use control::ports::{CommitError, ReadError};
+use muster_control::ports::{CommitError, ReadError};
 
 use crate::table::Item;
 

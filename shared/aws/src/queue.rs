@@ -3,9 +3,9 @@
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
-use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage, WakePool, to_ascii_json};
-use domain::time::Seconds;
+use muster_control::ports::{Queue, QueueError};
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool, to_ascii_json};
+use muster_domain::time::Seconds;
 use serde::Serialize;
 
 use crate::error::Failure;

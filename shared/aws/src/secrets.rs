@@ -6,8 +6,8 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
-use domain::signature;
-use domain::time::{Seconds, Time};
+use muster_domain::signature;
+use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::error::Failure;

@@ -26,28 +26,13 @@ pub fn init(level: Option<&str>) {
     let _ = tracing_subscriber::registry().with(targets).with(json).try_init();
 }
 
-/// The crates whose own lines are wanted at the level that was asked for. The runtime's is among
-/// them for its span, which carries the request's id.
-const OURS: [&str; 10] = [
-    "admin",
-    "aws",
-    "control",
-    "ec2",
-    "github",
-    "lambda_runtime",
-    "reaper",
-    "runner_api",
-    "scale_up",
-    "webhook",
-];
+/// The crates whose own lines are wanted at the level that was asked for: all of Muster's. The runtime's is among
+/// them for its span, which carries the request's id. A target matches by its prefix.
+const OURS: [&str; 2] = ["lambda_runtime", "muster_"];
 
 fn targets(own: LevelFilter) -> Targets {
     let others = own.min(LevelFilter::from_level(Level::WARN));
-    Targets::new()
-        .with_default(others)
-        .with_targets(OURS.map(|target| (target, own)))
-        // Targets match by prefix, and the longest one wins: `aws` is our crate, `aws_…` the SDK's.
-        .with_target("aws_", others)
+    Targets::new().with_default(others).with_targets(OURS.map(|target| (target, own)))
 }
 
 #[cfg(test)]
@@ -57,7 +42,7 @@ mod tests {
     #[test]
     fn the_http_stack_never_logs_below_warn() {
         let targets = targets(LevelFilter::TRACE);
-        assert!(targets.would_enable("control::reap", &Level::TRACE));
+        assert!(targets.would_enable("muster_control::reap", &Level::TRACE));
         assert!(targets.would_enable("hyper", &Level::WARN));
         assert!(!targets.would_enable("hyper", &Level::INFO));
         assert!(!targets.would_enable("aws_config::meta", &Level::INFO));
@@ -67,6 +52,6 @@ mod tests {
     fn a_strict_level_holds_for_all() {
         let targets = targets(LevelFilter::ERROR);
         assert!(!targets.would_enable("hyper", &Level::WARN));
-        assert!(!targets.would_enable("control", &Level::WARN));
+        assert!(!targets.would_enable("muster_control", &Level::WARN));
     }
 }

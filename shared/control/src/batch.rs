@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use domain::message::ReapMessage;
-use domain::time::{Seconds, Time};
+use muster_domain::message::ReapMessage;
+use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, Table};

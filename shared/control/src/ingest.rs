@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::audit::{Audit, AuditKind};
-use domain::choice;
-use domain::claim::{self, Started};
-use domain::ids::{InstanceName, JobKey, PoolName};
-use domain::instance::{Instance, State};
-use domain::job::{self, Job, JobEvent, JobStatus, Moved};
-use domain::plan;
-use domain::time::Time;
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::choice;
+use muster_domain::claim::{self, Started};
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
+use muster_domain::plan;
+use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::ports::{CommitError, ReadError, Table, Write};

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use domain::entity::{self, Asked, EntityHealth};
-use domain::job::{Job, JobStatus};
-use domain::metrics::Metric;
-use domain::observation::Trouble;
-use domain::time::{Seconds, Time};
+use muster_domain::entity::{self, Asked, EntityHealth};
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::metrics::Metric;
+use muster_domain::observation::Trouble;
+use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ingest::Ingest;

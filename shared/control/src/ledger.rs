@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use domain::SCHEMA;
-use domain::audit::{Audit, AuditKind};
-use domain::ids::{InstanceName, MachineId};
-use domain::observation::{Machine, Termination};
-use domain::orphan::Orphan;
-use domain::time::Time;
+use muster_domain::SCHEMA;
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::ids::{InstanceName, MachineId};
+use muster_domain::observation::{Machine, Termination};
+use muster_domain::orphan::Orphan;
+use muster_domain::time::Time;
 
 use crate::ports::{CommitError, Compute, Queue, Table, Write};
 use crate::sweep::{Report, Sweep};

@@ -25,11 +25,11 @@ pub mod together;
 pub mod woken;
 mod writes;
 
-use domain::ids::PoolName;
-use domain::limits::{Balance, Limits};
-use domain::pool::Pool;
-use domain::time::Seconds;
-use domain::timings::Timings;
+use muster_domain::ids::PoolName;
+use muster_domain::limits::{Balance, Limits};
+use muster_domain::pool::Pool;
+use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
 
 pub use self::writes::PassError;
 

@@ -3,14 +3,14 @@
 
 use std::borrow::Cow;
 
-use domain::choice;
-use domain::ids::PoolName;
-use domain::instance::Instance;
-use domain::job::{Hold, Job};
-use domain::message::{ReapMessage, WakePool};
-use domain::pool::Pool;
-use domain::pools::PoolSet;
-use domain::time::{Seconds, Time};
+use muster_domain::choice;
+use muster_domain::ids::PoolName;
+use muster_domain::instance::Instance;
+use muster_domain::job::{Hold, Job};
+use muster_domain::message::{ReapMessage, WakePool};
+use muster_domain::pool::Pool;
+use muster_domain::pools::PoolSet;
+use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ports::{CommitError, Queue, ReadError, Table, Write};

@@ -5,25 +5,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::app::AppSettings;
-use domain::audit::Audit;
-use domain::capacity::Capacity;
-use domain::cooldown::Cooldowns;
-use domain::entity::EntityHealth;
-use domain::ids::{
+use muster_domain::app::AppSettings;
+use muster_domain::audit::Audit;
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
 };
-use domain::instance::{Fault, Instance};
-use domain::job::{Job, JobEvent, JobStatus};
-use domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::limits::Scope;
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Termination, Trouble};
-use domain::orphan::Orphan;
-use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
-use domain::pools::PoolSet;
-use domain::switches::Switches;
-use domain::time::{Seconds, Time};
+use muster_domain::instance::{Fault, Instance};
+use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::limits::Scope;
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::observation::{
+    Deregistration, Machine, MachineSeen, RunnerSeen, Termination, Trouble,
+};
+use muster_domain::orphan::Orphan;
+use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pools::PoolSet;
+use muster_domain::switches::Switches;
+use muster_domain::time::{Seconds, Time};
 
 /// A part of a commit. Records are written whole; each write names the generation it replaces, and a
 /// commit of several is all or nothing.

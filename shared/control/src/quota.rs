@@ -1,9 +1,9 @@
 //! A quota of the account has room again when a machine of ours ends.
 
-use domain::cooldown::{Closed, Cooldowns};
-use domain::ids::PoolName;
-use domain::instance::Instance;
-use domain::pool::Pool;
+use muster_domain::cooldown::{Closed, Cooldowns};
+use muster_domain::ids::PoolName;
+use muster_domain::instance::Instance;
+use muster_domain::pool::Pool;
 
 use crate::Settings;
 use crate::ports::{CommitError, Table, Write};

@@ -3,17 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use domain::cooldown::Cooldowns;
-use domain::entity::{Asked, EntityHealth};
-use domain::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
-use domain::instance::{DeleteReason, Fault, Instance, State};
-use domain::job::{Job, JobStatus};
-use domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
-use domain::message::SPOT_INTERRUPTION;
-use domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
-use domain::pool::Pool;
-use domain::surplus::{self, Listed, Standing};
-use domain::time::{Seconds, Time};
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::entity::{Asked, EntityHealth};
+use muster_domain::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
+use muster_domain::instance::{DeleteReason, Fault, Instance, State};
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
+use muster_domain::message::SPOT_INTERRUPTION;
+use muster_domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
+use muster_domain::pool::Pool;
+use muster_domain::surplus::{self, Listed, Standing};
+use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ingest::Ingest;

@@ -1,13 +1,13 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
-use domain::backoff;
-use domain::entity::Asked;
-use domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
-use domain::instance::{Fault, Instance, Refused, RunnerState, Start, StartReport};
-use domain::message::ReapMessage;
-use domain::observation::{Machine, Trouble};
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::backoff;
+use muster_domain::entity::Asked;
+use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::instance::{Fault, Instance, Refused, RunnerState, Start, StartReport};
+use muster_domain::message::ReapMessage;
+use muster_domain::observation::{Machine, Trouble};
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 use crate::Settings;
 use crate::ports::{

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use domain::ids::PoolName;
-use domain::instance::Instance;
-use domain::limits::{Limits, Room, Scope};
-use domain::time::Time;
+use muster_domain::ids::PoolName;
+use muster_domain::instance::Instance;
+use muster_domain::limits::{Limits, Room, Scope};
+use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::ports::{ReadError, Table, Write};

@@ -8,18 +8,18 @@ mod report;
 
 use std::collections::BTreeSet;
 
-use domain::claim;
-use domain::cooldown::{self, Cooldowns};
-use domain::ids::{JobKey, MachineId, PoolName};
-use domain::instance::{Instance, State};
-use domain::job::Job;
-use domain::launch::{ErrorClass, Launch, LaunchState};
-use domain::limits::Limits;
-use domain::message::WakePool;
-use domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
-use domain::pool::Pool;
-use domain::time::Time;
-use domain::untold;
+use muster_domain::claim;
+use muster_domain::cooldown::{self, Cooldowns};
+use muster_domain::ids::{JobKey, MachineId, PoolName};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::Job;
+use muster_domain::launch::{ErrorClass, Launch, LaunchState};
+use muster_domain::limits::Limits;
+use muster_domain::message::WakePool;
+use muster_domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
+use muster_domain::untold;
 
 use self::commits::{claim_writes, outcome_writes};
 use self::known::{Known, count_refusals, newest};

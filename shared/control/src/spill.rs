@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use domain::choice;
-use domain::claim;
-use domain::cooldown::first_market;
-use domain::ids::{JobKey, PoolName};
-use domain::instance::{DeleteReason, Instance};
-use domain::job::Job;
-use domain::limits::Room;
-use domain::plan::Left;
-use domain::pool::Pool;
-use domain::time::Time;
+use muster_domain::choice;
+use muster_domain::claim;
+use muster_domain::cooldown::first_market;
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::job::Job;
+use muster_domain::limits::Room;
+use muster_domain::plan::Left;
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::ports::{CommitError, Table, Write};

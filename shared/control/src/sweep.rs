@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use domain::entity::EntityHealth;
-use domain::ids::{JobKey, LaunchId, MachineId};
-use domain::instance::{Instance, State};
-use domain::job::{GATE_EXPIRY, Job};
-use domain::message::{ReapMessage, WakePool};
-use domain::metrics::Metric;
-use domain::observation::Machine;
-use domain::pool::Pool;
-use domain::time::{Seconds, Time};
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{JobKey, LaunchId, MachineId};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::{GATE_EXPIRY, Job};
+use muster_domain::message::{ReapMessage, WakePool};
+use muster_domain::metrics::Metric;
+use muster_domain::observation::Machine;
+use muster_domain::pool::Pool;
+use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::pools::Changed;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ids::MachineId;
-use domain::instance::Fault;
-use domain::launch::ErrorClass;
-use domain::observation::{Machine, Termination};
-use domain::time::Time;
+use muster_domain::ids::MachineId;
+use muster_domain::instance::Fault;
+use muster_domain::launch::ErrorClass;
+use muster_domain::observation::{Machine, Termination};
+use muster_domain::time::Time;
 
 use crate::ports::{Compute, MOST_TERMINATED, Refusal};
 

@@ -5,11 +5,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use domain::ids::{LaunchId, MachineId};
-use domain::instance::Fault;
-use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, MachineSeen, Trouble};
-use domain::time::{Seconds, Time};
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::instance::Fault;
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen, Trouble};
+use muster_domain::time::{Seconds, Time};
 
 use crate::ports::{Compute, ListedMachine, Page, Refusal};
 

@@ -13,9 +13,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use domain::ids::MachineId;
-use domain::observation::Termination;
-use domain::time::{Seconds, Time};
+use muster_domain::ids::MachineId;
+use muster_domain::observation::Termination;
+use muster_domain::time::{Seconds, Time};
 
 use crate::ports::{Compute, MOST_TERMINATED};
 use crate::terminate;

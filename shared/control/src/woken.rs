@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ids::{JobKey, PoolName};
-use domain::job::Job;
-use domain::message::WakePool;
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::job::Job;
+use muster_domain::message::WakePool;
 
 /// Pools whose launch pass should run.
 #[derive(Debug, Default)]

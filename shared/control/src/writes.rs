@@ -1,13 +1,13 @@
 //! Commits of changed records.
 
-use domain::backoff;
-use domain::claim;
-use domain::ids::JobKey;
-use domain::instance::{DeleteReason, Fault, Instance, State};
-use domain::job::{Hold, Job};
-use domain::time::Time;
-use domain::timings::Timings;
-use domain::withheld::PassedOver;
+use muster_domain::backoff;
+use muster_domain::claim;
+use muster_domain::ids::JobKey;
+use muster_domain::instance::{DeleteReason, Fault, Instance, State};
+use muster_domain::job::{Hold, Job};
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
+use muster_domain::withheld::PassedOver;
 
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 

@@ -27,7 +27,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names under `[dependencies]` of a manifest.
+/// The names under `[dependencies]` of a manifest, ours without `muster-`.
 fn dependencies(manifest: &Path) -> Vec<String> {
     let text = fs::read_to_string(manifest).expect("manifest is readable");
     text.lines()
@@ -36,7 +36,7 @@ fn dependencies(manifest: &Path) -> Vec<String> {
         .take_while(|line| !line.starts_with('['))
         .filter_map(|line| line.split(['=', '.', ' ']).next())
         .filter(|name| !name.is_empty() && !name.starts_with('#'))
-        .map(str::to_owned)
+        .map(|name| name.strip_prefix("muster-").unwrap_or(name).to_owned())
         .collect()
 }
 

@@ -1,10 +1,10 @@
-//! ARCHITECTURE.md shows the transition table of the code. `UPDATE=1 cargo test -p domain` rewrites it.
+//! ARCHITECTURE.md shows the transition table of the code. `UPDATE=1 cargo test -p muster-domain` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::instance::TRANSITIONS;
+use muster_domain::instance::TRANSITIONS;
 
 const START: &str = "<!-- transitions -->\n";
 const END: &str = "<!-- /transitions -->";
@@ -35,5 +35,5 @@ fn architecture_shows_the_transitions_of_the_code() {
         fs::write(page(), updated).expect("ARCHITECTURE.md is writable");
         return;
     }
-    assert_eq!(shown, table(), "run: UPDATE=1 cargo test -p domain --test transitions");
+    assert_eq!(shown, table(), "run: UPDATE=1 cargo test -p muster-domain --test transitions");
 }

@@ -1,10 +1,10 @@
 //! GitHub's payloads as they come, as they might come, and as they must not matter.
 
-use domain::ids::{InstallationId, JobKey};
-use domain::job::{JobEvent, JobStatus};
-use domain::labels::Labels;
-use domain::time::Time;
-use domain::webhook::{Delivery, read_workflow_job};
+use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::labels::Labels;
+use muster_domain::time::Time;
+use muster_domain::webhook::{Delivery, read_workflow_job};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -326,10 +326,10 @@ proptest! {
         let field = path.iter().fold(&mut changed, |value, key| &mut value[*key]);
         *field = value;
         if let Ok(Delivery::Job(event)) = read(&changed) {
-            let message = domain::message::JobsMessage::JobEvent { event, delivery: String::new() };
-            let ascii = domain::message::to_ascii_json(&message);
+            let message = muster_domain::message::JobsMessage::JobEvent { event, delivery: String::new() };
+            let ascii = muster_domain::message::to_ascii_json(&message);
             prop_assert!(ascii.bytes().all(|b| (0x20..0x7f).contains(&b)));
-            prop_assert_eq!(serde_json::from_str::<domain::message::JobsMessage>(&ascii).ok(), Some(message));
+            prop_assert_eq!(serde_json::from_str::<muster_domain::message::JobsMessage>(&ascii).ok(), Some(message));
         }
     }
 

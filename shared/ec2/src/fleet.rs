@@ -10,9 +10,11 @@ use aws_sdk_ec2::types::{
     SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
     VCpuCountRangeRequest, VolumeType,
 };
-use domain::ids::LaunchId;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override};
-use domain::pool::{Allocation, Disk, Image, Requirements};
+use muster_domain::ids::LaunchId;
+use muster_domain::launch::{
+    ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
+};
+use muster_domain::pool::{Allocation, Disk, Image, Requirements};
 
 use crate::classify::classify_part;
 use crate::{NO_ANSWER, classified, once};

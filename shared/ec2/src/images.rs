@@ -2,9 +2,9 @@
 
 use aws_sdk_ec2::operation::describe_images::DescribeImagesOutput;
 use aws_sdk_ec2::types::Image;
-use domain::observation::Trouble;
-use domain::pool::Arch;
-use domain::pool_file::{FoundImage, ImageFilter};
+use muster_domain::observation::Trouble;
+use muster_domain::pool::Arch;
+use muster_domain::pool_file::{FoundImage, ImageFilter};
 
 use crate::machines::{PAGE, filter, trouble};
 use crate::{Ec2, classified};

@@ -11,21 +11,21 @@ mod machines;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aws::SdkConfig;
-use aws::client::CONNECT_TIMEOUT;
-use aws::error::Failure;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::config::retry::RetryConfig;
 use aws_sdk_ec2::config::timeout::TimeoutConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
-use control::ports::{Compute, Images, ListedMachine, Page, Refusal};
-use domain::ids::{LaunchId, MachineId};
-use domain::instance::Fault;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine, MachineSeen, Trouble};
-use domain::pool_file::{FoundImage, ImageFilter};
+use muster_aws::SdkConfig;
+use muster_aws::client::CONNECT_TIMEOUT;
+use muster_aws::error::Failure;
+use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal};
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::instance::Fault;
+use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen, Trouble};
+use muster_domain::pool_file::{FoundImage, ImageFilter};
 
 /// The tag that makes a machine ours; its value is the stack's name.
 pub const STACK_TAG: &str = "muster:stack";
@@ -110,7 +110,7 @@ where
     let class = classify::classify(failure.code.as_deref(), failure.status, &failure.message);
     tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
     let fault = Fault {
-        at: aws::clock::now(),
+        at: muster_aws::clock::now(),
         operation: operation.to_owned(),
         code: failure.code.unwrap_or_else(|| NO_ANSWER.to_owned()),
         message: failure.message,

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
-use control::ports::{ListedMachine, Page, Refusal};
-use domain::ids::{LaunchId, MachineId};
-use domain::instance::Fault;
-use domain::launch::ErrorClass;
-use domain::observation::{Machine, MachineSeen, StateReason, Termination, Trouble};
-use domain::time::Time;
+use muster_control::ports::{ListedMachine, Page, Refusal};
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::instance::Fault;
+use muster_domain::launch::ErrorClass;
+use muster_domain::observation::{Machine, MachineSeen, StateReason, Termination, Trouble};
+use muster_domain::time::Time;
 
 use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};
 
@@ -162,7 +162,7 @@ fn odd(id: &MachineId, code: &str, message: &str) -> Trouble {
 
 fn fault(operation: &str, code: &str, message: &str) -> Fault {
     Fault {
-        at: aws::clock::now(),
+        at: muster_aws::clock::now(),
         operation: operation.to_owned(),
         code: code.to_owned(),
         message: message.to_owned(),

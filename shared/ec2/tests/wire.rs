@@ -6,15 +6,15 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
-use control::ports::{Compute as _, Images as _};
-use control::terminate;
-use domain::ids::{LaunchId, MachineId};
-use domain::launch::{ErrorClass, LaunchRequest, Market, Override};
-use domain::observation::{Machine, Termination, Trouble};
-use domain::pool::{Allocation, Arch, Disk, Image, Requirements};
-use domain::pool_file::{FoundImage, ImageFilter};
-use domain::time::Time;
-use ec2::Ec2;
+use muster_control::ports::{Compute as _, Images as _};
+use muster_control::terminate;
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::{ErrorClass, LaunchRequest, Market, Override};
+use muster_domain::observation::{Machine, Termination, Trouble};
+use muster_domain::pool::{Allocation, Arch, Disk, Image, Requirements};
+use muster_domain::pool_file::{FoundImage, ImageFilter};
+use muster_domain::time::Time;
+use muster_ec2::Ec2;
 
 type Form = Vec<(String, String)>;
 type Answers = Vec<(u16, String)>;
@@ -39,7 +39,7 @@ impl Stub {
                 answer(stream, *status, body);
             }
         });
-        let config = aws::client::load().await.into_builder();
+        let config = muster_aws::client::load().await.into_builder();
         let config = config
             .endpoint_url(format!("http://{address}"))
             .region(Region::new("us-east-1"))

@@ -1,10 +1,10 @@
 //! What an answer of GitHub's means: the one place where a status becomes a word of the domain.
 
-use domain::instance::Fault;
-use domain::observation::Trouble;
-use domain::time::{Seconds, Time};
 use http::StatusCode;
 use http::header::{LINK, RETRY_AFTER};
+use muster_domain::instance::Fault;
+use muster_domain::observation::Trouble;
+use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

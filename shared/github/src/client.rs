@@ -4,14 +4,14 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use domain::observation::Trouble;
-use domain::time::Time;
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::rt::TokioExecutor;
+use muster_domain::observation::Trouble;
+use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 

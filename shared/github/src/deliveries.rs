@@ -3,10 +3,10 @@
 //! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API endpoints for GitHub App
 //! webhooks" in GitHub's documentation.
 
-use control::ports::Delivery;
-use domain::observation::Trouble;
-use domain::time::Time;
 use http::{Method, StatusCode};
+use muster_control::ports::Delivery;
+use muster_domain::observation::Trouble;
+use muster_domain::time::Time;
 use serde::Deserialize;
 
 use crate::client::Call;

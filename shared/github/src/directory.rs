@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use control::ports::{Directory, Registrar};
-use domain::app::AppSettings;
-use domain::ids::{Entity, EntityKind, InstallationId};
-use domain::observation::Trouble;
-use domain::pool_file::{EntityId, Group};
 use http::{Method, StatusCode};
+use muster_control::ports::{Directory, Registrar};
+use muster_domain::app::AppSettings;
+use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::observation::Trouble;
+use muster_domain::pool_file::{EntityId, Group};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

@@ -7,7 +7,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::time::{Seconds, Time};
+use muster_domain::time::{Seconds, Time};
 use ring::rand::SecureRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;

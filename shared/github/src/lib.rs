@@ -1,4 +1,4 @@
-//! GitHub, as the passes see it: the ports [`control::ports::Github`] and [`control::ports::Directory`] over octocrab.
+//! GitHub, as the passes see it: the ports [`muster_control::ports::Github`] and [`muster_control::ports::Directory`] over octocrab.
 //!
 //! octocrab carries the requests (connections, TLS, time-outs); the App's authentication is ours,
 //! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is classified here,
@@ -22,13 +22,13 @@ mod token;
 use std::fmt;
 use std::time::Duration;
 
-use control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
-use domain::config::Reader;
-use domain::ids::RunnerId;
-use domain::job::JobStatus;
-use domain::observation::{Deregistration, RunnerSeen, Trouble};
-use domain::time::Time;
 use http::{Method, StatusCode};
+use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_domain::config::Reader;
+use muster_domain::ids::RunnerId;
+use muster_domain::job::JobStatus;
+use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::time::Time;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;

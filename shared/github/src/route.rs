@@ -1,6 +1,6 @@
 //! GitHub's paths for the three kinds of entity.
 
-use domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{Entity, EntityKind};
 
 /// Where an entity's runners are.
 pub(crate) fn runners(entity: &Entity) -> String {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use control::ports::Registrar;
-use domain::ids::{Entity, EntityKind, InstallationId};
-use domain::instance::Fault;
-use domain::observation::Trouble;
-use domain::time::{Seconds, Time};
 use http::{Method, StatusCode};
+use muster_control::ports::Registrar;
+use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::instance::Fault;
+use muster_domain::observation::Trouble;
+use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;

@@ -3,12 +3,12 @@
 mod support;
 
 use axum::http::Method;
-use control::ports::{Github, JitError};
-use domain::ids::RunnerId;
-use domain::instance::Fault;
-use domain::job::JobStatus;
-use domain::observation::{Deregistration, RunnerSeen, Trouble};
-use domain::time::{Seconds, Time};
+use muster_control::ports::{Github, JitError};
+use muster_domain::ids::RunnerId;
+use muster_domain::instance::Fault;
+use muster_domain::job::JobStatus;
+use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::time::{Seconds, Time};
 use serde_json::json;
 use support::{CANARY, Fake, Reply, granted, now, registrar, reply};
 

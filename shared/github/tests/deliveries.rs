@@ -3,9 +3,9 @@
 mod support;
 
 use axum::http::Method;
-use control::ports::{Delivery, Github};
-use domain::observation::Trouble;
-use domain::time::{Seconds, Time};
+use muster_control::ports::{Delivery, Github};
+use muster_domain::observation::Trouble;
+use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 use support::{Fake, START, reply};
 

@@ -3,11 +3,11 @@
 mod support;
 
 use axum::http::Method;
-use control::ports::Directory;
-use domain::app::AppSettings;
-use domain::ids::{Entity, EntityKind};
-use domain::observation::Trouble;
-use domain::pool_file::{EntityId, Group};
+use muster_control::ports::Directory;
+use muster_domain::app::AppSettings;
+use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::observation::Trouble;
+use muster_domain::pool_file::{EntityId, Group};
 use serde_json::{Value, json};
 use support::{Fake, Reply, reply};
 

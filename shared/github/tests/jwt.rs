@@ -4,8 +4,8 @@ mod support;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::time::Time;
-use github::jwt::{nonce, sign};
+use muster_domain::time::Time;
+use muster_github::jwt::{nonce, sign};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};

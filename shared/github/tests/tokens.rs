@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use axum::http::Method;
-use control::ports::Github;
-use domain::ids::{InstallationId, RunnerId};
-use domain::observation::{RunnerSeen, Trouble};
-use domain::time::Seconds;
-use github::{App, AppKey, NoKey};
+use muster_control::ports::Github;
+use muster_domain::ids::{InstallationId, RunnerId};
+use muster_domain::observation::{RunnerSeen, Trouble};
+use muster_domain::time::Seconds;
+use muster_github::{App, AppKey, NoKey};
 use secrecy::SecretString;
 use serde_json::json;
 use support::{CANARY, Fake, advance, granted, key, now, registrar, reply, settings, unknown};
@@ -101,8 +101,10 @@ async fn callers_at_once_share_one_failure_and_the_next_one_tries_again() {
 async fn installations_and_kinds_of_entity_have_tokens_of_their_own() {
     let fake = fake().await;
     let app = fake.app();
-    let other =
-        control::ports::Registrar { installation: Some(InstallationId(8)), ..registrar("other") };
+    let other = muster_control::ports::Registrar {
+        installation: Some(InstallationId(8)),
+        ..registrar("other")
+    };
     for registrar in [&registrar("acme"), &registrar("acme/web"), &registrar("acme/api"), &other] {
         app.runner(registrar, ID).await.expect("seen");
     }

@@ -5,10 +5,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
-use control::ports::Github;
-use domain::ids::RunnerId;
-use domain::observation::{RunnerSeen, Trouble};
-use github::{App, Settings};
+use muster_control::ports::Github;
+use muster_domain::ids::RunnerId;
+use muster_domain::observation::{RunnerSeen, Trouble};
+use muster_github::{App, Settings};
 use serde_json::json;
 use support::{CANARY, Fake, app_at, key, registrar, reply, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,13 +4,13 @@
 #![warn(missing_docs)]
 
 use anyhow::Context as _;
-use aws::SdkConfig;
-use aws::queue::{QueueUrls, SqsQueue};
-use aws::secrets::SecretError;
-use aws::table::{DynamoTable, TableNames};
-use control::Settings;
-use domain::config::Reader;
-use github::{App, AppKey, NoKey};
+use muster_aws::SdkConfig;
+use muster_aws::queue::{QueueUrls, SqsQueue};
+use muster_aws::secrets::SecretError;
+use muster_aws::table::{DynamoTable, TableNames};
+use muster_control::Settings;
+use muster_domain::config::Reader;
+use muster_github::{App, AppKey, NoKey};
 use secrecy::SecretString;
 
 /// What every function but the webhook works with.
@@ -31,7 +31,7 @@ impl Stack {
     /// # Errors
     /// Every variable that is missing or not valid, at once.
     pub async fn from_env<T>(rest: impl FnOnce(&mut Reader<'_>) -> T) -> anyhow::Result<(Self, T)> {
-        aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
+        muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
         let get = |name: &str| std::env::var(name).ok();
         let mut read = Reader::new(&get);
         let settings = Settings {
@@ -53,7 +53,7 @@ impl Stack {
         };
         let rest = rest(&mut read);
         let (names, rest) = read.finish((names, rest))?;
-        let config = aws::client::load().await;
+        let config = muster_aws::client::load().await;
         let table = DynamoTable::new(&config, names, settings.timings.clone());
         let queue = SqsQueue::new(&config, urls);
         Ok((Self { config, settings, table, queue }, rest))
@@ -71,14 +71,17 @@ impl Stack {
 
 /// Who we are at GitHub.
 pub struct GithubApp {
-    settings: github::Settings,
+    settings: muster_github::Settings,
     key_id: String,
 }
 
 impl GithubApp {
     /// Reads `MUSTER_APP_ID`, `MUSTER_APP_KEY` and `GITHUB_API_URL`.
     pub fn read(read: &mut Reader<'_>) -> Self {
-        Self { settings: github::Settings::read(read), key_id: read.required("MUSTER_APP_KEY") }
+        Self {
+            settings: muster_github::Settings::read(read),
+            key_id: read.required("MUSTER_APP_KEY"),
+        }
     }
 }
 
@@ -91,7 +94,7 @@ pub struct StoredKey {
 
 impl AppKey for StoredKey {
     async fn pem(&self, _fresh: bool) -> Result<SecretString, NoKey> {
-        aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| match error {
+        muster_aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| match error {
             SecretError::Unset { .. } => NoKey::Unset(error.to_string()),
             SecretError::Unavailable { .. } => NoKey::Unavailable(error.to_string()),
         })

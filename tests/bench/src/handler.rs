@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use anyhow::ensure;
-use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::signature;
-use domain::time::{Seconds, Time};
-use webhook::{Event, Signatures, Webhook};
+use muster_control::ports::{Queue, QueueError};
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::signature;
+use muster_domain::time::{Seconds, Time};
+use muster_webhook::{Event, Signatures, Webhook};
 
 use crate::function::{WEBHOOK_SECRET, delivery};
 use crate::report::{Report, Unit};
@@ -33,8 +33,10 @@ struct Counted(Cell<usize>);
 
 impl Queue for Counted {
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
-        let bytes: usize =
-            messages.iter().map(|message| domain::message::to_ascii_json(message).len()).sum();
+        let bytes: usize = messages
+            .iter()
+            .map(|message| muster_domain::message::to_ascii_json(message).len())
+            .sum();
         self.0.set(self.0.get() + bytes);
         Ok(())
     }

@@ -103,9 +103,10 @@ impl Binaries {
 
     /// The program of a function.
     pub(crate) fn of(&self, function: &Function) -> PathBuf {
+        let name = format!("muster-{}", function.binary);
         match self {
-            Self::Folder(folder) => folder.join(function.binary),
-            Self::Target(target) => target.join(function.profile).join(function.binary),
+            Self::Folder(folder) => folder.join(name),
+            Self::Target(target) => target.join(function.profile).join(name),
         }
     }
 }

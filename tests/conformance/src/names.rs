@@ -1,11 +1,11 @@
-//! What is behind the names of a pool file, as `control::ports::Directory` and `control::ports::Images` show it.
+//! What is behind the names of a pool file, as `muster_control::ports::Directory` and `muster_control::ports::Images` show it.
 
-use control::ports::{Directory, Images};
-use domain::app::AppSettings;
-use domain::ids::{Entity, EntityKind};
-use domain::observation::Trouble;
-use domain::pool::Arch;
-use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_control::ports::{Directory, Images};
+use muster_domain::app::AppSettings;
+use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::observation::Trouble;
+use muster_domain::pool::Arch;
+use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 
 use crate::checks;
 

@@ -1,9 +1,9 @@
-//! The queues, as `control::ports::Queue` sends to them and the functions' pollers receive from them.
+//! The queues, as `muster_control::ports::Queue` sends to them and the functions' pollers receive from them.
 
-use control::ports::Queue;
-use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::time::Seconds;
+use muster_control::ports::Queue;
+use muster_domain::job::JobStatus;
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::time::Seconds;
 
 use crate::checks;
 use crate::records::{event, planned, pool};

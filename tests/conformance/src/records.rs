@@ -1,16 +1,16 @@
 //! Records to write, by a number that is also the second of their making.
 
-use domain::audit::{Audit, AuditKind};
-use domain::capacity::Capacity;
-use domain::ids::{InstallationId, JobKey, MachineId, PoolName};
-use domain::instance::{DeleteReason, Instance, Slot};
-use domain::job::{Job, JobEvent, JobStatus, fold};
-use domain::labels::Labels;
-use domain::launch::{ErrorClass, Launch, LaunchError, LaunchRequest, Market, Override};
-use domain::orphan::Orphan;
-use domain::plan::{LAUNCH_TAG, STACK_TAG};
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::capacity::Capacity;
+use muster_domain::ids::{InstallationId, JobKey, MachineId, PoolName};
+use muster_domain::instance::{DeleteReason, Instance, Slot};
+use muster_domain::job::{Job, JobEvent, JobStatus, fold};
+use muster_domain::labels::Labels;
+use muster_domain::launch::{ErrorClass, Launch, LaunchError, LaunchRequest, Market, Override};
+use muster_domain::orphan::Orphan;
+use muster_domain::plan::{LAUNCH_TAG, STACK_TAG};
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 /// The pool of all records, and of [`pool`].
 pub const POOL: &str = "default";
@@ -163,7 +163,7 @@ pub fn launch(n: u32) -> Launch {
 #[must_use]
 pub fn orphan(n: u32) -> Orphan {
     Orphan {
-        schema: domain::SCHEMA,
+        schema: muster_domain::SCHEMA,
         generation: 0,
         machine: machine(n),
         instance: Some(planned(n, None).name),

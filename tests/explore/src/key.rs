@@ -6,11 +6,11 @@
 
 use std::hash::{Hash, Hasher};
 
-use domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
-use domain::job::{Job, JobStatus};
-use domain::launch::{Launch, LaunchState};
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::launch::{Launch, LaunchState};
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 /// What is left of a wait counts exactly up to here; later is "some day".
 pub const FAR: i64 = 64;
@@ -107,7 +107,7 @@ impl<'a> Key<'a> {
         self.text(instance.name.as_str());
         self.text(instance.launch.as_str());
         self.num(instance.state() as u64);
-        self.maybe_text(instance.machine().map(domain::ids::MachineId::as_str));
+        self.maybe_text(instance.machine().map(muster_domain::ids::MachineId::as_str));
         self.num(instance.claim().map_or(0, |job| job.job + 1));
         self.maybe_until(instance.due_at());
         if instance.state() == State::Deleted {
@@ -205,7 +205,7 @@ impl<'a> Key<'a> {
         if job.status() == JobStatus::Completed {
             return self.maybe_text(job.said.runner.as_deref());
         }
-        self.maybe_text(job.claim.as_ref().map(domain::ids::InstanceName::as_str));
+        self.maybe_text(job.claim.as_ref().map(muster_domain::ids::InstanceName::as_str));
         self.maybe_text(job.said.runner.as_deref());
         self.maybe_until(job.hold.as_ref().map(|hold| hold.until));
         self.num(job.hold.as_ref().map_or(0, |hold| u64::from(hold.failures.min(7))));

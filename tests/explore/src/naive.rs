@@ -1,16 +1,16 @@
 //! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the real
 //! ones; nothing in the `domain` crate changes. The exploration must catch every one.
 
-use domain::claim::{self, Started};
-use domain::ids::{InstanceName, MachineId};
-use domain::instance::{Instance, Order, Refused, Start, StartReport, State};
-use domain::job::{Job, JobEvent};
-use domain::launch::{ErrorClass, Launch, LaunchError};
-use domain::lifecycle::{self, Effect, Policy, Step};
-use domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
-use domain::plan::{self, Answered, Outcome};
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::claim::{self, Started};
+use muster_domain::ids::{InstanceName, MachineId};
+use muster_domain::instance::{Instance, Order, Refused, Start, StartReport, State};
+use muster_domain::job::{Job, JobEvent};
+use muster_domain::launch::{ErrorClass, Launch, LaunchError};
+use muster_domain::lifecycle::{self, Effect, Policy, Step};
+use muster_domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
+use muster_domain::plan::{self, Answered, Outcome};
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 use crate::rules::{CanServe, Rules};
 
@@ -19,7 +19,7 @@ use crate::rules::{CanServe, Rules};
 pub fn last_event_wins() -> Rules {
     fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         let status = event.status;
-        let mut next = domain::job::fold(job, event, now);
+        let mut next = muster_domain::job::fold(job, event, now);
         next.generation += u64::from(next.said.status != status);
         next.said.status = status;
         next
@@ -204,7 +204,7 @@ pub fn silence_is_absence() -> Rules {
             seen.runner = Look::Seen(RunnerSeen::Absent);
         }
         if matches!(seen.deregistration, Look::Failed(_)) {
-            seen.deregistration = Look::Seen(domain::observation::Deregistration::NotFound);
+            seen.deregistration = Look::Seen(muster_domain::observation::Deregistration::NotFound);
         }
         lifecycle::decide(row, &seen, policy, now)
     })

@@ -2,16 +2,16 @@
 //!
 //! The naive ones are what a first version, or a peer, does. A test shows that each is caught.
 
-use domain::claim::{self, Started};
-use domain::ids::{InstanceName, MachineId};
-use domain::instance::{Instance, Order, Refused, Start, StartReport};
-use domain::job::{Job, JobEvent};
-use domain::launch::Launch;
-use domain::lifecycle::{self, Policy, Step};
-use domain::observation::Observation;
-use domain::plan::{self, Answered, Outcome};
-use domain::time::Time;
-use domain::timings::Timings;
+use muster_domain::claim::{self, Started};
+use muster_domain::ids::{InstanceName, MachineId};
+use muster_domain::instance::{Instance, Order, Refused, Start, StartReport};
+use muster_domain::job::{Job, JobEvent};
+use muster_domain::launch::Launch;
+use muster_domain::lifecycle::{self, Policy, Step};
+use muster_domain::observation::Observation;
+use muster_domain::plan::{self, Answered, Outcome};
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 /// Can an instance serve a job?
 pub type CanServe<'a> = &'a dyn Fn(&Instance, &Job) -> bool;
@@ -26,7 +26,7 @@ pub struct Rules {
     pub decide: fn(&Instance, &Observation, &Policy<'_>, Time) -> Step,
     /// [`plan::apply`]
     pub apply: Apply,
-    /// [`domain::job::fold`]
+    /// [`muster_domain::job::fold`]
     pub fold: fn(Option<Job>, JobEvent, Time) -> Job,
     /// [`claim::settle_started`]
     pub settle_started: fn(Started, CanServe<'_>, Time) -> Started,
@@ -55,7 +55,7 @@ impl Rules {
             apply: |launch, slots, answered, owned, now, timings| {
                 plan::apply(launch, slots, answered, owned, now, timings)
             },
-            fold: domain::job::fold,
+            fold: muster_domain::job::fold,
             settle_started: |all, can_serve, now| claim::settle_started(all, can_serve, now),
             release: claim::release,
             job_started: Instance::job_started,

@@ -3,11 +3,11 @@
 
 use std::io::Write as _;
 
-use explore::naive;
-use explore::rules::Rules;
-use explore::search::{Counterexample, World, explore};
-use explore::stop::{DeadGithub, Stop};
-use explore::triangle::{Config, Fault, Grain, Triangle};
+use muster_explore::naive;
+use muster_explore::rules::Rules;
+use muster_explore::search::{Counterexample, World, explore};
+use muster_explore::stop::{DeadGithub, Stop};
+use muster_explore::triangle::{Config, Fault, Grain, Triangle};
 
 /// More than any of these needs before it is caught.
 const LIMIT: usize = 2_000_000;
@@ -34,16 +34,28 @@ fn triangle(rules: Rules, kinds: &'static [Fault]) -> Triangle {
 
 /// One machine's way out, one fault, a lying GitHub, and orders of these kinds.
 fn stop(rules: Rules, orders: u8, kinds: &'static [usize]) -> Stop {
-    let config =
-        explore::stop::Config { faults: 1, orders, kinds, workers: 2, lies: true, github: None };
+    let config = muster_explore::stop::Config {
+        faults: 1,
+        orders,
+        kinds,
+        workers: 2,
+        lies: true,
+        github: None,
+    };
     Stop::new(config, rules)
 }
 
 /// One machine's way out where GitHub and EC2 may die for good.
 fn dead(rules: Rules, kinds: &'static [usize]) -> Stop {
     let github = Some(DeadGithub::Unauthorized);
-    let config =
-        explore::stop::Config { faults: 0, orders: 1, kinds, workers: 1, lies: false, github };
+    let config = muster_explore::stop::Config {
+        faults: 0,
+        orders: 1,
+        kinds,
+        workers: 1,
+        lies: false,
+        github,
+    };
     Stop::new(config, rules)
 }
 
@@ -165,7 +177,7 @@ fn github_alone_is_asked() {
 
 #[test]
 fn silence_is_absence() {
-    let config = explore::stop::Config {
+    let config = muster_explore::stop::Config {
         faults: 1,
         orders: 0,
         kinds: &[],

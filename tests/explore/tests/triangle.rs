@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use explore::floors;
-use explore::rules::Rules;
-use explore::search::{Report, explore};
-use explore::triangle::{Config, FAULTS, Fault, Grain, Triangle};
+use muster_explore::floors;
+use muster_explore::rules::Rules;
+use muster_explore::search::{Report, explore};
+use muster_explore::triangle::{Config, FAULTS, Fault, Grain, Triangle};
 
 /// Stops a world that does not close.
 const LIMIT: usize = 3_000_000;

@@ -7,16 +7,16 @@
 //!
 //! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than that is excused.
 
-use control::Settings;
-use control::ports::Write;
-use domain::cooldown::first_market;
-use domain::ids::{Entity, MachineId, PoolName};
-use domain::instance::{DeleteReason, Instance, RunnerState, State};
-use domain::job::Job;
-use domain::limits::Scope;
-use domain::plan::MAX_SLOTS;
-use domain::pool::Pool;
-use domain::time::Seconds;
+use muster_control::Settings;
+use muster_control::ports::Write;
+use muster_domain::cooldown::first_market;
+use muster_domain::ids::{Entity, MachineId, PoolName};
+use muster_domain::instance::{DeleteReason, Instance, RunnerState, State};
+use muster_domain::job::Job;
+use muster_domain::limits::Scope;
+use muster_domain::plan::MAX_SLOTS;
+use muster_domain::pool::Pool;
+use muster_domain::time::Seconds;
 
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::invariants::Checker;
@@ -77,7 +77,7 @@ impl Checker {
 
 /// How specific a pool is for a job, and its priority: the larger the better. Written apart from the rule that it checks.
 fn worth(pool: &Pool) -> (u32, u32) {
-    let specific = match pool.entity.as_ref().map(domain::ids::Entity::as_str) {
+    let specific = match pool.entity.as_ref().map(muster_domain::ids::Entity::as_str) {
         None => 0,
         Some(name) if name.starts_with("enterprises/") => 1,
         Some(name) if name.contains('/') => 3,
@@ -206,7 +206,7 @@ impl World {
         }
         // Those that were idle a moment ago may have looked so.
         let stays = |row: &&Instance| {
-            let recent = |at: domain::time::Time| now - at.as_millis() < LATE;
+            let recent = |at: muster_domain::time::Time| now - at.as_millis() < LATE;
             row.name != *name
                 && row.pool == pool.name
                 && row.runner.state >= RunnerState::Idle
@@ -246,7 +246,7 @@ impl World {
     pub(crate) fn switch_all_on(&mut self) {
         if let Some(switches) = &mut self.tables.switches {
             let generation = switches.generation + 1;
-            *switches = domain::switches::Switches { generation, ..Default::default() };
+            *switches = muster_domain::switches::Switches { generation, ..Default::default() };
         }
     }
 

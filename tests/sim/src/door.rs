@@ -32,9 +32,9 @@ impl Door {
 
     /// The time that this invocation's clock shows.
     #[must_use]
-    pub fn now(&self) -> domain::time::Time {
+    pub fn now(&self) -> muster_domain::time::Time {
         let world = self.sim.world.borrow();
-        domain::time::Time::from_millis(world.now + self.skew)
+        muster_domain::time::Time::from_millis(world.now + self.skew)
     }
 
     /// The policy that stands in place of ours.

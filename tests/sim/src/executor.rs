@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use control::Settings;
+use muster_control::Settings;
 
 use crate::agenda::{Event, Millis, SECOND, TaskId};
 use crate::fault::Fault;

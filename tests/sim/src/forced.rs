@@ -1,7 +1,7 @@
 //! I6: a forced row ends in bounded time, whatever EC2 answers. Looked at with every minute of the schedule, during
 //! faults as well.
 
-use domain::instance::{Instance, State};
+use muster_domain::instance::{Instance, State};
 
 use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;

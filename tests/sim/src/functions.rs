@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use control::Settings;
-use control::administer::Administer;
-use control::batch::{self, Batch};
-use control::ingest::{Folded, Ingest};
-use control::inquire::Inquire;
-use control::ports::{Compute, Github, Queue, ReadError};
-use control::reap::Ticket;
-use control::register::{Denied, Register, Report};
-use control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
-use control::sweep::Sweep;
-use control::woken::Woken;
-use domain::instance::Refused;
-use domain::message::{JobsMessage, ReapMessage};
-use domain::time::Seconds;
+use muster_control::Settings;
+use muster_control::administer::Administer;
+use muster_control::batch::{self, Batch};
+use muster_control::ingest::{Folded, Ingest};
+use muster_control::inquire::Inquire;
+use muster_control::ports::{Compute, Github, Queue, ReadError};
+use muster_control::reap::Ticket;
+use muster_control::register::{Denied, Register, Report};
+use muster_control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
+use muster_control::sweep::Sweep;
+use muster_control::woken::Woken;
+use muster_domain::instance::Refused;
+use muster_domain::message::{JobsMessage, ReapMessage};
+use muster_domain::time::Seconds;
 use serde_json::Value;
 
 use crate::agenda::{Millis, SECOND, Which};
@@ -280,12 +280,12 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let Some(settings) = &followed(door, &parameters).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
-    if report != control::sweep::Report::default() {
+    if report != muster_control::sweep::Report::default() {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Inquire { table: door, github: door, settings };
     let report = pass.run(&report.silent, &report.unwell, door.now()).await;
-    if report != control::inquire::Report::default() {
+    if report != muster_control::inquire::Report::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }
 }

@@ -9,16 +9,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::Write;
-use domain::audit::AuditKind;
-use domain::cooldown::{Bucket, Closed, Cooldowns};
-use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
-use domain::instance::{DeleteReason, Instance, State};
-use domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
-use domain::limits::{Balance, Limits, Scope};
-use domain::orphan::Orphan;
-use domain::pool::Pool;
-use domain::time::Seconds;
+use muster_control::ports::Write;
+use muster_domain::audit::AuditKind;
+use muster_domain::cooldown::{Bucket, Closed, Cooldowns};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
+use muster_domain::instance::{DeleteReason, Instance, State};
+use muster_domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
+use muster_domain::limits::{Balance, Limits, Scope};
+use muster_domain::orphan::Orphan;
+use muster_domain::pool::Pool;
+use muster_domain::time::Seconds;
 
 use crate::agenda::Millis;
 use crate::github::Outcome;
@@ -439,7 +439,7 @@ impl World {
 
     /// I8: a job that waits with a claim is waited for by an instance that knows it and may still serve it.
     /// Otherwise nobody would make it demand again before EC2 and GitHub have let that instance end.
-    fn check_claim(&mut self, key: domain::ids::JobKey) {
+    fn check_claim(&mut self, key: muster_domain::ids::JobKey) {
         let Some(job) = self.tables.jobs.get(&key) else { return };
         let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };
         let answered = self.tables.instances.get(name).is_some_and(|instance| {

@@ -1,9 +1,9 @@
 //! What protects a running job: the kill gate, the order of the way out, and who may cut a job off.
 
-use domain::audit::AuditKind;
-use domain::ids::instance_of_runner;
-use domain::instance::{DeleteReason, Instance, State, Waiting};
-use domain::time::Seconds;
+use muster_domain::audit::AuditKind;
+use muster_domain::ids::instance_of_runner;
+use muster_domain::instance::{DeleteReason, Instance, State, Waiting};
+use muster_domain::time::Seconds;
 
 use crate::agenda::SECOND;
 use crate::github::Outcome;
@@ -183,7 +183,7 @@ impl World {
     fn may_kill(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
         let oldest = pool.map(|pool| row.launched_at() + pool.max_lifetime_seconds);
-        let now = domain::time::Time::from_millis(self.now + 4_000);
+        let now = muster_domain::time::Time::from_millis(self.now + 4_000);
         row.may_kill_job() || oldest.is_some_and(|oldest| now >= oldest)
     }
 
@@ -228,7 +228,7 @@ impl World {
 
     /// I14: a job that an order ends has its line. Of a job without hooks nobody may have heard.
     fn check_kill_audit(&mut self, owner: &Instance, number: u32) {
-        let killed = |line: &domain::audit::Audit| {
+        let killed = |line: &muster_domain::audit::Audit| {
             line.kind == AuditKind::JobKilled && line.subject == owner.name.as_str()
         };
         if owner.runner.is_busy() && !self.tables.audits.iter().any(killed) {

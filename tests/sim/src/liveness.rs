@@ -22,11 +22,11 @@
 
 use std::collections::BTreeMap;
 
-use domain::ids::{InstanceName, JobKey, MachineId, PoolName};
-use domain::instance::{DeleteReason, Instance, RunnerState, State, Waiting};
-use domain::pool::{LabelMatch, Pool};
-use domain::time::Seconds;
-use domain::timings::Timings;
+use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName};
+use muster_domain::instance::{DeleteReason, Instance, RunnerState, State, Waiting};
+use muster_domain::pool::{LabelMatch, Pool};
+use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::choices::{LONGEST_SHORTAGE, LONGEST_SURPLUS};
@@ -324,7 +324,7 @@ impl World {
         row.is_some_and(|row| self.is_served(row))
     }
 
-    pub(crate) fn is_served(&self, row: &domain::job::Job) -> bool {
+    pub(crate) fn is_served(&self, row: &muster_domain::job::Job) -> bool {
         let serves = |pool: &Pool| pool.serves(row).is_ok() && !pool.paused;
         self.checker.pools.iter().any(serves)
     }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use control::register::Report;
-use domain::instance::StartReport;
+use muster_control::register::Report;
+use muster_domain::instance::StartReport;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::ec2::End;

@@ -1,10 +1,10 @@
 //! What GitHub and EC2 know behind the names of a pool file.
 
-use control::ports::{Directory, Images};
-use domain::app::AppSettings;
-use domain::ids::Entity;
-use domain::observation::Trouble;
-use domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_control::ports::{Directory, Images};
+use muster_domain::app::AppSettings;
+use muster_domain::ids::Entity;
+use muster_domain::observation::Trouble;
+use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 
 use crate::door::Door;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::time::Seconds;
+use muster_control::ports::{Queue, QueueError};
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::time::Seconds;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
 use crate::door::Door;

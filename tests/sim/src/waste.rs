@@ -1,6 +1,6 @@
 //! That nothing is lost can be had by launching again and again: how often is asked here.
 
-use domain::instance::{Instance, State};
+use muster_domain::instance::{Instance, State};
 
 use crate::agenda::HOUR;
 use crate::world::World;

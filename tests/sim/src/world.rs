@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use control::Settings;
-use domain::app::AppSettings;
-use domain::ids::{InstanceName, JobKey};
-use domain::pool_file::Answers;
-use domain::time::Time;
+use muster_control::Settings;
+use muster_domain::app::AppSettings;
+use muster_domain::ids::{InstanceName, JobKey};
+use muster_domain::pool_file::Answers;
+use muster_domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
 use crate::calls::Calls;
@@ -214,7 +214,7 @@ impl Window {
 impl World {
     /// A world at its first moment.
     #[must_use]
-    pub fn new(seed: u64, pools: &[domain::pool::Pool], odds: Odds, manner: Manner) -> Self {
+    pub fn new(seed: u64, pools: &[muster_domain::pool::Pool], odds: Odds, manner: Manner) -> Self {
         let mut rng = Rng::new(seed);
         let tables = Tables::new(pools);
         let github = Github::new(rng.next());

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use conformance::{differences, ec2, github, names, queue, table};
-use sim::scenario::breakages;
+use muster_conformance::{differences, ec2, github, names, queue, table};
+use muster_sim::scenario::breakages;
 
 /// Projects whose bugs the regressions are named after.
 const PROJECTS: [&str; 7] =
@@ -196,7 +196,7 @@ fn the_simulated_queues_are_the_templates() {
         let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
         told.filter_map(number).collect()
     };
-    let ours = [sim::queue::JOBS, sim::queue::LAUNCH, sim::queue::REAP];
+    let ours = [muster_sim::queue::JOBS, muster_sim::queue::LAUNCH, muster_sim::queue::REAP];
     assert_eq!(told("maxReceiveCount: "), ours.map(|one| u64::from(one.most_receives)));
     assert_eq!(told("BatchSize: "), ours.map(|one| one.batch));
     assert_eq!(told("MaximumConcurrency: "), ours.map(|one| u64::from(one.concurrency)));

@@ -2,18 +2,18 @@
 
 use std::rc::Rc;
 
-use control::Settings;
-use domain::labels::Labels;
-use domain::message::JobsMessage;
-use domain::pools::PoolSet;
-use sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
-use sim::calls::Calls;
-use sim::executor::Executor;
-use sim::fault::Fault;
-use sim::github::Job;
-use sim::queue::Body;
-use sim::schedule::{Plan, PlannedJob, pool};
-use sim::world::{Manner, World};
+use muster_control::Settings;
+use muster_domain::labels::Labels;
+use muster_domain::message::JobsMessage;
+use muster_domain::pools::PoolSet;
+use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
+use muster_sim::calls::Calls;
+use muster_sim::executor::Executor;
+use muster_sim::fault::Fault;
+use muster_sim::github::Job;
+use muster_sim::queue::Body;
+use muster_sim::schedule::{Plan, PlannedJob, pool};
+use muster_sim::world::{Manner, World};
 
 const JOBS: u32 = 100;
 
@@ -21,13 +21,13 @@ const JOBS: u32 = 100;
 fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
     let manner = Manner { replay_shows_machines: true, slowest_call, by_hand };
-    let mut world = World::new(seed, &pools, sim::fault::Odds::none(), manner);
+    let mut world = World::new(seed, &pools, muster_sim::fault::Odds::none(), manner);
     for number in 0..JOBS {
         let job = Job::planned(number, "acme/web", true, Labels::new(["linux"]), Some(MINUTE));
         world.github.jobs.push(job);
         world.queue_job(number);
     }
-    let timings = domain::timings::Timings::default();
+    let timings = muster_domain::timings::Timings::default();
     let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     // The stack has run before: its pools are on record.
@@ -89,7 +89,7 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     let (calls, claimed) = one_batch(|world| {
         // A delivery came before and was doubled: its row is there already.
         let event = (*world.delivery(7)).clone();
-        let mut job = domain::job::fold(None, event, world.time());
+        let mut job = muster_domain::job::fold(None, event, world.time());
         job.pool = Some("default".parse().expect("valid"));
         job.generation = 5;
         world.tables.jobs.insert(job.key(), Rc::new(job));
@@ -177,13 +177,13 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
         .map(|number| pool(&format!("p{number}"), LABELS[number], 200, "spot", None))
         .collect();
     let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: false };
-    let mut world = World::new(seed, &pools, sim::fault::Odds::none(), manner);
+    let mut world = World::new(seed, &pools, muster_sim::fault::Odds::none(), manner);
     for number in 0..1000 {
         let labels = Labels::new(LABELS[number as usize % 10].iter().copied());
         world.github.jobs.push(Job::planned(number, "acme/web", true, labels, Some(HOUR)));
         world.queue_job(number);
     }
-    let timings = domain::timings::Timings::default();
+    let timings = muster_domain::timings::Timings::default();
     let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     world.tables.pools = PoolSet::following(None, &settings.pools, world.time());

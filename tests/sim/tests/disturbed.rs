@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use sim::many;
-use sim::scenario::disturb_each;
+use muster_sim::many;
+use muster_sim::scenario::disturb_each;
 
 use self::stories::scenarios;
 

@@ -1,11 +1,11 @@
 //! A seed always tells the same story, on any number of threads; and a day without faults is a quiet one. `make test` runs
 //! twenty thousand days with faults by `make simulate`.
 
-use sim::agenda::MINUTE;
-use sim::fault::{Counts, Fault};
-use sim::many::{run_many, threads};
-use sim::run::run;
-use sim::schedule::{Approval, Plan};
+use muster_sim::agenda::MINUTE;
+use muster_sim::fault::{Counts, Fault};
+use muster_sim::many::{run_many, threads};
+use muster_sim::run::run;
+use muster_sim::schedule::{Approval, Plan};
 
 #[test]
 fn a_seed_always_tells_the_same_story() {

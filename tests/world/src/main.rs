@@ -2,8 +2,8 @@
 
 use std::{env, io, process::ExitCode, time::SystemTime};
 
+use muster_world::{Settings, model::Timings, start, wire::Credentials};
 use tokio::signal::unix::{SignalKind, signal};
-use world::{Settings, model::Timings, start, wire::Credentials};
 
 const HELP: &str = "\
 world: the simulated cloud (EC2, GitHub, machines) on loopback

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control::ports::{Queue, QueueError};
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::signature;
-use domain::time::{Seconds, Time};
 use hmac::{Hmac, KeyInit, Mac};
+use muster_control::ports::{Queue, QueueError};
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::signature;
+use muster_domain::time::{Seconds, Time};
+use muster_webhook::{Answer, Event, Signatures, Webhook};
 use serde_json::json;
 use sha2::Sha256;
-use webhook::{Answer, Event, Signatures, Webhook};
 
 pub(crate) const NOW: Time = Time::from_millis(1_795_000_000_000);
 pub(crate) const CURRENT: &str = "sample-secret-of-the-muster-events-folder";

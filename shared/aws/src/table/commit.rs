@@ -7,14 +7,14 @@ use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
-use control::ports::{CommitError, Write};
-use domain::SCHEMA;
-use domain::ids::{InstanceName, MachineId, PoolName};
-use domain::instance::Instance;
-use domain::limits::Scope;
-use domain::pools::PoolSet;
-use domain::time::Time;
-use domain::timings::Timings;
+use muster_control::ports::{CommitError, Write};
+use muster_domain::SCHEMA;
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::limits::Scope;
+use muster_domain::pools::PoolSet;
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 use super::TableNames;
 use super::keys::{self, Place, n, s};

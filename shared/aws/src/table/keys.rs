@@ -1,9 +1,9 @@
 //! Names of keys and index attributes, and how records are spread over them.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::limits::Scope;
-use domain::time::Time;
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::limits::Scope;
+use muster_domain::time::Time;
 
 /// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000
 /// writes a second. More would cost every tick, fewer only the largest fleets.
@@ -103,7 +103,7 @@ pub(crate) fn orphan(machine: &MachineId) -> String {
     format!("orphan#{machine}")
 }
 
-pub(crate) fn entity(entity: &domain::ids::Entity) -> String {
+pub(crate) fn entity(entity: &muster_domain::ids::Entity) -> String {
     format!("entity#{entity}")
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use control::ports::{Page, ReadError};
-use domain::time::Time;
+use muster_control::ports::{Page, ReadError};
+use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::TableNames;

@@ -4,18 +4,18 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use control::ports::ReadError;
-use domain::audit::Audit;
-use domain::capacity::Capacity;
-use domain::cooldown::Cooldowns;
-use domain::entity::EntityHealth;
-use domain::instance::{Group, Instance};
-use domain::job::{GATE_EXPIRY, Job, JobStatus};
-use domain::launch::{Launch, LaunchState};
-use domain::orphan::Orphan;
-use domain::pools::PoolSet;
-use domain::switches::Switches;
-use domain::timings::Timings;
+use muster_control::ports::ReadError;
+use muster_domain::audit::Audit;
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::entity::EntityHealth;
+use muster_domain::instance::{Group, Instance};
+use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
+use muster_domain::launch::{Launch, LaunchState};
+use muster_domain::orphan::Orphan;
+use muster_domain::pools::PoolSet;
+use muster_domain::switches::Switches;
+use muster_domain::timings::Timings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
@@ -61,7 +61,7 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, St
         Item::from([(keys::BODY.to_owned(), AttributeValue::M(body))])
     };
     item.insert(R::PLACE.key().to_owned(), s(record.key()));
-    item.insert(keys::SCHEMA.to_owned(), n(domain::SCHEMA));
+    item.insert(keys::SCHEMA.to_owned(), n(muster_domain::SCHEMA));
     if let Some(generation) = record.generation() {
         item.insert(keys::GENERATION.to_owned(), n(generation));
     }

@@ -2,11 +2,11 @@
 //!
 //! A deployment replaces functions one by one while records live on, so every function reads what
 //! the version before it wrote, and writes its own form. Whoever changes the form of a record
-//! raises [`domain::SCHEMA`], replaces the steps here by those from the now previous form, and
+//! raises [`muster_domain::SCHEMA`], replaces the steps here by those from the now previous form, and
 //! records items of that form as fixtures of the test below.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{OLDEST_SCHEMA, SCHEMA};
+use muster_domain::{OLDEST_SCHEMA, SCHEMA};
 
 use super::row::Item;
 
@@ -62,14 +62,14 @@ fn from_previous(form: Form, body: &mut Item) {
 
 #[cfg(test)]
 mod tests {
-    use domain::audit::Audit;
-    use domain::capacity::Capacity;
-    use domain::entity::EntityHealth;
-    use domain::instance::{Instance, State};
-    use domain::job::Job;
-    use domain::launch::Launch;
-    use domain::orphan::Orphan;
-    use domain::timings::Timings;
+    use muster_domain::audit::Audit;
+    use muster_domain::capacity::Capacity;
+    use muster_domain::entity::EntityHealth;
+    use muster_domain::instance::{Instance, State};
+    use muster_domain::job::Job;
+    use muster_domain::launch::Launch;
+    use muster_domain::orphan::Orphan;
+    use muster_domain::timings::Timings;
     use serde_json::Value;
 
     use super::super::keys;

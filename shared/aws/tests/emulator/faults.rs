@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aws::table::DynamoTable;
 use aws_sdk_dynamodb::types::AttributeValue;
-use control::ports::{CommitError, ReadError, Table as _, Write};
-use domain::timings::Timings;
+use muster_aws::table::DynamoTable;
+use muster_control::ports::{CommitError, ReadError, Table as _, Write};
+use muster_domain::timings::Timings;
 
 use crate::proxy::{Deed, Proxy};
 use crate::records::*;
@@ -89,7 +89,7 @@ async fn a_commit_that_stays_unanswered_is_unclear_and_not_a_conflict() {
     let table = stack.table_at(proxy.address).await;
     let outcome = table.commit(&[new_instance(&planned(1, None))]).await;
     assert!(matches!(outcome, Err(CommitError::Unavailable(_))), "{outcome:?}");
-    assert_eq!(proxy.seen(), aws::client::ATTEMPTS);
+    assert_eq!(proxy.seen(), muster_aws::client::ATTEMPTS);
     // It did happen: that is why the caller reads before it tries again.
     assert!(stack.table.instance(&planned(1, None).name).await.expect("read").is_some());
 
@@ -105,8 +105,8 @@ async fn silence_ends_after_the_time_limit_as_unclear() {
     let proxy = Proxy::new("PutItem", vec![Deed::Silence; 9]);
     let config = config_at(proxy.address).await;
     let limits = config.timeout_config().expect("there are limits");
-    assert_eq!(limits.operation_timeout(), Some(aws::client::OPERATION_TIMEOUT));
-    assert_eq!(limits.operation_attempt_timeout(), Some(aws::client::ATTEMPT_TIMEOUT));
+    assert_eq!(limits.operation_timeout(), Some(muster_aws::client::OPERATION_TIMEOUT));
+    assert_eq!(limits.operation_attempt_timeout(), Some(muster_aws::client::ATTEMPT_TIMEOUT));
     let short = limits.to_builder().operation_timeout(Duration::from_millis(200)).build();
     let config = config.into_builder().timeout_config(short).build();
     let table = DynamoTable::new(&config, stack.names.clone(), Timings::default());
@@ -223,10 +223,10 @@ fn endpoints_come_from_the_environment() {
 #[tokio::test]
 #[ignore = "run by endpoints_come_from_the_environment"]
 async fn child_that_calls_dynamodb() {
-    let client = aws_sdk_dynamodb::Client::new(&aws::client::load().await);
+    let client = aws_sdk_dynamodb::Client::new(&muster_aws::client::load().await);
     let table = format!("child-{}", std::process::id());
     let key = AttributeValue::S("x".to_owned());
     let error = client.get_item().table_name(table).key("k", key).send().await.err();
-    let code = error.and_then(|error| aws::error::Failure::of(&error).code);
+    let code = error.and_then(|error| muster_aws::error::Failure::of(&error).code);
     assert_eq!(code.as_deref(), Some("ResourceNotFoundException"), "the emulator answered");
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use control::ports::{Table as _, Write};
-use domain::ids::MachineId;
-use domain::instance::Instance;
-use domain::job::{JobStatus, fold};
-use domain::launch::{ErrorClass, LaunchError};
-use domain::timings::Timings;
+use muster_control::ports::{Table as _, Write};
+use muster_domain::ids::MachineId;
+use muster_domain::instance::Instance;
+use muster_domain::job::{JobStatus, fold};
+use muster_domain::launch::{ErrorClass, LaunchError};
+use muster_domain::timings::Timings;
 
 use crate::records::*;
 use crate::support::Stack;
@@ -101,7 +101,7 @@ async fn due_instances_come_page_by_page_from_every_shard_and_each_once() {
         shards
     };
     assert_eq!(shards, ["0", "1", "2", "3"].map(String::from).into());
-    let before = at(0) + lease - domain::time::Seconds(1);
+    let before = at(0) + lease - muster_domain::time::Seconds(1);
     let none = stack.table.due_instances(before, 4, None).await.expect("read");
     assert_eq!((none.items, none.next), (vec![], None));
 }
@@ -144,7 +144,7 @@ async fn demand_is_what_waits_without_a_claim_oldest_first() {
     for job in [&queued(5), &queued(3), &claimed, &queued(4), &unmatched, &expired, &running] {
         table.commit(&[new_job(job)]).await.expect("committed");
     }
-    let numbers = |jobs: Vec<domain::job::Job>| -> Vec<u64> {
+    let numbers = |jobs: Vec<muster_domain::job::Job>| -> Vec<u64> {
         jobs.iter().map(|job| job.key().job).collect()
     };
     assert_eq!(numbers(table.demand(&pool(), 10).await.expect("read")), [3, 4, 5]);

@@ -1,11 +1,11 @@
 //! The queues.
 
-use aws::queue::{QueueUrls, SqsQueue};
-use control::ports::Queue as _;
-use domain::ids::PoolName;
-use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::time::Seconds;
+use muster_aws::queue::{QueueUrls, SqsQueue};
+use muster_control::ports::Queue as _;
+use muster_domain::ids::PoolName;
+use muster_domain::job::JobStatus;
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::time::Seconds;
 
 use crate::records::*;
 use crate::support::Stack;

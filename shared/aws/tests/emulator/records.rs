@@ -1,9 +1,9 @@
 //! Records to write: those of the suite that every door passes, and what only these tests need.
 
-use domain::instance::{Instance, Order};
-use domain::timings::Timings;
+use muster_domain::instance::{Instance, Order};
+use muster_domain::timings::Timings;
 
-pub(crate) use conformance::records::*;
+pub(crate) use muster_conformance::records::*;
 
 /// The instance's tombstone, after a forced order at a second.
 pub(crate) fn deleted(instance: &Instance, second: u32) -> Instance {

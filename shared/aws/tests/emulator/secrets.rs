@@ -1,10 +1,10 @@
 //! The secrets.
 
-use aws::clock;
-use aws::secrets::{SecretError, WebhookSecret, app_key};
 use aws_sdk_secretsmanager::Client;
-use domain::time::{Seconds, Time};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use muster_aws::clock;
+use muster_aws::secrets::{SecretError, WebhookSecret, app_key};
+use muster_domain::time::{Seconds, Time};
 use secrecy::ExposeSecret as _;
 use sha2::Sha256;
 

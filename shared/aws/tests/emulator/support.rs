@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aws::SdkConfig;
-use aws::queue::{QueueUrls, SqsQueue};
-use aws::table::{DynamoTable, TableNames};
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement,
     KeyType, Projection, ProjectionType, ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use domain::timings::Timings;
+use muster_aws::SdkConfig;
+use muster_aws::queue::{QueueUrls, SqsQueue};
+use muster_aws::table::{DynamoTable, TableNames};
+use muster_domain::timings::Timings;
 
 /// Kept for its standard input: when this process ends, however it ends, the shell reads the end of
 /// it and takes the emulator down.
@@ -63,7 +63,7 @@ fn start() -> (Child, SocketAddr) {
 
 /// The configuration of the functions, with another endpoint.
 pub(crate) async fn config_at(address: SocketAddr) -> SdkConfig {
-    aws::client::load()
+    muster_aws::client::load()
         .await
         .into_builder()
         .endpoint_url(format!("http://{address}"))

@@ -1,13 +1,13 @@
 //! Writes, and reads by key.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use control::ports::{CommitError, ReadError, Table as _, Write};
-use domain::capacity::Capacity;
-use domain::entity::EntityHealth;
-use domain::instance::Instance;
-use domain::job::{Hold, Job, JobStatus, fold};
-use domain::launch::Launch;
-use domain::timings::Timings;
+use muster_control::ports::{CommitError, ReadError, Table as _, Write};
+use muster_domain::capacity::Capacity;
+use muster_domain::entity::EntityHealth;
+use muster_domain::instance::Instance;
+use muster_domain::job::{Hold, Job, JobStatus, fold};
+use muster_domain::launch::Launch;
+use muster_domain::timings::Timings;
 
 use crate::records::*;
 use crate::support::Stack;

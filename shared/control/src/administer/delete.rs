@@ -1,13 +1,13 @@
 //! The delete order: refused at once when a job runs; else one commit, and the reaper does the rest.
 
-use domain::audit::{Audit, AuditKind};
-use domain::entity::Asked;
-use domain::ids::InstanceName;
-use domain::instance::{Instance, Order};
-use domain::message::{ReapMessage, WakePool};
-use domain::observation::RunnerSeen;
-use domain::switches::Off;
-use domain::time::{Seconds, Time};
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::entity::Asked;
+use muster_domain::ids::InstanceName;
+use muster_domain::instance::{Instance, Order};
+use muster_domain::message::{ReapMessage, WakePool};
+use muster_domain::observation::RunnerSeen;
+use muster_domain::switches::Off;
+use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{DeleteRequest, check_reason};

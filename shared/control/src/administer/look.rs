@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use domain::SCHEMA;
-use domain::choice;
-use domain::entity::EntityHealth;
-use domain::explain::{self, JobContext};
-use domain::ids::{Entity, JobKey, PoolName};
-use domain::instance::{Instance, State};
-use domain::job::Job;
-use domain::limits::Scope;
-use domain::pool::Pool;
-use domain::time::Time;
+use muster_domain::SCHEMA;
+use muster_domain::choice;
+use muster_domain::entity::EntityHealth;
+use muster_domain::explain::{self, JobContext};
+use muster_domain::ids::{Entity, JobKey, PoolName};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::Job;
+use muster_domain::limits::Scope;
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::LARGEST_LIMIT;

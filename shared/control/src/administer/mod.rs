@@ -7,10 +7,10 @@ mod request;
 mod resolve;
 mod switch;
 
-use domain::explain;
-use domain::ids::{InstanceName, MachineId, PoolName};
-use domain::instance::Instance;
-use domain::time::Time;
+use muster_domain::explain;
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 pub use self::request::{

@@ -1,11 +1,11 @@
 //! The set of pools: shown, applied from a file, restored.
 
-use domain::audit::{Audit, AuditKind};
-use domain::message::WakePool;
-use domain::pool::Pool;
-use domain::pool_file::{self, PoolFile, Reading, Wrong};
-use domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
-use domain::time::{Seconds, Time};
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::message::WakePool;
+use muster_domain::pool::Pool;
+use muster_domain::pool_file::{self, PoolFile, Reading, Wrong};
+use muster_domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
+use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{PoolsRequest, check_reason};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::ids::{JobKey, PoolName};
-use domain::instance::State;
-use domain::pool_file::Wrong;
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::State;
+use muster_domain::pool_file::Wrong;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

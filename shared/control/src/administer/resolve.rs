@@ -1,8 +1,8 @@
 //! What a pool file names, asked of GitHub and EC2 before anything else is done with it.
 
-use domain::instance::Fault;
-use domain::observation::Trouble;
-use domain::pool_file::{self, Answers, Question, Reading, Unread};
+use muster_domain::instance::Fault;
+use muster_domain::observation::Trouble;
+use muster_domain::pool_file::{self, Answers, Question, Reading, Unread};
 use serde_json::Value;
 
 use super::pools::refused;

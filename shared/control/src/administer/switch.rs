@@ -1,8 +1,8 @@
 //! The switches: launches, deletes, single pools.
 
-use domain::audit::{Audit, AuditKind};
-use domain::switches::{Off, Switch, Switches};
-use domain::time::Time;
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::switches::{Off, Switch, Switches};
+use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::{SwitchRequest, To, check_reason};

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::entity::Allowance;
-use domain::ids::Entity;
-use domain::instance::Instance;
-use domain::job::Job;
-use domain::plan::Plan;
-use domain::pool::Pool;
-use domain::time::Time;
-use domain::withheld;
+use muster_domain::entity::Allowance;
+use muster_domain::ids::Entity;
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::plan::Plan;
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
+use muster_domain::withheld;
 
 use super::ScaleUp;
 use super::known::Known;

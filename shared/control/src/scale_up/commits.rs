@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use domain::ids::JobKey;
-use domain::instance::Instance;
-use domain::job::Job;
-use domain::limits::Scope;
-use domain::plan::{Outcome, PlannedLaunch};
-use domain::pool::Pool;
-use domain::time::Time;
+use muster_domain::ids::JobKey;
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::limits::Scope;
+use muster_domain::plan::{Outcome, PlannedLaunch};
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
 
 use super::ScaleUp;
 use super::known::Known;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::capacity::Capacity;
-use domain::cooldown::{Closed, Cooldowns};
-use domain::entity::EntityHealth;
-use domain::ids::{Entity, InstanceName, JobKey, PoolName};
-use domain::instance::Instance;
-use domain::job::Job;
-use domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
-use domain::pool::Pool;
-use domain::switches::Switches;
-use domain::time::Time;
-use domain::timings::Timings;
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::{Closed, Cooldowns};
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
+use muster_domain::pool::Pool;
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 use super::{DEMAND_READ, Report};
 use crate::ports::{CommitError, Standing, Table, Write};

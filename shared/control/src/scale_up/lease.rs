@@ -1,10 +1,10 @@
 //! The lease of a pool's launch pass: one invocation at a time, and who comes later leaves word.
 
-use domain::capacity::Capacity;
-use domain::ids::PoolName;
-use domain::job::Job;
-use domain::pool::Pool;
-use domain::time::{Seconds, Time};
+use muster_domain::capacity::Capacity;
+use muster_domain::ids::PoolName;
+use muster_domain::job::Job;
+use muster_domain::pool::Pool;
+use muster_domain::time::{Seconds, Time};
 
 use super::allowances::first_entities;
 use super::known::Known;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::ids::{JobKey, PoolName};
-use domain::launch::ErrorClass;
-use domain::message::WakePool;
-use domain::time::{Seconds, Time};
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::launch::ErrorClass;
+use muster_domain::message::WakePool;
+use muster_domain::time::{Seconds, Time};
 
 use crate::ports::{Queue, QueueError};
 use crate::woken::Woken;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use domain::launch::ErrorClass;
-use domain::observation::Machine;
+use muster_domain::launch::ErrorClass;
+use muster_domain::observation::Machine;
 
 use super::*;
 use crate::ports::Refusal;

@@ -13,10 +13,10 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, Uri};
-use control::ports::Registrar;
-use domain::ids::InstallationId;
-use domain::time::{Seconds, Time};
-use github::{App, Settings};
+use muster_control::ports::Registrar;
+use muster_domain::ids::InstallationId;
+use muster_domain::time::{Seconds, Time};
+use muster_github::{App, Settings};
 use secrecy::SecretString;
 use serde_json::Value;
 

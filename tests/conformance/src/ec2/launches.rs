@@ -1,6 +1,6 @@
 //! Fleets, and the token that makes them once.
 
-use domain::launch::{LaunchRequest, Market};
+use muster_domain::launch::{LaunchRequest, Market};
 
 use super::*;
 

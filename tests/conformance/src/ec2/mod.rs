@@ -1,4 +1,4 @@
-//! EC2, as `control::ports::Compute` shows it.
+//! EC2, as `muster_control::ports::Compute` shows it.
 
 mod launches;
 mod listings;
@@ -6,12 +6,12 @@ mod machines;
 
 use std::collections::BTreeSet;
 
-use control::ports::{Compute, ListedMachine};
-use control::terminate;
-use domain::ids::{LaunchId, MachineId};
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError};
-use domain::observation::{Machine, Termination, Trouble};
-use domain::time::Time;
+use muster_control::ports::{Compute, ListedMachine};
+use muster_control::terminate;
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError};
+use muster_domain::observation::{Machine, Termination, Trouble};
+use muster_domain::time::Time;
 
 use crate::checks;
 use crate::records::request;

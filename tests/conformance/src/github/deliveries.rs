@@ -1,7 +1,7 @@
 //! Deliveries of the App's webhook that found nobody.
 
-use control::ports::Delivery;
-use domain::time::Seconds;
+use muster_control::ports::Delivery;
+use muster_domain::time::Seconds;
 
 use super::*;
 

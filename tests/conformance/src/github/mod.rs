@@ -1,4 +1,4 @@
-//! GitHub, as `control::ports::Github` shows it.
+//! GitHub, as `muster_control::ports::Github` shows it.
 
 mod deliveries;
 mod failures;
@@ -6,11 +6,11 @@ mod jobs;
 mod registrations;
 mod runners;
 
-use control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
-use domain::ids::RunnerId;
-use domain::job::JobStatus;
-use domain::observation::{Deregistration, RunnerSeen, Trouble};
-use domain::time::Time;
+use muster_control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_domain::ids::RunnerId;
+use muster_domain::job::JobStatus;
+use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::time::Time;
 
 use crate::checks;
 

@@ -1,4 +1,4 @@
-//! The tables, as `control::ports::Table` reads and writes them.
+//! The tables, as `muster_control::ports::Table` reads and writes them.
 
 mod commits;
 mod counters;
@@ -11,19 +11,19 @@ mod unreadable;
 
 use std::collections::BTreeSet;
 
-use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
-use domain::capacity::Capacity;
-use domain::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
-use domain::entity::EntityHealth;
-use domain::ids::{InstanceName, JobKey, PoolName};
-use domain::instance::{DeleteReason, Instance};
-use domain::job::{Hold, Job, JobStatus, fold};
-use domain::launch::{ErrorClass, Launch, Market, Override};
-use domain::limits::Scope;
-use domain::orphan::Orphan;
-use domain::switches::{Off, Switch, Switches};
-use domain::time::Time;
-use domain::timings::Timings;
+use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::job::{Hold, Job, JobStatus, fold};
+use muster_domain::launch::{ErrorClass, Launch, Market, Override};
+use muster_domain::limits::Scope;
+use muster_domain::orphan::Orphan;
+use muster_domain::switches::{Off, Switch, Switches};
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 use crate::checks;
 use crate::records::{

@@ -1,9 +1,9 @@
 //! The set of pools and its versions.
 
-use domain::labels::{LabelRows, Labels};
-use domain::limits::{Balance, Limits};
-use domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};
-use domain::pools::PoolSet;
+use muster_domain::labels::{LabelRows, Labels};
+use muster_domain::limits::{Balance, Limits};
+use muster_domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};
+use muster_domain::pools::PoolSet;
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn set(version: u64) -> PoolSet {
         tags: [("team".to_owned(), "build".to_owned())].into(),
         environment: [("EMPTY".to_owned(), String::new())].into(),
         boot_hook: Some("true\n".into()),
-        boot_deadline_seconds: Some(domain::time::Seconds(60)),
+        boot_deadline_seconds: Some(muster_domain::time::Seconds(60)),
         max: 3,
         generation: version,
         machines_since: version,

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
-use conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
-use conformance::{differences, run_all};
-use domain::ids::MachineId;
-use world::Running;
-use world::model::World;
-use world::model::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
-use world::model::faults::{Answer, FaultSpec};
+use muster_conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
+use muster_conformance::{differences, run_all};
+use muster_domain::ids::MachineId;
+use muster_world::Running;
+use muster_world::model::World;
+use muster_world::model::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
+use muster_world::model::faults::{Answer, FaultSpec};
 
 use crate::{NEVER_MS, RUNTIME, open};
 
@@ -18,19 +18,19 @@ const HIDDEN: Duration = Duration::from_secs(3);
 
 struct Bench {
     running: Running,
-    ec2: ec2::Ec2,
+    ec2: muster_ec2::Ec2,
 }
 
 /// The adapter at a world's door.
-pub(crate) async fn client(running: &Running) -> ec2::Ec2 {
-    let config = aws::client::load()
+pub(crate) async fn client(running: &Running) -> muster_ec2::Ec2 {
+    let config = muster_aws::client::load()
         .await
         .into_builder()
         .endpoint_url(format!("http://{}", running.ec2))
         .region(Region::new("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
         .build();
-    ec2::Ec2::new(&config, STACK.into())
+    muster_ec2::Ec2::new(&config, STACK.into())
 }
 
 impl Bench {
@@ -56,9 +56,9 @@ impl Bench {
 }
 
 impl Ec2World for Bench {
-    type Ec2 = ec2::Ec2;
+    type Ec2 = muster_ec2::Ec2;
 
-    fn ec2(&self) -> &ec2::Ec2 {
+    fn ec2(&self) -> &muster_ec2::Ec2 {
         &self.ec2
     }
 

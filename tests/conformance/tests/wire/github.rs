@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
-use conformance::github::{CHECKS, Failure, GithubWorld, check};
-use conformance::{differences, run_all};
-use control::ports::Registrar;
-use domain::ids::InstallationId;
-use domain::time::Time;
-use github::{App, Settings};
+use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
+use muster_conformance::{differences, run_all};
+use muster_control::ports::Registrar;
+use muster_domain::ids::InstallationId;
+use muster_domain::time::Time;
+use muster_github::{App, Settings};
+use muster_world::Running;
+use muster_world::model::World;
+use muster_world::model::faults::{Answer, FaultSpec};
+use muster_world::model::github::{Lies, Message, Scope};
 use secrecy::SecretString;
 use serde_json::json;
-use world::Running;
-use world::model::World;
-use world::model::faults::{Answer, FaultSpec};
-use world::model::github::{Lies, Message, Scope};
 
 use crate::{RUNTIME, directory, open};
 
@@ -105,7 +105,7 @@ impl GithubWorld for Bench {
     }
 
     fn now(&self) -> Time {
-        aws::clock::now()
+        muster_aws::clock::now()
     }
 
     async fn queue_job(&self) -> u64 {

@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use muster_world::model::Timings;
+use muster_world::wire::Credentials;
+use muster_world::{Running, Settings};
 use tokio::runtime::Runtime;
-use world::model::Timings;
-use world::wire::Credentials;
-use world::{Running, Settings};
 
 /// Later than any check.
 const NEVER_MS: u64 = 1_000_000_000;
@@ -35,7 +35,7 @@ async fn open() -> Running {
         stopping_ms: 0,
         ..Timings::default()
     };
-    world::start(Settings {
+    muster_world::start(Settings {
         // No machine boots, so nothing is ever written there.
         state_dir: directory().join("worlds"),
         ec2_port: 0,

@@ -1,23 +1,23 @@
 //! The names of a pool file: crates `github` and `ec2` at the world's doors.
 
-use conformance::names::{CHECKS, NamesWorld, check};
-use conformance::{differences, run_all};
-use domain::app::AppSettings;
-use domain::ids::Entity;
-use domain::pool::Arch;
-use github::App;
+use muster_conformance::names::{CHECKS, NamesWorld, check};
+use muster_conformance::{differences, run_all};
+use muster_domain::app::AppSettings;
+use muster_domain::ids::Entity;
+use muster_domain::pool::Arch;
+use muster_github::App;
+use muster_world::model::World;
+use muster_world::model::faults::{Answer, FaultSpec};
+use muster_world::model::github::Group;
 use secrecy::SecretString;
 use serde_json::json;
-use world::model::World;
-use world::model::faults::{Answer, FaultSpec};
-use world::model::github::Group;
 
 use crate::RUNTIME;
 use crate::github::fault;
 
 struct Bench {
     github: crate::github::Bench,
-    ec2: ec2::Ec2,
+    ec2: muster_ec2::Ec2,
 }
 
 impl Bench {
@@ -34,13 +34,13 @@ impl Bench {
 
 impl NamesWorld for Bench {
     type Github = App<SecretString>;
-    type Ec2 = ec2::Ec2;
+    type Ec2 = muster_ec2::Ec2;
 
     fn github(&self) -> &App<SecretString> {
         &self.github.app
     }
 
-    fn ec2(&self) -> &ec2::Ec2 {
+    fn ec2(&self) -> &muster_ec2::Ec2 {
         &self.ec2
     }
 
@@ -61,7 +61,7 @@ impl NamesWorld for Bench {
 
     async fn have_app(&self, app: &AppSettings) {
         let (events, permissions) = (app.events.clone(), app.permissions.clone());
-        let settings = world::model::github::AppSettings { events, permissions };
+        let settings = muster_world::model::github::AppSettings { events, permissions };
         self.change(|world, _| world.github.set_app("123", settings)).expect("the App");
     }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use aws::queue::SqsQueue;
-use aws::table::DynamoTable;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
-use conformance::queue::{self, Body, QueueWorld, Received, Which};
-use conformance::table::{self, TableWorld};
-use conformance::{differences, run_all};
-use domain::ids::InstanceName;
+use muster_aws::queue::SqsQueue;
+use muster_aws::table::DynamoTable;
+use muster_conformance::queue::{self, Body, QueueWorld, Received, Which};
+use muster_conformance::table::{self, TableWorld};
+use muster_conformance::{differences, run_all};
+use muster_domain::ids::InstanceName;
 
 use crate::RUNTIME;
 use crate::support::Stack;

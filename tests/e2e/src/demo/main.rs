@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::stack::id;
-use e2e::{Stack, github};
+use muster_e2e::stack::id;
+use muster_e2e::{Stack, github};
 use serde_json::{Value, json};
 
 use crate::screen::{Screen, Who};
@@ -35,7 +35,7 @@ async fn demo(screen: &Screen) -> Result<()> {
     let begun = Instant::now();
     let stack = Stack::main()?;
     // What a run that was stopped half-way has left.
-    stack.clear_scripts().await.context(e2e::HINT)?;
+    stack.clear_scripts().await.context(muster_e2e::HINT)?;
     screen.chapter("Muster on this machine: real template, real functions; EC2, GitHub and machines are simulated");
     screen.note(&format!("stack {} at {}", stack.name, stack.env.get("AWS_ENDPOINT_URL")?));
     screen.note(&format!("webhook {}", stack.env.get("WEBHOOK_URL")?));
@@ -106,10 +106,10 @@ async fn gated(stack: &Stack, screen: &Screen) -> Result<()> {
     story.follow(&job);
     story.say(Who::Github, "sends queued, then waiting: the job's environment is protected");
     let about = json!({ "action": "explain", "job": job.key });
-    let told = e2e::wait_for("Muster to ask GitHub itself", 30, async || {
+    let told = muster_e2e::wait_for("Muster to ask GitHub itself", 30, async || {
         let answer = stack.admin(&about).await?;
         let line = first_about(&answer, "approval");
-        Ok(e2e::wait::Seen::from(line, || answer.to_string()))
+        Ok(muster_e2e::wait::Seen::from(line, || answer.to_string()))
     })
     .await?;
     // GitHub says `queued` first, so one machine has come before anybody could know.
@@ -178,9 +178,9 @@ async fn stuck(stack: &Stack, screen: &Screen) -> Result<()> {
     story
         .until("the sweep to end the orphan", 60, |now| now.machine()["state"] == "terminated")
         .await?;
-    e2e::wait_for("the ledger to be empty", 40, async || {
+    muster_e2e::wait_for("the ledger to be empty", 40, async || {
         let left = orphans_of(&machine, stack).await?;
-        Ok(e2e::wait::when(left == 0, || format!("{left} left")))
+        Ok(muster_e2e::wait::when(left == 0, || format!("{left} left")))
     })
     .await?;
     screen.done("pending_delete → back-off → force → orphan ledger → terminated by the sweep");

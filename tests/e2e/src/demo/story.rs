@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use e2e::stack::id;
-use e2e::{Job, Stack};
 use jiff::Timestamp;
+use muster_e2e::stack::id;
+use muster_e2e::{Job, Stack};
 use serde_json::Value;
 
 use crate::screen::{Screen, Who};

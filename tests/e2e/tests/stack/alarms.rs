@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use domain::metrics::{Metric, NAMESPACE};
-use e2e::logs::filed;
-use e2e::stack::id;
-use e2e::wait::when;
-use e2e::{Seen, Stack, Test, wait_for};
+use muster_domain::metrics::{Metric, NAMESPACE};
+use muster_e2e::logs::filed;
+use muster_e2e::stack::id;
+use muster_e2e::wait::when;
+use muster_e2e::{Seen, Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 const CLOUDWATCH: &str = "GraniteServiceVersion20100801";

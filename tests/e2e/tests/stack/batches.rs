@@ -1,12 +1,12 @@
 //! One message of a batch that cannot be handled holds up no other.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::Test;
+use muster_e2e::Test;
 use serde_json::{Value, json};
 
 /// A sample batch with a message before and behind its own that nobody can read.
 fn spoilt(sample: &str) -> Result<Value> {
-    let path = e2e::local::root().join("events").join(sample);
+    let path = muster_e2e::local::root().join("events").join(sample);
     let mut batch: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let records = batch["Records"].as_array_mut().context("a batch")?;
     for (at, id) in [(0, "first"), (records.len() + 1, "last")] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::Test;
+use muster_e2e::Test;
 use serde_json::json;
 
 pub(super) async fn never_registers(test: Test) -> Result<()> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::stack::id;
-use e2e::{Job, Stack, Test, github};
+use muster_e2e::stack::id;
+use muster_e2e::{Job, Stack, Test, github};
 use serde_json::{Value, json};
 
 /// Starts a job that runs until it is finished; answers with it and its instance's name.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{Job, Seen, Stack, Test, process, wait_for};
+use muster_e2e::{Job, Seen, Stack, Test, process, wait_for};
 use serde_json::{Value, json};
 
 /// Longer than the launch's lease: the replay comes before the machine could bind itself.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::stack::id;
-use e2e::wait::when;
-use e2e::{Seen, Stack, Test, wait_for};
+use muster_e2e::stack::id;
+use muster_e2e::wait::when;
+use muster_e2e::{Seen, Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 /// Seconds before each attempt.

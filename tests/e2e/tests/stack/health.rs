@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::stack::id;
-use e2e::wait::when;
-use e2e::{Stack, Test, wait_for};
+use muster_e2e::stack::id;
+use muster_e2e::wait::when;
+use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 pub(super) async fn unauthorized(test: Test) -> Result<()> {

@@ -19,11 +19,11 @@ mod webhook;
 
 use std::process::ExitCode;
 
-use e2e::Scenario;
+use muster_e2e::Scenario;
 
 fn main() -> ExitCode {
     // The longest first: they decide when the last one ends.
-    e2e::suite::main(vec![
+    muster_e2e::suite::main(vec![
         Scenario::new(
             "crash",
             "scale-up is killed while EC2 holds its CreateFleet: one machine in the end, performed or dropped, \

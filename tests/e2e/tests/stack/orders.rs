@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::aws::plain;
-use e2e::stack::id;
-use e2e::{Seen, Stack, Test, github, wait_for};
+use muster_e2e::aws::plain;
+use muster_e2e::stack::id;
+use muster_e2e::{Seen, Stack, Test, github, wait_for};
 use serde_json::{Value, json};
 
 const ORDERS: [[&str; 3]; 6] = [

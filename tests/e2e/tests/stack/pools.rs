@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::wait::when;
-use e2e::{Stack, Test, wait_for};
+use muster_e2e::wait::when;
+use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 /// The pool of the stack's parameters, as a file says it.

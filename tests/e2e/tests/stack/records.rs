@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::local::root;
-use e2e::wait::when;
-use e2e::{Stack, Test, wait_for};
+use muster_e2e::local::root;
+use muster_e2e::wait::when;
+use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 /// Items that functions of schema 1 left, by key, in DynamoDB's own JSON.

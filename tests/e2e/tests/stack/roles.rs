@@ -2,8 +2,8 @@
 //! tests/template: the emulator does not see those calls.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::aws::Aws;
-use e2e::{Stack, Test};
+use muster_e2e::aws::Aws;
+use muster_e2e::{Stack, Test};
 use serde_json::{Value, json};
 
 /// A call and whether the role may make it.

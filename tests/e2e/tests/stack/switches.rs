@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::wait::when;
-use e2e::{Job, Stack, Test, wait_for};
+use muster_e2e::wait::when;
+use muster_e2e::{Job, Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 fn switch(what: &str, to: &str) -> Value {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::Test;
+use muster_e2e::Test;
 use serde_json::json;
 
 /// The first machine boots late, so the second one's runner takes the first job: it is the oldest.

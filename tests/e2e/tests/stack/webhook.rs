@@ -1,9 +1,9 @@
 //! The webhook's answers, one by one.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::github::{sample, signature};
-use e2e::wait::when;
-use e2e::{Stack, Test, wait_for};
+use muster_e2e::github::{sample, signature};
+use muster_e2e::wait::when;
+use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 /// The secret after it was changed; the stack's env file has the one before.
@@ -175,7 +175,7 @@ async fn wrong_paths(stack: &Stack, payload: &Value) -> Result<()> {
 
 /// The gateway may hand a body over in base64; the signature is of the bytes.
 async fn base64(stack: &Stack, payload: &Value, signed: bool) -> Result<()> {
-    let path = e2e::local::root().join("events/webhook-queued-base64.json");
+    let path = muster_e2e::local::root().join("events/webhook-queued-base64.json");
     let mut event: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let body = payload.to_string();
     let key = if signed { CURRENT.to_owned() } else { "1".repeat(64) };

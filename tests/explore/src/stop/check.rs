@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::hash::Hash;
 
-use domain::instance::Instance;
-use domain::observation::{Look, Observation, Trouble};
-use domain::time::Seconds;
+use muster_domain::instance::Instance;
+use muster_domain::observation::{Look, Observation, Trouble};
+use muster_domain::time::Seconds;
 
 use super::state::{Agent, State, Vm, Worker};
 use super::{DeadGithub, FORCE_ENDS, LIFETIME, MOMENT, Stop};

@@ -1,7 +1,7 @@
 //! The machine, its reports, GitHub's events, and the calls behind runner-api.
 
-use domain::ids::{JobKey, RunnerId};
-use domain::instance::{Drain, Instance, Refused, Start, StartReport};
+use muster_domain::ids::{JobKey, RunnerId};
+use muster_domain::instance::{Drain, Instance, Refused, Start, StartReport};
 
 use super::state::{Agent, COMPLETED, Configure, EXITED, STARTED, State, Vm, Worker, bit};
 use super::{Stop, act};
@@ -127,7 +127,7 @@ impl Stop {
         if !row.state().is_live() {
             return Err(Refused::Draining);
         }
-        let name = domain::ids::runner_name(&row.name, state.number);
+        let name = muster_domain::ids::runner_name(&row.name, state.number);
         let answer = (self.rules.job_started)(&mut row, &name, report, state.now)?;
         Ok((answer, row))
     }
@@ -138,7 +138,7 @@ impl Stop {
         let row = &state.row;
         let is_ours =
             |drain: &Drain| !drain.refuses_jobs() && !drain.deregistered && !drain.kill_told;
-        let waits = row.state() == domain::instance::State::PendingDelete
+        let waits = row.state() == muster_domain::instance::State::PendingDelete
             && row.order().is_none()
             && row.drain().is_some_and(is_ours);
         waits && state.is_registered(state.number) && row.runner.exit.is_none()
@@ -188,7 +188,7 @@ impl Stop {
             return Ok(());
         }
         let mut row = (*state.row).clone();
-        let name = domain::ids::runner_name(&row.name, state.number);
+        let name = muster_domain::ids::runner_name(&row.name, state.number);
         // A refusal is the machine's problem; it has ended, or will be told at its next call.
         let refused = match report {
             STARTED => row.runner_started(&name, state.hooks, state.now, &self.timings).is_err(),

@@ -15,9 +15,9 @@ mod state;
 
 use std::sync::Arc;
 
-use domain::instance::{Instance, Slot, Start};
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::instance::{Instance, Slot, Start};
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 pub use self::operator::ORDERS;
 pub use self::outside::DeadGithub;

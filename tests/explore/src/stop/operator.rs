@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::instance::Order;
-use domain::observation::{Look, RunnerSeen};
+use muster_domain::instance::Order;
+use muster_domain::observation::{Look, RunnerSeen};
 
 use super::state::{Asked, Ordering, State, Worker};
 use super::{Stop, act};

@@ -1,11 +1,11 @@
 //! GitHub and EC2: what they may answer. The first answers are the truth; the others happen, but
 //! nobody may lean on them.
 
-use domain::ids::RunnerId;
-use domain::instance::{Fault, Instance};
-use domain::launch::ErrorClass;
-use domain::observation::{Deregistration, Look, Machine, RunnerSeen, Termination, Trouble};
-use domain::time::{Seconds, Time};
+use muster_domain::ids::RunnerId;
+use muster_domain::instance::{Fault, Instance};
+use muster_domain::launch::ErrorClass;
+use muster_domain::observation::{Deregistration, Look, Machine, RunnerSeen, Termination, Trouble};
+use muster_domain::time::{Seconds, Time};
 
 use super::state::{State, Vm, bit};
 use super::{MOMENT, Stop};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::audit::AuditKind;
-use domain::instance::Instance;
-use domain::lifecycle::{Effect, Need, Policy, Record, Step as Decision};
-use domain::observation::{Look, Machine, Observation};
+use muster_domain::audit::AuditKind;
+use muster_domain::instance::Instance;
+use muster_domain::lifecycle::{Effect, Need, Policy, Record, Step as Decision};
+use muster_domain::observation::{Look, Machine, Observation};
 
 use super::state::{Pass, State, Vm, Worker};
 use super::{Stop, act};
@@ -21,7 +21,7 @@ impl Stop {
         let settled =
             state.row.bound_at.unwrap_or(state.row.created_at) + self.timings.absence_limit_seconds;
         // The comparison with EC2's list finds running rows whose machine is gone.
-        let unlisted = state.row.state() == domain::instance::State::Running
+        let unlisted = state.row.state() == muster_domain::instance::State::Running
             && state.machine == Vm::Gone
             && state.now >= settled;
         // A message comes for a row that is due; a second one at the same time is a duplicate.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::ids::RunnerId;
-use domain::instance::{Instance, Order};
-use domain::lifecycle::Effect;
-use domain::observation::Observation;
-use domain::time::Time;
+use muster_domain::ids::RunnerId;
+use muster_domain::instance::{Instance, Order};
+use muster_domain::lifecycle::Effect;
+use muster_domain::observation::Observation;
+use muster_domain::time::Time;
 
 /// A report or event that is under way, as a bit.
 pub(super) const STARTED: u8 = 1;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use domain::instance::{Instance, State as Life};
+use muster_domain::instance::{Instance, State as Life};
 
 use super::Triangle;
 use super::machines::is_called;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
-use domain::plan::Answered;
+use muster_domain::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
+use muster_domain::plan::Answered;
 
 use super::state::{Agent, Fleet, LaunchSide, MachineSide, Replay, State, machine_id};
 use super::{Fault, Triangle};
@@ -204,7 +204,7 @@ fn fleet(
     launch: &Launch,
     count: u32,
     short: bool,
-) -> Vec<domain::ids::MachineId> {
+) -> Vec<muster_domain::ids::MachineId> {
     let mut numbers = Vec::new();
     for _ in 0..count {
         let free = |number: &u8| !state.machines.iter().any(|known| known.number == *number);

@@ -1,7 +1,7 @@
 //! What tells states of the triangle apart.
 
-use domain::launch::LaunchState;
-use domain::time::Seconds;
+use muster_domain::launch::LaunchState;
+use muster_domain::time::Seconds;
 
 use super::state::{Agent, Fleet, LaunchSide, MachineSide, State, Worker};
 use super::{Fault, HOLDERS, Triangle};
@@ -62,7 +62,7 @@ impl Triangle {
         }
         key.text(machine.launch.as_str());
         key.bit(machine.hangs);
-        key.maybe_text(machine.owner.as_ref().map(domain::ids::InstanceName::as_str));
+        key.maybe_text(machine.owner.as_ref().map(muster_domain::ids::InstanceName::as_str));
         key.bit(machine.registered);
         match &machine.agent {
             Agent::Boot => key.num(1),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::claim::{self, Started};
-use domain::instance::Instance;
-use domain::job::{Job, JobStatus};
-use domain::plan;
-use domain::time::Time;
+use muster_domain::claim::{self, Started};
+use muster_domain::instance::Instance;
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::plan;
+use muster_domain::time::Time;
 
 use super::state::{Agent, COMPLETED, QUEUED, STARTED, State, Worker};
 use super::table::{Refusal, Write};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::ids::RunnerId;
-use domain::instance::{Instance, Start, StartReport};
-use domain::job::{JobEvent, JobStatus};
-use domain::labels::Labels;
-use domain::time::Time;
+use muster_domain::ids::RunnerId;
+use muster_domain::instance::{Instance, Start, StartReport};
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::labels::Labels;
+use muster_domain::time::Time;
 
 use super::state::{
     Agent, COMPLETED, MachineSide, QUEUED, STARTED, State, Truth, Worker, key, machine_id,

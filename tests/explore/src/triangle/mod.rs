@@ -16,12 +16,12 @@ mod table;
 
 use std::sync::Arc;
 
-use domain::capacity::Capacity;
-use domain::instance::{Instance, Start};
-use domain::labels::{LabelRows, Labels};
-use domain::pool::Pool;
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
+use muster_domain::capacity::Capacity;
+use muster_domain::instance::{Instance, Start};
+use muster_domain::labels::{LabelRows, Labels};
+use muster_domain::pool::Pool;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 
 use self::machines::kill;
 use self::scale_up::number_of;
@@ -279,7 +279,7 @@ impl Triangle {
         let rows = state.rows.iter().filter_map(|row| row.due_at());
         let launches = state.launches.iter().filter_map(|launch| launch.record.as_ref());
         let leases = launches
-            .filter(|launch| launch.state == domain::launch::LaunchState::Open)
+            .filter(|launch| launch.state == muster_domain::launch::LaunchState::Open)
             .map(|launch| launch.lease_until);
         let holds = state.jobs.iter().flat_map(|job| &job.row).filter(|job| job.is_waiting());
         let holds = holds.filter_map(|job| job.hold.as_ref().map(|hold| hold.until));

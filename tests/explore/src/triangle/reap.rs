@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use domain::backoff;
-use domain::ids::JobKey;
-use domain::instance::{DeleteReason, Instance, State as Life};
-use domain::job::{Hold, Job};
-use domain::lifecycle::{Effect, Need, Policy, Step as Decision};
-use domain::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
-use domain::surplus::Standing;
-use domain::time::{Seconds, Time};
+use muster_domain::backoff;
+use muster_domain::ids::JobKey;
+use muster_domain::instance::{DeleteReason, Instance, State as Life};
+use muster_domain::job::{Hold, Job};
+use muster_domain::lifecycle::{Effect, Need, Policy, Step as Decision};
+use muster_domain::observation::{
+    Deregistration, Look, Machine, Observation, RunnerSeen, Termination,
+};
+use muster_domain::surplus::Standing;
+use muster_domain::time::{Seconds, Time};
 
 use super::machines::{kill, runner_id};
 use super::state::{Agent, State, Worker};

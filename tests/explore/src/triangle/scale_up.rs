@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::cooldown::Cooldowns;
-use domain::ids::{LaunchId, MachineId};
-use domain::instance::{Instance, State as Life};
-use domain::launch::{Launch, LaunchState};
-use domain::limits::Room;
-use domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
-use domain::time::Time;
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::instance::{Instance, State as Life};
+use muster_domain::launch::{Launch, LaunchState};
+use muster_domain::limits::Room;
+use muster_domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
+use muster_domain::time::Time;
 
 use super::state::{LaunchSide, State, Worker};
 use super::table::{Refusal, Write};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use domain::capacity::Capacity;
-use domain::ids::{InstanceName, JobKey, LaunchId, MachineId};
-use domain::instance::Instance;
-use domain::job::Job;
-use domain::launch::Launch;
-use domain::time::Time;
+use muster_domain::capacity::Capacity;
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId};
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::Launch;
+use muster_domain::time::Time;
 
 use super::ingest::Ingest;
 use super::reap::Reap;

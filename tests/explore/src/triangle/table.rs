@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::ids::InstanceName;
-use domain::instance::{Instance, State as Life};
-use domain::job::Job;
-use domain::launch::{Launch, LaunchState};
+use muster_domain::ids::InstanceName;
+use muster_domain::instance::{Instance, State as Life};
+use muster_domain::job::Job;
+use muster_domain::launch::{Launch, LaunchState};
 
 use super::Triangle;
 use super::state::{Fleet, LaunchSide, State, Worker};

@@ -1,8 +1,10 @@
 //! `CreateFleet` and its client token.
 
-use domain::ids::LaunchId;
-use domain::instance::Fault as Told;
-use domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override};
+use muster_domain::ids::LaunchId;
+use muster_domain::instance::Fault as Told;
+use muster_domain::launch::{
+    ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
+};
 
 use super::Scripted;
 use super::bucket::Call;

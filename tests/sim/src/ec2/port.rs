@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::{Compute, ListedMachine, Page, Refusal};
-use domain::ids::{LaunchId, MachineId};
-use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Machine as Shown, MachineSeen, Trouble};
-use domain::time::Time;
+use muster_control::ports::{Compute, ListedMachine, Page, Refusal};
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Machine as Shown, MachineSeen, Trouble};
+use muster_domain::time::Time;
 
 use super::bucket::Call;
 use super::terminate::terminated;

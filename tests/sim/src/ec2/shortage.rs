@@ -1,8 +1,8 @@
 //! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration is wrong.
 
-use domain::cooldown::Bucket;
-use domain::ids::{LaunchId, PoolName};
-use domain::launch::{LaunchRequest, Market, Override};
+use muster_domain::cooldown::Bucket;
+use muster_domain::ids::{LaunchId, PoolName};
+use muster_domain::launch::{LaunchRequest, Market, Override};
 
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::fault::Fault;

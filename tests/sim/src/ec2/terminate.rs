@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::Refusal;
-use domain::ids::MachineId;
-use domain::launch::ErrorClass;
-use domain::observation::{Machine as Shown, Termination};
+use muster_control::ports::Refusal;
+use muster_domain::ids::MachineId;
+use muster_domain::launch::ErrorClass;
+use muster_domain::observation::{Machine as Shown, Termination};
 
 use super::bucket::Call;
 use super::{End, Power, Scripted};

@@ -8,9 +8,9 @@ pub use self::webhook::run_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::ids::{Entity, JobKey};
-use domain::instance::Instance;
-use domain::labels::Labels;
+use muster_domain::ids::{Entity, JobKey};
+use muster_domain::instance::Instance;
+use muster_domain::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, TaskId};
 use crate::fault::Fault;

@@ -1,12 +1,12 @@
 //! GitHub's door.
 
-use control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
-use domain::ids::{JobKey, RunnerId};
-use domain::instance::Fault as Told;
-use domain::job::JobStatus;
-use domain::labels::Labels;
-use domain::observation::{Deregistration, RunnerSeen, Trouble};
-use domain::time::Time;
+use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_domain::ids::{JobKey, RunnerId};
+use muster_domain::instance::Fault as Told;
+use muster_domain::job::JobStatus;
+use muster_domain::labels::Labels;
+use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::time::Time;
 
 use super::{Ended, Outcome, Runner, Status};
 use crate::agenda::{MINUTE, SECOND};

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use domain::ids::InstallationId;
-use domain::job::{JobEvent, JobStatus};
-use domain::labels::Labels;
-use domain::time::Time;
+use muster_domain::ids::InstallationId;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::labels::Labels;
+use muster_domain::time::Time;
 
 use super::Status;
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};

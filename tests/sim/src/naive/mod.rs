@@ -9,7 +9,7 @@ mod peer;
 mod reaper;
 mod scale_up;
 
-use domain::timings::Timings;
+use muster_domain::timings::Timings;
 
 use self::peer::Peer;
 use crate::agenda::Which;
@@ -17,7 +17,7 @@ use crate::door::Door;
 use crate::functions::{Call, acknowledge, ours};
 
 /// Longer than any scenario.
-const NEVER: domain::time::Seconds = domain::time::Seconds(u32::MAX / 4);
+const NEVER: muster_domain::time::Seconds = muster_domain::time::Seconds(u32::MAX / 4);
 
 macro_rules! policies {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::{
+use muster_control::ports::{
     Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal,
     Registrar,
 };
-use domain::ids::{LaunchId, MachineId, RunnerId};
-use domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Trouble};
-use domain::time::Time;
+use muster_domain::ids::{LaunchId, MachineId, RunnerId};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Trouble};
+use muster_domain::time::Time;
 
 use super::Naive;
 use crate::door::Door;

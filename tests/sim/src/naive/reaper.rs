@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use control::ports::{Compute, Github, Queue, QueueError, Registrar, Table};
-use domain::ids::{MachineId, RunnerId};
-use domain::instance::{Instance, State};
-use domain::job::JobStatus;
-use domain::message::{JobsMessage, ReapMessage, WakePool};
-use domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
-use domain::time::Seconds;
+use muster_control::ports::{Compute, Github, Queue, QueueError, Registrar, Table};
+use muster_domain::ids::{MachineId, RunnerId};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::JobStatus;
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
+use muster_domain::time::Seconds;
 use serde_json::Value;
 
 use crate::agenda::{MINUTE, Millis};
@@ -79,7 +79,7 @@ fn registrar(row: &Instance) -> Registrar {
 pub(super) async fn end_completed(door: &Door, batch: &[Received]) {
     for received in batch {
         let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*received.body else { continue };
-        let row = match event.runner.as_deref().and_then(domain::ids::instance_of_runner) {
+        let row = match event.runner.as_deref().and_then(muster_domain::ids::instance_of_runner) {
             Some(name) if event.status == JobStatus::Completed => door.instance(&name).await,
             _ => continue,
         };

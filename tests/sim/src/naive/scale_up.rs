@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use control::ingest::Ingest;
-use control::ports::{Compute, Github, Registrar, Table, Write};
-use domain::capacity::Capacity;
-use domain::claim;
-use domain::cooldown::Cooldowns;
-use domain::ids::{JobKey, PoolName};
-use domain::instance::{DeleteReason, Instance};
-use domain::job::{Job, JobEvent, JobStatus};
-use domain::launch::Launch;
-use domain::limits::Room;
-use domain::message::JobsMessage;
-use domain::observation::Trouble;
-use domain::plan::{self, Answered, PlannedLaunch, View};
+use muster_control::ingest::Ingest;
+use muster_control::ports::{Compute, Github, Registrar, Table, Write};
+use muster_domain::capacity::Capacity;
+use muster_domain::claim;
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::launch::Launch;
+use muster_domain::limits::Room;
+use muster_domain::message::JobsMessage;
+use muster_domain::observation::Trouble;
+use muster_domain::plan::{self, Answered, PlannedLaunch, View};
 
 use crate::agenda::Which;
 use crate::door::Door;
@@ -171,7 +171,7 @@ pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
         match event_of(received) {
             Some(event) if event.status >= JobStatus::InProgress => {
                 change_job(door, event.key, |job| {
-                    *job = domain::job::fold(Some(job.clone()), event.clone(), door.now());
+                    *job = muster_domain::job::fold(Some(job.clone()), event.clone(), door.now());
                 })
                 .await;
                 taken.push(received);

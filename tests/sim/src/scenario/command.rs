@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use domain::cooldown::Bucket;
-use domain::ids::PoolName;
-use domain::labels::Labels;
-use domain::limits::Balance;
-use domain::pool::{LabelMatch, Pool};
-use domain::time::Seconds;
+use muster_domain::cooldown::Bucket;
+use muster_domain::ids::PoolName;
+use muster_domain::labels::Labels;
+use muster_domain::limits::Balance;
+use muster_domain::pool::{LabelMatch, Pool};
+use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use super::{BEAT, Scenario};
@@ -346,7 +346,7 @@ impl Scenario {
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
             ["ec2", "quota", kind, "on-demand"] => {
                 let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
-                let market = Some(domain::launch::Market::OnDemand);
+                let market = Some(muster_domain::launch::Market::OnDemand);
                 self.change(|world| world.ec2.without_quota = Some((market, bucket)));
                 return Ok(());
             }

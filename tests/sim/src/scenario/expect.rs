@@ -1,7 +1,7 @@
 //! What a scenario can ask.
 
-use domain::instance::{RunnerState, State};
-use domain::pool::Pool;
+use muster_domain::instance::{RunnerState, State};
+use muster_domain::pool::Pool;
 
 use super::Scenario;
 use super::command::{index, number};

@@ -11,10 +11,10 @@ mod expect;
 mod narrate;
 mod timeline;
 
-use control::Settings;
-use domain::ids::InstanceName;
-use domain::limits::{Balance, Limits};
-use domain::timings::Timings;
+use muster_control::Settings;
+use muster_domain::ids::InstanceName;
+use muster_domain::limits::{Balance, Limits};
+use muster_domain::timings::Timings;
 
 use crate::agenda::{Event, Millis, SECOND, START};
 use crate::executor::Executor;
@@ -32,7 +32,7 @@ const BEAT: Millis = 5 * SECOND;
 /// A scenario while it is told.
 pub struct Scenario {
     executor: Option<Executor>,
-    pools: Vec<domain::pool::Pool>,
+    pools: Vec<muster_domain::pool::Pool>,
     limits: Limits,
     balance: Balance,
     timeline: Vec<(Millis, String)>,

@@ -1,7 +1,7 @@
 //! What a commit changes besides states: told in a scenario's timeline, and in the trace of a seed.
 
-use control::ports::Write;
-use domain::job::Job;
+use muster_control::ports::Write;
+use muster_domain::job::Job;
 
 use crate::world::World;
 

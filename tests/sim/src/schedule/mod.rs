@@ -8,8 +8,8 @@ mod flips;
 mod orders;
 mod pools;
 
-use control::Settings;
-use domain::labels::Labels;
+use muster_control::Settings;
+use muster_domain::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
 use crate::fault::{Fault, Odds};

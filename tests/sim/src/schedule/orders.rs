@@ -1,7 +1,7 @@
 //! What operators order, and about which row.
 
-use domain::ids::InstanceName;
-use domain::pool_file;
+use muster_domain::ids::InstanceName;
+use muster_domain::pool_file;
 use serde_json::{Value, json};
 
 use crate::rng::Rng;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use control::Settings;
-use domain::limits::Balance;
-use domain::pool::{LabelMatch, Pool};
-use domain::time::Seconds;
-use domain::timings::Timings;
+use muster_control::Settings;
+use muster_domain::limits::Balance;
+use muster_domain::pool::{LabelMatch, Pool};
+use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
 use serde_json::json;
 
 use crate::rng::Rng;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use domain::entity::EntityHealth;
-use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::instance::{Group, Instance};
-use domain::job::Job;
-use domain::launch::{Launch, LaunchState};
-use domain::orphan::Orphan;
-use domain::pool::Pool;
-use domain::time::Time;
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::instance::{Group, Instance};
+use muster_domain::job::Job;
+use muster_domain::launch::{Launch, LaunchState};
+use muster_domain::orphan::Orphan;
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
 
 use crate::agenda::Millis;
 

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
-use domain::audit::Audit;
-use domain::capacity::Capacity;
-use domain::cooldown::Cooldowns;
-use domain::entity::EntityHealth;
-use domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use domain::instance::{Group, Instance};
-use domain::job::Job;
-use domain::launch::Launch;
-use domain::limits::Scope;
-use domain::orphan::Orphan;
-use domain::pools::PoolSet;
-use domain::switches::Switches;
-use domain::time::Time;
+use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
+use muster_domain::audit::Audit;
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::instance::{Group, Instance};
+use muster_domain::job::Job;
+use muster_domain::launch::Launch;
+use muster_domain::limits::Scope;
+use muster_domain::orphan::Orphan;
+use muster_domain::pools::PoolSet;
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
 
 use super::Tables;
 use super::index::{Change, OfPool};

@@ -1,13 +1,13 @@
 //! A pool that several organizations share, and one of them that is at its limit with a long backlog.
 
-use control::Settings;
-use control::ports::Write;
-use control::scale_up::ScaleUp;
-use domain::ids::PoolName;
-use domain::limits::Limits;
-use domain::message::WakePool;
-use domain::time::{Seconds, Time};
-use sim::schedule;
+use muster_control::Settings;
+use muster_control::ports::Write;
+use muster_control::scale_up::ScaleUp;
+use muster_domain::ids::PoolName;
+use muster_domain::limits::Limits;
+use muster_domain::message::WakePool;
+use muster_domain::time::{Seconds, Time};
+use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 

@@ -5,24 +5,24 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use control::Settings;
-use control::ports::{Github, Registrar, Table, Write};
-use control::scale_up::ScaleUp;
-use domain::capacity::Capacity;
-use domain::ids::{InstallationId, LaunchId, RunnerId};
-use domain::instance::{DeleteReason, Instance, Slot, State};
-use domain::job::Job;
-use domain::pool::Pool;
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
-use sim::agenda::{Event, Millis, TaskId, Which};
-use sim::calls::Calls;
-use sim::door::Door;
-use sim::executor::Sim;
-use sim::fault::Odds;
-use sim::functions::{self, Call};
-use sim::schedule;
-use sim::world::{Manner, World};
+use muster_control::Settings;
+use muster_control::ports::{Github, Registrar, Table, Write};
+use muster_control::scale_up::ScaleUp;
+use muster_domain::capacity::Capacity;
+use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
+use muster_domain::instance::{DeleteReason, Instance, Slot, State};
+use muster_domain::job::Job;
+use muster_domain::pool::Pool;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
+use muster_sim::agenda::{Event, Millis, TaskId, Which};
+use muster_sim::calls::Calls;
+use muster_sim::door::Door;
+use muster_sim::executor::Sim;
+use muster_sim::fault::Odds;
+use muster_sim::functions::{self, Call};
+use muster_sim::schedule;
+use muster_sim::world::{Manner, World};
 
 const TEST: TaskId = TaskId { place: u32::MAX, age: 0 };
 /// Long after every boot deadline, and before every age limit.
@@ -183,7 +183,7 @@ impl Bench {
         self.invoke(Call::Sweep);
         let mut invocations = 0;
         loop {
-            self.drive(sim::executor::Pause::new(&self.door.sim, 1_000));
+            self.drive(muster_sim::executor::Pause::new(&self.door.sim, 1_000));
             let now = self.change(|world| world.now);
             let batch = self.change(|world| world.queues.of(Which::Reap).receive(50, now));
             if batch.is_empty() {
@@ -230,7 +230,7 @@ fn until_woken(world: &mut World) {
 
 /// A job of the pool.
 pub(crate) fn waiting(n: u64, queued_at: Time) -> Job {
-    let mut job = conformance::records::queued(n);
+    let mut job = muster_conformance::records::queued(n);
     job.said.queued_at = Some(queued_at);
     job.pool = Some("small".parse().expect("a pool"));
     job

@@ -1,12 +1,12 @@
 //! How many calls the reaper makes, counted at the doors as the real services would count them.
 
-use control::ports::{Table, Write};
-use control::sweep::Sweep;
-use domain::instance::State;
-use domain::job::{Hold, Job};
-use domain::metrics::Metric;
-use domain::time::{Seconds, Time};
-use sim::calls::Calls;
+use muster_control::ports::{Table, Write};
+use muster_control::sweep::Sweep;
+use muster_domain::instance::State;
+use muster_domain::job::{Hold, Job};
+use muster_domain::metrics::Metric;
+use muster_domain::time::{Seconds, Time};
+use muster_sim::calls::Calls;
 
 use crate::bench::{AGE_MILLIS, Bench, waiting};
 
@@ -105,7 +105,7 @@ fn no_aged_job_hides_behind_others() {
     let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
     let expired: Vec<usize> = (0..3)
         .map(|_| {
-            bench.drive(sim::executor::Pause::new(&door.sim, 60_000));
+            bench.drive(muster_sim::executor::Pause::new(&door.sim, 60_000));
             bench.drive(pass.sweep(door.now())).expired
         })
         .collect();

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
-use control::batch::{Batch, Received};
-use control::ports::Write;
-use control::reap::Ticket;
-use domain::ids::LaunchId;
-use domain::instance::{Instance, Slot};
-use domain::job::Job;
-use domain::message::ReapMessage;
-use domain::time::Seconds;
-use domain::timings::Timings;
-use sim::ec2::End;
+use muster_control::batch::{Batch, Received};
+use muster_control::ports::Write;
+use muster_control::reap::Ticket;
+use muster_domain::ids::LaunchId;
+use muster_domain::instance::{Instance, Slot};
+use muster_domain::job::Job;
+use muster_domain::message::ReapMessage;
+use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
+use muster_sim::ec2::End;
 
 use crate::bench::{Bench, waiting};
 

@@ -1,10 +1,10 @@
 //! Job events that come in one batch.
 
-use control::ingest::{Folded, Ingest};
-use control::ports::Table as _;
-use domain::job::JobEvent;
-use domain::labels::Labels;
-use sim::schedule;
+use muster_control::ingest::{Folded, Ingest};
+use muster_control::ports::Table as _;
+use muster_domain::job::JobEvent;
+use muster_domain::labels::Labels;
+use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
 

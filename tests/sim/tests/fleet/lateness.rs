@@ -2,19 +2,19 @@
 
 use std::str::FromStr as _;
 
-use control::Settings;
-use control::ports::Write;
-use control::scale_up::{Report, ScaleUp, comes_again, send_wakes};
-use control::sweep::Sweep;
-use domain::capacity::Capacity;
-use domain::ids::{JobKey, PoolName};
-use domain::job::{Hold, Job, JobEvent, JobStatus, fold};
-use domain::message::WakePool;
-use domain::time::Seconds;
-use domain::timings::Timings;
-use sim::agenda::{Millis, Which};
-use sim::fault::Fault;
-use sim::schedule;
+use muster_control::Settings;
+use muster_control::ports::Write;
+use muster_control::scale_up::{Report, ScaleUp, comes_again, send_wakes};
+use muster_control::sweep::Sweep;
+use muster_domain::capacity::Capacity;
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::job::{Hold, Job, JobEvent, JobStatus, fold};
+use muster_domain::message::WakePool;
+use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
+use muster_sim::agenda::{Millis, Which};
+use muster_sim::fault::Fault;
+use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
 
@@ -29,7 +29,7 @@ fn a_job_is_as_old_as_its_approval() {
         let said = waiting(1, created).said;
         let approval = JobEvent { status: JobStatus::Waiting, ..said.clone() };
         let first = waited.then(|| fold(None, approval, created));
-        bench.drive(sim::executor::Pause::new(&door.sim, THREE_DAYS));
+        bench.drive(muster_sim::executor::Pause::new(&door.sim, THREE_DAYS));
         let heard = if waited { door.now() } else { created };
         let mut job = fold(first, said, heard);
         job.pool = Some("small".parse().expect("a pool"));
@@ -51,7 +51,7 @@ fn a_job_is_late_from_when_its_pool_would_launch_for_it() {
         let door = &bench.door;
         let job = Box::new(waiting(1, door.now()));
         bench.put(&[Write::Job { next: job, replaces: None }]);
-        bench.drive(sim::executor::Pause::new(&door.sim, 1_200_000));
+        bench.drive(muster_sim::executor::Pause::new(&door.sim, 1_200_000));
         let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
         let report = bench.drive(pass.sweep(door.now()));
         assert_eq!(report.overdue, late, "job age {job_age}");

@@ -1,12 +1,12 @@
 //! What operators are shown of many records.
 
-use control::administer::Administer;
-use control::ports::{Table, Write};
-use domain::entity::EntityHealth;
-use domain::instance::Fault;
-use domain::limits::{Balance, Limits};
-use domain::pools::PoolSet;
-use domain::time::Seconds;
+use muster_control::administer::Administer;
+use muster_control::ports::{Table, Write};
+use muster_domain::entity::EntityHealth;
+use muster_domain::instance::Fault;
+use muster_domain::limits::{Balance, Limits};
+use muster_domain::pools::PoolSet;
+use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
@@ -90,10 +90,10 @@ fn status_says_what_the_app_lacks() {
     let told = shown()["lacks"][0].as_str().expect("a sentence").to_owned();
     assert!(told.contains("not subscribed to the event \"Workflow job\""), "{told}");
     bench.change(|world| {
-        let window = sim::world::Window {
-            fault: sim::fault::Fault::OutageGithub,
+        let window = muster_sim::world::Window {
+            fault: muster_sim::fault::Fault::OutageGithub,
             from: world.now,
-            until: sim::agenda::Millis::MAX,
+            until: muster_sim::agenda::Millis::MAX,
         };
         world.windows.push(window);
     });

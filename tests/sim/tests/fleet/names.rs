@@ -1,13 +1,13 @@
 //! A pool file with names: what is asked, what is stored, and that nothing changes without an answer.
 
-use control::administer::Administer;
-use domain::ids::EntityKind;
-use domain::pool::Arch;
-use domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
+use muster_control::administer::Administer;
+use muster_domain::ids::EntityKind;
+use muster_domain::pool::Arch;
+use muster_domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
+use muster_sim::agenda::Millis;
+use muster_sim::fault::Fault;
+use muster_sim::world::Window;
 use serde_json::{Value, json};
-use sim::agenda::Millis;
-use sim::fault::Fault;
-use sim::world::Window;
 
 use crate::bench::Bench;
 

@@ -1,13 +1,13 @@
 //! What operators may not order now, and what they must always be able to take back.
 
-use control::ports::{Table, Write};
-use domain::ids::JobKey;
-use domain::instance::Instance;
-use domain::limits::{Balance, Limits};
-use domain::pools::PoolSet;
-use domain::switches::{Off, Switch, Switches};
+use muster_control::ports::{Table, Write};
+use muster_domain::ids::JobKey;
+use muster_domain::instance::Instance;
+use muster_domain::limits::{Balance, Limits};
+use muster_domain::pools::PoolSet;
+use muster_domain::switches::{Off, Switch, Switches};
+use muster_sim::schedule;
 use serde_json::json;
-use sim::schedule;
 
 use super::bench::Bench;
 use super::listings::{ask, ask_with};

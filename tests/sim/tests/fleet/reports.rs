@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use control::batch::{Batch, Received};
-use control::reap::Ticket;
-use control::register::{Register, Report};
-use domain::ids::MachineId;
-use domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
-use domain::message::ReapMessage;
-use domain::time::{Seconds, Time};
-use sim::door::Door;
+use muster_control::batch::{Batch, Received};
+use muster_control::reap::Ticket;
+use muster_control::register::{Register, Report};
+use muster_domain::ids::MachineId;
+use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
+use muster_domain::message::ReapMessage;
+use muster_domain::time::{Seconds, Time};
+use muster_sim::door::Door;
 
 use super::bench::Bench;
 
@@ -119,7 +119,7 @@ fn no_report_keeps_the_place_of_a_machine_that_is_gone() {
         let machine = row.machine().expect("a machine").clone();
         bench.change(|world| {
             let number = world.ec2.number(&machine).expect("known");
-            world.end_machine(number, sim::ec2::End::Died);
+            world.end_machine(number, muster_sim::ec2::End::Died);
         });
         for _ in 0..2 {
             let what = "terminated".to_owned();
@@ -139,10 +139,10 @@ fn an_end_that_is_reported_again_wakes_nobody() {
     let machine = row.machine().expect("a machine").clone();
     let sent = |bench: &Bench| {
         say(bench, &bench.door, &machine, &Report::Exited { code: 1 });
-        bench.drive(sim::executor::Pause::new(&bench.door.sim, 1_000));
+        bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 1_000));
         bench.change(|world| {
             let now = world.now;
-            world.queues.of(sim::agenda::Which::Reap).receive(50, now).len()
+            world.queues.of(muster_sim::agenda::Which::Reap).receive(50, now).len()
         })
     };
     assert_eq!((sent(&bench), sent(&bench)), (1, 0));

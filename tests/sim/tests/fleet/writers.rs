@@ -2,19 +2,19 @@
 
 use std::rc::Rc;
 
-use conformance::records;
-use control::ports::Write;
-use control::register::{Denied, Register};
-use domain::capacity::Capacity;
-use domain::cooldown::{Closed, Cooldown, Cooldowns};
-use domain::ids::{JobKey, PoolName};
-use domain::instance::{Instance, Slot, State};
-use domain::job::{Job, JobStatus, fold};
-use domain::launch::{ErrorClass, LaunchError};
-use domain::message::WakePool;
-use domain::time::{Seconds, Time};
-use domain::timings::Timings;
-use sim::schedule;
+use muster_conformance::records;
+use muster_control::ports::Write;
+use muster_control::register::{Denied, Register};
+use muster_domain::capacity::Capacity;
+use muster_domain::cooldown::{Closed, Cooldown, Cooldowns};
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::{Instance, Slot, State};
+use muster_domain::job::{Job, JobStatus, fold};
+use muster_domain::launch::{ErrorClass, LaunchError};
+use muster_domain::message::WakePool;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
+use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 

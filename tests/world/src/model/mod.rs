@@ -15,7 +15,7 @@ mod world;
 
 use serde::{Deserialize, Serialize};
 
-pub use world::{Stack, World};
+pub use self::world::{Stack, World};
 
 /// Milliseconds since the Unix epoch (or since anything else, in virtual time).
 pub type Millis = u64;

@@ -4,11 +4,11 @@ use crate::common::{
     T0, busy_runner, github, happenings, jit, job, listen, organization, owner, repository, runner,
     secret_of, sent,
 };
-use serde_json::{Value, json};
-use world::model::{
+use muster_world::model::{
     Happening, World,
     github::{Claims, HookRule, Message, Scope},
 };
+use serde_json::{Value, json};
 
 fn claims(jti: &str, issued_ago: i64, lives: i64) -> Claims {
     let iat = i64::try_from(T0 / 1000).unwrap() - issued_ago;

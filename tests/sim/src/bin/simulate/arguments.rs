@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use sim::fault::Fault;
-use sim::many;
+use muster_sim::fault::Fault;
+use muster_sim::many;
 
 pub(crate) const USAGE: &str = "\
 usage: simulate [--seeds N] [--from S] [--threads T] [--record FILE] [--without FAULT]…

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use sim::many::run_many;
-use sim::run::{Outcome, play};
-use sim::scenario::{Disturbance, disturb_each, tell as tell_story};
-use sim::schedule::Plan;
-use sim::shrink::shrink;
-use sim::totals::Totals;
+use muster_sim::many::run_many;
+use muster_sim::run::{Outcome, play};
+use muster_sim::scenario::{Disturbance, disturb_each, tell as tell_story};
+use muster_sim::schedule::Plan;
+use muster_sim::shrink::shrink;
+use muster_sim::totals::Totals;
 
 use crate::arguments::{Arguments, USAGE};
 use crate::progress::Progress;
@@ -143,7 +143,7 @@ fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::R
     writeln!(out, "seed {seed}: {} broken: {}", violation.rule, violation.what)?;
     write!(
         out,
-        "  replay: cargo run --profile fast -p sim --bin simulate -- --trace --seeds 1 --from {seed}"
+        "  replay: cargo run --profile fast -p muster-sim --bin simulate -- --trace --seeds 1 --from {seed}"
     )?;
     for fault in &arguments.without {
         write!(out, " --without {}", fault.word())?;

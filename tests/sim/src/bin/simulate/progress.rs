@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-use sim::totals::Totals;
+use muster_sim::totals::Totals;
 
 const WIDTH: u64 = 30;
 

@@ -12,12 +12,12 @@ use std::{
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
-use world::{
+use muster_world::{
     Running, Settings,
     model::Timings,
     wire::{Credentials, Element},
 };
+use serde_json::{Value, json};
 
 /// What machines get for their role. The token has every character that real ones have.
 pub(crate) const ROLE: [&str; 3] =
@@ -42,7 +42,7 @@ impl Cloud {
         let state_dir = std::env::temp_dir().join(format!("world-{}-{number}", std::process::id()));
         let queue = Queue::default();
         let emulator = emulator(Arc::clone(&queue), user_data.to_owned()).await;
-        let running = world::start(Settings {
+        let running = muster_world::start(Settings {
             state_dir: state_dir.clone(),
             ec2_port: 0,
             github_port: 0,

@@ -3,7 +3,7 @@
 pub(crate) mod cloud;
 pub(crate) mod runner_api;
 
-use world::model::{
+use muster_world::model::{
     Happening, Millis, Timings, World,
     ec2::{
         DescribeRequest, FleetAnswer, FleetConfig, FleetRequest, FleetTags, InstanceState,

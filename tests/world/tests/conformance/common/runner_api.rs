@@ -13,9 +13,9 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     routing::post,
 };
+use muster_world::{model::github::Scope, wire};
 use ring::{digest, hmac};
 use serde_json::{Value, json};
-use world::{model::github::Scope, wire};
 
 use super::cloud::{ROLE, serve};
 
