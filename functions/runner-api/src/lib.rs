@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::Settings;
 use muster_control::ports::{Compute, Github, Queue, Table};
-use muster_control::register::{Configuration, Denied, Register, Report};
+use muster_control::register::{Configuration, Register, Report, RunnerApiError};
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{Refused, StartReport};
+use muster_domain::instance::{ReportError, StartReport};
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
     machine: &MachineId,
     report: Option<&Report>,
     now: Time,
-) -> Result<Value, Denied> {
+) -> Result<Value, RunnerApiError> {
     let settings = match report {
         Some(report) if !report.asks_pools() => Cow::Borrowed(&deps.settings),
         _ => deps.settings.current(&deps.table).await?,
@@ -202,27 +202,27 @@ fn problem(code: &str, message: &str, action: Action) -> Value {
     body
 }
 
-fn refusal(machine: &MachineId, route: &str, denied: &Denied) -> ApiGatewayV2httpResponse {
+fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGatewayV2httpResponse {
     let message = denied.to_string();
     tracing::warn!(machine.id = %machine, route, ?denied, "refused");
     match denied {
-        Denied::UnknownMachine => {
+        RunnerApiError::UnknownMachine => {
             answer(403, &problem("unknown_machine", &message, Action::Shutdown))
         }
-        Denied::Refused(refused) => {
+        RunnerApiError::Refused(refused) => {
             let code = match refused {
-                Refused::Draining => "draining",
-                Refused::AlreadyStarted => "already_started",
-                Refused::Ended => "ended",
-                Refused::OtherRegistration => "other_registration",
+                ReportError::Draining => "draining",
+                ReportError::AlreadyStarted => "already_started",
+                ReportError::Ended => "ended",
+                ReportError::OtherRegistration => "other_registration",
             };
             answer(409, &problem(code, &message, Action::Shutdown))
         }
-        Denied::Later { after, .. } => {
+        RunnerApiError::Later { after, .. } => {
             // No failure of ours: 5xx is what the alarm api-5xx counts.
             answer(429, &problem("try_again", &message, Action::Retry(after.0)))
         }
-        Denied::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
+        RunnerApiError::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
     }
 }
 
@@ -335,13 +335,13 @@ mod tests {
     #[test]
     fn a_refusal_tells_the_machine_what_to_do() {
         let machine: MachineId = "i-0a1b2c3d4e5f60718".parse().expect("an id");
-        let later = Denied::Later {
+        let later = RunnerApiError::Later {
             after: muster_domain::time::Seconds(7),
             why: "GitHub's rate limit is reached".to_owned(),
         };
         for (denied, status, action) in [
-            (Denied::UnknownMachine, 403, "shutdown"),
-            (Denied::Refused(Refused::Draining), 409, "shutdown"),
+            (RunnerApiError::UnknownMachine, 403, "shutdown"),
+            (RunnerApiError::Refused(ReportError::Draining), 409, "shutdown"),
             (later, 429, "retry"),
         ] {
             let response = refusal(&machine, "POST /runner/register", &denied);

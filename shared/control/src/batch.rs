@@ -7,8 +7,8 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, Table};
-use crate::reap::{Known, MAX_RECEIVES, Reap, Settlement, Ticket};
-use crate::together::Together;
+use crate::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
+use crate::together::TerminateBatcher;
 
 /// A message that is not begun is away for this long, so that others come first.
 const POSTPONED: Seconds = Seconds(5);
@@ -61,7 +61,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
         let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
-        let together = &Together::new(self.compute, now);
+        let together = &TerminateBatcher::new(self.compute, now);
         let known = &self.known(messages).await;
         let &Self { table, queue, compute, github, settings } = self;
         let reap = &Reap { table, queue, compute, github, settings, together, known, outlived };
@@ -90,8 +90,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
 
     /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of another version
     /// fails them all.
-    async fn known(&self, messages: &[Received]) -> Known {
-        let known = Known::default();
+    async fn known(&self, messages: &[Received]) -> BatchCache {
+        let known = BatchCache::default();
         if messages.len() < 2 {
             return known;
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use muster_domain::entity::{self, Asked, EntityHealth};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::metrics::Metric;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -210,10 +210,10 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
                 Err(trouble) => {
                     report.problems.push(told("a job could not be asked for", &trouble));
                     match trouble {
-                        Trouble::RateLimited(_) => return Ok(()),
+                        ProviderError::RateLimited(_) => return Ok(()),
                         // One owner's refusal is no other's.
-                        Trouble::Unauthorized(_) => {}
-                        Trouble::Unavailable(_) => troubles += 1,
+                        ProviderError::Unauthorized(_) => {}
+                        ProviderError::Unavailable(_) => troubles += 1,
                     }
                     // It has had its turn: the others must not wait for an answer about it.
                     self.note_asked(job, now).await?;
@@ -255,7 +255,7 @@ fn failed(listed: &[Delivery]) -> Vec<&Delivery> {
     failed
 }
 
-fn told(what: &str, trouble: &Trouble) -> String {
+fn told(what: &str, trouble: &ProviderError) -> String {
     tracing::warn!(?trouble, "{what}");
     what.to_owned()
 }

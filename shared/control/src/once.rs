@@ -6,20 +6,20 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 /// Values that are read once per invocation, by whichever pass asks first; the others wait for it. The passes must
-/// be those of one [`crate::together::Together`], which goes on polling them while anything moves.
+/// be those of one [`crate::together::TerminateBatcher`], which goes on polling them while anything moves.
 #[derive(Debug)]
-pub(crate) struct Once<K, V> {
+pub(crate) struct ReadCache<K, V> {
     /// None while it is being read.
     known: RefCell<BTreeMap<K, Option<V>>>,
 }
 
-impl<K, V> Default for Once<K, V> {
+impl<K, V> Default for ReadCache<K, V> {
     fn default() -> Self {
         Self { known: RefCell::default() }
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Once<K, V> {
+impl<K: Ord + Clone, V: Clone> ReadCache<K, V> {
     /// The value of a key. A failed read is the error of its reader, and the next one reads again.
     pub(crate) async fn get<E>(
         &self,

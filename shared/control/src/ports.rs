@@ -13,13 +13,13 @@ use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
 };
-use muster_domain::instance::{Fault, Instance};
+use muster_domain::instance::{ErrorDetail, Instance};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::limits::Scope;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::observation::{
-    Deregistration, Machine, MachineSeen, RunnerSeen, Termination, Trouble,
+    Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen, Termination,
 };
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
@@ -337,13 +337,13 @@ pub trait Compute {
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError>;
     /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves nothing.
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble>;
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError>;
     /// The machine's state. `Absent` when EC2 does not know it.
-    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble>;
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
     /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does not know it.
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble>;
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
     /// All machines of our stack that are not gone, page by page.
-    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble>;
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
     /// One TerminateInstances of at most [`MOST_TERMINATED`] machines, without retries of the SDK's own: the
     /// row's ladder is the retry. Answers what EC2 says that they are now. [`crate::terminate::all`] keeps what is
     /// wrong with one of them from the others.
@@ -390,9 +390,9 @@ pub enum JitError {
     /// 409: the name is taken, most likely by our own earlier call.
     NameTaken,
     /// The call failed.
-    Trouble(Trouble),
+    ProviderError(ProviderError),
     /// GitHub says that the request is wrong (for example 404 for the entity, 422 for the group).
-    Refused(Fault),
+    Refused(ErrorDetail),
 }
 
 /// A job as GitHub shows it when asked.
@@ -444,43 +444,51 @@ pub trait Github {
         group: u64,
     ) -> Result<JitConfig, JitError>;
     /// A runner by its number.
-    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble>;
+    async fn runner(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<RunnerSeen, ProviderError>;
     /// A runner by its name.
-    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble>;
+    async fn runner_named(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+    ) -> Result<RunnerSeen, ProviderError>;
     /// A job of a repository (`owner/repo`); none when GitHub does not show it.
     async fn job(
         &self,
         registrar: &Registrar,
         repository: &str,
         job: u64,
-    ) -> Result<Option<JobSeen>, Trouble>;
+    ) -> Result<Option<JobSeen>, ProviderError>;
     /// Removes a registration.
     async fn deregister(
         &self,
         registrar: &Registrar,
         id: RunnerId,
-    ) -> Result<Deregistration, Trouble>;
+    ) -> Result<Deregistration, ProviderError>;
     /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt first. GitHub keeps
     /// attempts for three days.
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble>;
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError>;
     /// Has GitHub try once more. False when it does not keep the delivery any more.
-    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble>;
+    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
 }
 
 /// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Directory {
     /// The entity of an id, as it is called now; none when the App is not installed there, or suspended.
-    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble>;
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
     /// Which events the App is sent, and what it may do.
-    async fn app(&self) -> Result<AppSettings, Trouble>;
+    async fn app(&self) -> Result<AppSettings, ProviderError>;
     /// All runner groups of an organization or enterprise.
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble>;
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
 }
 
 /// EC2's images. Asked when a pool file is applied, and at no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Images {
     /// The newest available image that fits; none when there is none.
-    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble>;
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError>;
 }

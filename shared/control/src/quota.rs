@@ -1,6 +1,6 @@
 //! A quota of the account has room again when a machine of ours ends.
 
-use muster_domain::cooldown::{Closed, Cooldowns};
+use muster_domain::cooldown::{CooldownScope, Cooldowns};
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::pool::Pool;
@@ -21,8 +21,8 @@ pub(crate) async fn reopen<T: Table>(
         return Ok(Vec::new());
     };
     let Some(next) = stored.after_end(pool) else { return Ok(Vec::new()) };
-    let opened = |closed: &Closed| next.list.iter().all(|one| one.closed != *closed);
-    let opened: Vec<Closed> =
+    let opened = |closed: &CooldownScope| next.list.iter().all(|one| one.closed != *closed);
+    let opened: Vec<CooldownScope> =
         stored.list.iter().map(|one| one.closed.clone()).filter(opened).collect();
     let write = Write::Cooldowns { next: next.clone(), replaces: Some(stored.generation) };
     match table.commit(&[write]).await {
@@ -33,7 +33,7 @@ pub(crate) async fn reopen<T: Table>(
     }
     let waits = |pool: &&Pool| {
         opened.iter().any(|closed| match closed {
-            Closed::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
+            CooldownScope::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
             _ => false,
         })
     };

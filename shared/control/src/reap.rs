@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
-use muster_domain::instance::{DeleteReason, Fault, Instance, State};
+use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::lifecycle::{self, Effect, Need, Policy, Record, Step};
 use muster_domain::message::SPOT_INTERRUPTION;
-use muster_domain::observation::{Look, Observation, RunnerSeen, Termination, Trouble};
+use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen, Termination};
 use muster_domain::pool::Pool;
 use muster_domain::surplus::{self, Listed, Standing};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ingest::Ingest;
-use crate::once::Once;
+use crate::once::ReadCache;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
 use crate::quota;
 use crate::room;
-use crate::together::Together;
+use crate::together::TerminateBatcher;
 use crate::woken::Woken;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
@@ -70,26 +70,26 @@ pub struct Reap<'a, T, Q, C, G> {
     /// The stack.
     pub settings: &'a Settings,
     /// The passes of the same invocation.
-    pub together: &'a Together<'a, C>,
+    pub together: &'a TerminateBatcher<'a, C>,
     /// What they know in common.
-    pub known: &'a Known,
+    pub known: &'a BatchCache,
     /// Counts the machines whose end began because they were older than their pool allows.
     pub outlived: &'a Cell<u32>,
 }
 
 /// What the passes of one invocation read once.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct BatchCache {
     /// Rows that were read before the passes began. Whoever finds one changed reads it again.
     pub(crate) rows: RefCell<BTreeMap<InstanceName, Instance>>,
     /// Machines and their owners, who stay the same. One that has none here may have one by now.
     pub(crate) owners: RefCell<BTreeMap<MachineId, InstanceName>>,
     /// Whether deletes are switched off.
-    deletes_off: Once<(), bool>,
+    deletes_off: ReadCache<(), bool>,
     /// What EC2 refused lately.
-    cooldowns: Once<(), Option<Cooldowns>>,
+    cooldowns: ReadCache<(), Option<Cooldowns>>,
     /// Entities that GitHub lets us work for, and that the table does not say otherwise of.
-    healthy: Once<Entity, ()>,
+    healthy: ReadCache<Entity, ()>,
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
@@ -327,7 +327,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
     }
 
-    async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, Trouble> {
+    async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, ProviderError> {
         let registrar = registrar(instance);
         match instance.runner.id {
             Some(id) => self.github.runner(&registrar, id).await,
@@ -489,7 +489,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     async fn note_health(
         &self,
         instance: &Instance,
-        trouble: Option<&Trouble>,
+        trouble: Option<&ProviderError>,
         now: Time,
     ) -> Result<(), PassError> {
         let healthy = &self.known.healthy;
@@ -546,15 +546,15 @@ pub(crate) fn registrar(instance: &Instance) -> Registrar {
     Registrar { entity: instance.entity.clone(), installation: instance.installation }
 }
 
-fn look<S>(answer: Result<S, Trouble>) -> Look<S> {
+fn look<S>(answer: Result<S, ProviderError>) -> Look<S> {
     match answer {
         Ok(seen) => Look::Seen(seen),
         Err(trouble) => Look::Failed(trouble),
     }
 }
 
-fn nothing_to_look_at(now: Time, operation: &str) -> Trouble {
-    Trouble::Unavailable(Fault {
+fn nothing_to_look_at(now: Time, operation: &str) -> ProviderError {
+    ProviderError::Unavailable(ErrorDetail {
         at: now,
         operation: operation.to_owned(),
         code: "NoMachine".to_owned(),
@@ -567,10 +567,10 @@ pub(crate) async fn note_health<T: Table>(
     table: &T,
     entity: &Entity,
     asked: Asked,
-    trouble: Option<&Trouble>,
+    trouble: Option<&ProviderError>,
     now: Time,
 ) -> Result<(), PassError> {
-    if matches!(trouble, Some(Trouble::Unavailable(_))) {
+    if matches!(trouble, Some(ProviderError::Unavailable(_))) {
         return Ok(());
     }
     let known = table.entity_health(entity).await?;

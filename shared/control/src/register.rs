@@ -3,9 +3,11 @@
 use muster_domain::backoff;
 use muster_domain::entity::Asked;
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
-use muster_domain::instance::{Fault, Instance, Refused, RunnerState, Start, StartReport};
+use muster_domain::instance::{
+    ErrorDetail, Instance, ReportError, RunnerState, Start, StartReport,
+};
 use muster_domain::message::ReapMessage;
-use muster_domain::observation::{Machine, Trouble};
+use muster_domain::observation::{Machine, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -33,13 +35,13 @@ pub struct Configuration {
 
 /// Why a machine does not get what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum RunnerApiError {
     /// No instance of ours: it must shut down.
     #[error("this machine belongs to no instance")]
     UnknownMachine,
     /// It must shut down, or fail its job.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ReportError),
     /// Try again later.
     #[error("try again in {}: {why}", after)]
     Later {
@@ -116,12 +118,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     ///
     /// # Errors
     /// What the machine is to do instead.
-    pub async fn configure(&self, machine: &MachineId, now: Time) -> Result<Configuration, Denied> {
+    pub async fn configure(
+        &self,
+        machine: &MachineId,
+        now: Time,
+    ) -> Result<Configuration, RunnerApiError> {
         let (instance, earlier) = self.ask(machine, now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
         let Some(pool) = self.settings.pool(&instance.pool) else {
-            return Err(Refused::Draining.into());
+            return Err(ReportError::Draining.into());
         };
         let name = instance.runner_name();
         let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
@@ -133,7 +139,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             Err(JitError::NameTaken) => {
                 return Err(later(&instance, Seconds(1), "the runner's name is taken".to_owned()));
             }
-            Err(JitError::Trouble(trouble)) => {
+            Err(JitError::ProviderError(trouble)) => {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
@@ -143,7 +149,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
             .change(&instance.name, |next| {
                 // A later call of the same machine counts on; this answer is not the newest then.
                 if next.runner_name() != name {
-                    return Err(Denied::Refused(Refused::OtherRegistration));
+                    return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
                 }
                 // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
                 // but not handed out.
@@ -151,12 +157,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
                 Ok(())
             })
             .await;
-        if let Err(Denied::Refused(_)) = stored {
+        if let Err(RunnerApiError::Refused(_)) = stored {
             // No record will ever lead to it.
             self.remove_earlier(&registrar, &instance, Some(id)).await;
         }
         if stored?.drain().is_some() {
-            return Err(Refused::Draining.into());
+            return Err(ReportError::Draining.into());
         }
         Ok(Configuration {
             runner_name: name,
@@ -176,7 +182,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         machine: &MachineId,
         report: &Report,
         now: Time,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
         let timings = &self.settings.timings_of(&instance.pool);
         let mut ends = false;
@@ -213,14 +219,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
         &self,
         machine: &MachineId,
         now: Time,
-    ) -> Result<(Instance, Option<RunnerId>), Denied> {
+    ) -> Result<(Instance, Option<RunnerId>), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
         let mut earlier = None;
         let stored = self
             .change(&instance.name, |next| {
                 if next.is_overtaken(now) {
                     let why = "a later request of this machine is answered".to_owned();
-                    return Err(Denied::Later { after: Seconds(2), why });
+                    return Err(RunnerApiError::Later { after: Seconds(2), why });
                 }
                 earlier = next.ask_configuration(now)?;
                 Ok(())
@@ -247,7 +253,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
 
     /// GitHub calls the configuration wrong, and the next one would be the same: where it says so again and again, the machine
     /// ends, and its job is held back with GitHub's sentence.
-    async fn refused(&self, instance: &Instance, fault: Fault, now: Time) -> Denied {
+    async fn refused(&self, instance: &Instance, fault: ErrorDetail, now: Time) -> RunnerApiError {
         let timings = &self.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
@@ -264,7 +270,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
                 tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
                     "GitHub refuses the configuration: the machine ends");
                 self.nudge(&stored, now).await;
-                Refused::Ended.into()
+                ReportError::Ended.into()
             }
             Ok(_) => {
                 later(instance, timings.launch_retry_seconds, format!("GitHub: {}", fault.message))
@@ -275,21 +281,21 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     async fn not_configured(
         &self,
         instance: &Instance,
-        trouble: Trouble,
+        trouble: ProviderError,
         now: Time,
-    ) -> Result<Denied, PassError> {
+    ) -> Result<RunnerApiError, PassError> {
         let step = self.settings.timings.launch_retry_seconds;
         note_health(self.table, &instance.entity, Asked::Registration, Some(&trouble), now).await?;
         let (after, why) = match trouble {
-            Trouble::RateLimited(until) => {
+            ProviderError::RateLimited(until) => {
                 (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
             }
             // It lasts until somebody mends it, as a rule: less and less often.
-            Trouble::Unauthorized(fault) => {
+            ProviderError::Unauthorized(fault) => {
                 let wait = backoff::launch_wait(instance.runner.n, &self.settings.timings);
                 (wait, format!("GitHub: {}: {}", fault.code, fault.message))
             }
-            Trouble::Unavailable(fault) => {
+            ProviderError::Unavailable(fault) => {
                 (step, format!("GitHub: {}: {}", fault.code, fault.message))
             }
         };
@@ -298,11 +304,15 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
 
     /// The instance that owns a machine. A machine may boot faster than its launch's answer is on record: then
     /// it binds itself, if it carries our stack's tag and its launch has a free slot.
-    async fn instance_of(&self, machine: &MachineId, now: Time) -> Result<Instance, Denied> {
+    async fn instance_of(
+        &self,
+        machine: &MachineId,
+        now: Time,
+    ) -> Result<Instance, RunnerApiError> {
         for _ in 0..CONFLICT_ROUNDS {
             if let Some(name) = self.table.owner_of(machine).await.map_err(PassError::from)? {
                 let instance = self.table.instance(&name).await.map_err(PassError::from)?;
-                return instance.ok_or(Denied::UnknownMachine);
+                return instance.ok_or(RunnerApiError::UnknownMachine);
             }
             let launch = self.launch_of(machine).await?;
             match self.bind(machine, &launch, now).await {
@@ -312,26 +322,28 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
                 Ok(None) => match self.table.owner_of(machine).await.map_err(PassError::from)? {
                     // The launch's answer has come on record meanwhile, and bound this machine with all others.
                     Some(_) => {}
-                    None => return Err(Denied::UnknownMachine),
+                    None => return Err(RunnerApiError::UnknownMachine),
                 },
             }
         }
         Err(PassError::Commit(CommitError::Conflict).into())
     }
 
-    async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, Denied> {
+    async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, RunnerApiError> {
         let again = Seconds(2);
         match self.compute.identify(machine).await {
             Ok(Some(listed)) if listed.state != Machine::Gone => {
-                listed.launch.ok_or(Denied::UnknownMachine)
+                listed.launch.ok_or(RunnerApiError::UnknownMachine)
             }
             // It calls us, so it exists: EC2's answer is behind.
             Ok(None) => {
                 let why = "EC2 does not show this machine yet".to_owned();
-                Err(Denied::Later { after: again, why })
+                Err(RunnerApiError::Later { after: again, why })
             }
-            Ok(Some(_)) => Err(Denied::UnknownMachine),
-            Err(trouble) => Err(Denied::Later { after: again, why: format!("EC2: {trouble:?}") }),
+            Ok(Some(_)) => Err(RunnerApiError::UnknownMachine),
+            Err(trouble) => {
+                Err(RunnerApiError::Later { after: again, why: format!("EC2: {trouble:?}") })
+            }
         }
     }
 
@@ -362,14 +374,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     async fn change(
         &self,
         name: &InstanceName,
-        mut change: impl FnMut(&mut Instance) -> Result<(), Denied>,
-    ) -> Result<Instance, Denied> {
+        mut change: impl FnMut(&mut Instance) -> Result<(), RunnerApiError>,
+    ) -> Result<Instance, RunnerApiError> {
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.instance(name).await.map_err(PassError::from)?;
-            let before = stored.ok_or(Denied::UnknownMachine)?;
+            let before = stored.ok_or(RunnerApiError::UnknownMachine)?;
             // A tombstone is not written again.
             if !before.state().is_live() {
-                return Err(Refused::Draining.into());
+                return Err(ReportError::Draining.into());
             }
             let mut next = before.clone();
             change(&mut next)?;
@@ -387,13 +399,18 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     }
 }
 
-fn later(instance: &Instance, after: Seconds, why: String) -> Denied {
+fn later(instance: &Instance, after: Seconds, why: String) -> RunnerApiError {
     tracing::warn!(instance.id = %instance.name, why, "runner not configured");
-    Denied::Later { after, why }
+    RunnerApiError::Later { after, why }
 }
 
 /// What a report makes of the record.
-fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> Result<(), Denied> {
+fn take(
+    report: &Report,
+    next: &mut Instance,
+    now: Time,
+    timings: &Timings,
+) -> Result<(), RunnerApiError> {
     match report {
         Report::RunnerStarted { runner, hooks } => {
             Ok(next.runner_started(runner, *hooks, now, timings)?)
@@ -402,7 +419,7 @@ fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> R
             Start::Accepted => Ok(()),
             Start::Undecided => {
                 let why = "GitHub is asked to remove this runner, and decides".to_owned();
-                Err(Denied::Later { after: Seconds(2), why })
+                Err(RunnerApiError::Later { after: Seconds(2), why })
             }
         },
         Report::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
@@ -417,7 +434,7 @@ fn take(report: &Report, next: &mut Instance, now: Time, timings: &Timings) -> R
     }
 }
 
-impl From<ReadError> for Denied {
+impl From<ReadError> for RunnerApiError {
     fn from(error: ReadError) -> Self {
         Self::Pass(error.into())
     }

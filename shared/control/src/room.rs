@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
-use muster_domain::limits::{Limits, Room, Scope};
+use muster_domain::limits::{Headroom, Limits, Scope};
 use muster_domain::time::Time;
 
 use crate::Settings;
@@ -15,13 +15,13 @@ use crate::ports::{ReadError, Table, Write};
 const NEAR: u32 = 50;
 
 /// What the limits leave. Without limits nothing is read.
-pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Room, ReadError> {
+pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Headroom, ReadError> {
     let mut counted = BTreeMap::new();
     for scope in limits.scopes() {
         let count = table.counted(&scope).await?;
         counted.insert(scope, count);
     }
-    Ok(Room::new(limits.clone(), counted))
+    Ok(Headroom::new(limits.clone(), counted))
 }
 
 /// The pools to wake after the end of an instance. Its own; but where it counted against a limit that is near, those

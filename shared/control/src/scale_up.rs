@@ -16,13 +16,15 @@ use muster_domain::job::Job;
 use muster_domain::launch::{ErrorClass, Launch, LaunchState};
 use muster_domain::limits::Limits;
 use muster_domain::message::WakePool;
-use muster_domain::plan::{self, Answered, Left, Outcome, Plan, PlannedLaunch, Stuck, View};
+use muster_domain::plan::{
+    self, Answered, BlockedSlot, Outcome, Plan, PlannedLaunch, Unplaced, View,
+};
 use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 use muster_domain::untold;
 
 use self::commits::{claim_writes, outcome_writes};
-use self::known::{Known, count_refusals, newest};
+use self::known::{PoolSnapshot, count_refusals, newest};
 pub use self::report::{Report, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
 use crate::ports::{CommitError, Compute, Table, Write};
@@ -115,7 +117,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn rounds(
         &self,
         pool: &Pool,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
@@ -152,7 +154,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         &self,
         pool: &Pool,
         round: usize,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
         report: &mut Report,
     ) -> Result<Round, PassError> {
@@ -225,10 +227,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn refused(
         &self,
         pool: &Pool,
-        mut stuck: Vec<Stuck>,
-        known: &mut Known,
+        mut stuck: Vec<BlockedSlot>,
+        known: &mut PoolSnapshot,
         now: Time,
-    ) -> Result<Vec<Left>, PassError> {
+    ) -> Result<Vec<Unplaced>, PassError> {
         if let Some(cooldowns) = &known.cooldowns {
             known.rest.retain(|slot| {
                 let waits = slot.state() == State::PendingCreate;
@@ -243,10 +245,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(Vec::new());
         }
         let jobs = self.table.jobs(&keys).await?;
-        let left = |Stuck { slot, why }: Stuck| {
+        let left = |BlockedSlot { slot, why }: BlockedSlot| {
             let waits = |job: &&Job| job.is_waiting() && job.claim.as_ref() == Some(&slot.name);
             let job = jobs.iter().find(waits)?.clone();
-            Some(Left { job, slot: Some(slot), why })
+            Some(Unplaced { job, slot: Some(slot), why })
         };
         Ok(stuck.into_iter().filter_map(left).collect())
     }
@@ -256,7 +258,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         pool: &'b Pool,
         demand: Vec<Job>,
         round: usize,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         cooldowns: &'b Cooldowns,
         now: Time,
     ) -> Result<View<'b>, PassError> {
@@ -367,7 +369,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn claim_beyond(
         &self,
         planned: &PlannedLaunch,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
     ) -> Vec<Instance> {
         let mut pairs = planned.beyond.clone();
@@ -389,7 +391,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn replay_open(
         &self,
         pool: &Pool,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
         report: &mut Report,
     ) -> Result<bool, PassError> {
@@ -435,7 +437,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         &self,
         launch: &Launch,
         slots: Vec<Instance>,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
         report: &mut Report,
     ) -> Result<(), PassError> {
@@ -532,7 +534,7 @@ fn leave_out(plan: &mut Plan, write: &Write) {
 
 /// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that are
 /// under way are brought to their end.
-fn held_back(pool: &Pool, known: &Known) -> Option<String> {
+fn held_back(pool: &Pool, known: &PoolSnapshot) -> Option<String> {
     if pool.is_removed() {
         return Some("the pool is being removed".to_owned());
     }

@@ -8,8 +8,8 @@ use muster_domain::cooldown::first_market;
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::Job;
-use muster_domain::limits::Room;
-use muster_domain::plan::Left;
+use muster_domain::limits::Headroom;
+use muster_domain::plan::Unplaced;
 use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 
@@ -24,7 +24,7 @@ use crate::writes::PassError;
 pub(crate) struct Spill<'a, T> {
     table: &'a T,
     settings: &'a Settings,
-    limits: Room,
+    limits: Headroom,
     /// What is left of each pool that was looked at.
     rooms: BTreeMap<PoolName, u32>,
 }
@@ -38,10 +38,10 @@ impl<'a, T: Table> Spill<'a, T> {
         table: &'a T,
         settings: &'a Settings,
         from: &Pool,
-        left: &[Left],
+        left: &[Unplaced],
     ) -> Result<Option<Self>, PassError> {
         let candidates =
-            |left: &Left| choice::candidates(&settings.pools, settings.balance, &left.job);
+            |left: &Unplaced| choice::candidates(&settings.pools, settings.balance, &left.job);
         let elsewhere = |left| candidates(left).iter().any(|pool| pool.name != from.name);
         if !left.iter().any(elsewhere) {
             return Ok(None);
@@ -57,11 +57,11 @@ impl<'a, T: Table> Spill<'a, T> {
     pub(crate) async fn run(
         &mut self,
         from: &Pool,
-        left: &[Left],
+        left: &[Unplaced],
         now: Time,
     ) -> Result<BTreeMap<PoolName, Vec<JobKey>>, PassError> {
         let mut woken: BTreeMap<PoolName, Vec<JobKey>> = BTreeMap::new();
-        for Left { job, slot, why } in left {
+        for Unplaced { job, slot, why } in left {
             let settings = self.settings;
             for pool in choice::candidates(&settings.pools, settings.balance, job) {
                 if pool.name == from.name || !self.has_room(pool, now).await? {

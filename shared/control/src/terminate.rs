@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::ids::MachineId;
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::ErrorClass;
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::time::Time;
@@ -53,7 +53,7 @@ fn accepted(shown: Option<&Machine>, now: Time) -> Termination {
         Some(machine) => Termination::Accepted(*machine),
         None => Termination::Failed(
             ErrorClass::Ambiguous,
-            Fault {
+            ErrorDetail {
                 at: now,
                 operation: "TerminateInstances".to_owned(),
                 code: "NoAnswer".to_owned(),

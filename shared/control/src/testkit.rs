@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine, MachineSeen, Trouble};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
 use crate::ports::{Compute, ListedMachine, Page, Refusal};
@@ -25,8 +25,8 @@ pub(crate) fn machines(numbers: &[u32]) -> BTreeSet<MachineId> {
     numbers.iter().map(|number| machine(*number)).collect()
 }
 
-pub(crate) fn fault() -> Fault {
-    Fault {
+pub(crate) fn fault() -> ErrorDetail {
+    ErrorDetail {
         at: at(0),
         operation: "TerminateInstances".to_owned(),
         code: "Some".to_owned(),
@@ -57,16 +57,16 @@ impl<E: Ends> Compute for E {
     async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
         unreachable!("nothing is launched")
     }
-    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
         unreachable!("nothing is looked for")
     }
-    async fn machine(&self, _: &MachineId) -> Result<MachineSeen, Trouble> {
+    async fn machine(&self, _: &MachineId) -> Result<MachineSeen, ProviderError> {
         unreachable!("nothing is looked at")
     }
-    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         unreachable!("nothing is looked at")
     }
-    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         unreachable!("nothing is listed")
     }
     async fn terminate(

@@ -30,7 +30,7 @@ const PATIENCE: Seconds = Seconds(10);
 type Asked = (MachineId, Rc<Cell<Option<Termination>>>);
 
 /// The machines that the passes of an invocation want to end.
-pub struct Together<'a, C> {
+pub struct TerminateBatcher<'a, C> {
     compute: &'a C,
     now: &'a dyn Fn() -> Time,
     asked: RefCell<Vec<Asked>>,
@@ -40,7 +40,7 @@ pub struct Together<'a, C> {
     moved: Cell<bool>,
 }
 
-impl<'a, C: Compute> Together<'a, C> {
+impl<'a, C: Compute> TerminateBatcher<'a, C> {
     /// Of an invocation.
     pub fn new(compute: &'a C, now: &'a dyn Fn() -> Time) -> Self {
         Self {

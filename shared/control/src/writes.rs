@@ -3,7 +3,7 @@
 use muster_domain::backoff;
 use muster_domain::claim;
 use muster_domain::ids::JobKey;
-use muster_domain::instance::{DeleteReason, Fault, Instance, State};
+use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
 use muster_domain::job::{Hold, Job};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
@@ -95,7 +95,7 @@ async fn released_job<T: Table>(
 
 fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
     if let Some(fault) = next.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
-        let Fault { code, message, .. } = fault;
+        let ErrorDetail { code, message, .. } = fault;
         return Some(format!("GitHub refuses its runner a configuration ({code}: {message})"));
     }
     if next.passed_over && !before.passed_over {

@@ -28,7 +28,7 @@ const GROWS_TO: u32 = 8;
 /// What nobody asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Closed {
+pub enum CooldownScope {
     /// Launch calls at all: EC2 throttles them.
     Calls,
     /// A quota of the account is used up.
@@ -52,7 +52,7 @@ pub enum Closed {
     },
 }
 
-impl std::fmt::Display for Closed {
+impl std::fmt::Display for CooldownScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Calls => f.write_str("EC2 throttles launches"),
@@ -69,7 +69,7 @@ impl std::fmt::Display for Closed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cooldown {
     /// What was refused.
-    pub closed: Closed,
+    pub closed: CooldownScope,
     /// The first refusal of an unbroken row.
     pub since: Time,
     /// The last one.
@@ -101,16 +101,16 @@ impl Cooldown {
 
 /// Why nothing is launched, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LaunchBlock {
     /// The next attempt.
     pub until: Time,
     /// A sentence without its full stop.
     pub reason: String,
     /// What EC2 refuses, if that is it: nobody waits longer than that is closed.
-    pub closed: Option<Closed>,
+    pub closed: Option<CooldownScope>,
 }
 
-impl Held {
+impl LaunchBlock {
     fn by(cooldown: &Cooldown) -> Self {
         let Cooldown { closed, code, message, times, .. } = cooldown;
         let often = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
@@ -121,7 +121,7 @@ impl Held {
 
 /// What to ask EC2 for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct LaunchOptions {
     /// The market.
     pub market: Market,
     /// Types and subnets that are not cooling down.
@@ -166,7 +166,7 @@ impl Default for Cooldowns {
 impl Cooldowns {
     /// Why this is not asked for now, if it is not.
     #[must_use]
-    pub fn of(&self, closed: &Closed, now: Time) -> Option<&Cooldown> {
+    pub fn of(&self, closed: &CooldownScope, now: Time) -> Option<&Cooldown> {
         self.list.iter().find(|one| one.closed == *closed && one.is_on(now))
     }
 
@@ -180,7 +180,7 @@ impl Cooldowns {
         now: Time,
     ) -> Option<&Cooldown> {
         self.list.iter().find(|one| match &one.closed {
-            Closed::Place { market, place, pool } => {
+            CooldownScope::Place { market, place, pool } => {
                 *market == on
                     && place == at
                     && pool.as_ref().is_none_or(|pool| pool == of)
@@ -201,7 +201,7 @@ impl Cooldowns {
     ) -> Option<&Cooldown> {
         let buckets = [Some(Bucket::Pool(of.clone())), Bucket::of(&at.instance_type)];
         let mut quotas = buckets.into_iter().flatten();
-        quotas.find_map(|bucket| self.of(&Closed::Quota { market: on, bucket }, now))
+        quotas.find_map(|bucket| self.of(&CooldownScope::Quota { market: on, bucket }, now))
     }
 
     /// What nobody asks for now.
@@ -214,7 +214,7 @@ impl Cooldowns {
     pub fn paused_pools(&self, now: Time) -> impl Iterator<Item = &PoolName> {
         self.list.iter().filter(move |one| !one.is_forgotten(now)).filter_map(|one| {
             match &one.closed {
-                Closed::Pool(name) => Some(name),
+                CooldownScope::Pool(name) => Some(name),
                 _ => None,
             }
         })
@@ -224,10 +224,15 @@ impl Cooldowns {
     ///
     /// # Errors
     /// Why nothing at all.
-    pub fn offer(&self, pool: &Pool, first: Market, now: Time) -> Result<Offer, Held> {
-        let whole = [Closed::Calls, Closed::Pool(pool.name.clone())];
+    pub fn offer(
+        &self,
+        pool: &Pool,
+        first: Market,
+        now: Time,
+    ) -> Result<LaunchOptions, LaunchBlock> {
+        let whole = [CooldownScope::Calls, CooldownScope::Pool(pool.name.clone())];
         if let Some(cooldown) = whole.iter().find_map(|closed| self.of(closed, now)) {
-            return Err(Held::by(cooldown));
+            return Err(LaunchBlock::by(cooldown));
         }
         let refusals = match self.on_market(pool, first, now) {
             Ok(offer) => return Ok(offer),
@@ -242,12 +247,19 @@ impl Cooldowns {
         };
         let soonest = refusals.into_iter().chain(more).min_by_key(|one| one.until);
         // There is one: a market without refusals has an offer.
-        Err(soonest
-            .map_or_else(|| Held { until: now, reason: String::new(), closed: None }, Held::by))
+        Err(soonest.map_or_else(
+            || LaunchBlock { until: now, reason: String::new(), closed: None },
+            LaunchBlock::by,
+        ))
     }
 
     /// The places of a market that are left, or why none is.
-    fn on_market(&self, pool: &Pool, market: Market, now: Time) -> Result<Offer, Vec<&Cooldown>> {
+    fn on_market(
+        &self,
+        pool: &Pool,
+        market: Market,
+        now: Time,
+    ) -> Result<LaunchOptions, Vec<&Cooldown>> {
         let mut refusals = Vec::new();
         let mut places = pool.places();
         places.retain(|place| {
@@ -259,16 +271,16 @@ impl Cooldowns {
         if places.is_empty() && !refusals.is_empty() {
             return Err(refusals);
         }
-        Ok(Offer { market, places })
+        Ok(LaunchOptions { market, places })
     }
 
     /// The record after the end of a machine of this pool, if that changes it: the quotas that may have counted it have room
     /// again. Of which type it was, and on which market, nobody has written down; one that is opened in vain costs a call.
     #[must_use]
     pub fn after_end(&self, pool: &Pool) -> Option<Self> {
-        let counts = |closed: &Closed| match closed {
-            Closed::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
-            Closed::Calls | Closed::Pool(_) | Closed::Place { .. } => false,
+        let counts = |closed: &CooldownScope| match closed {
+            CooldownScope::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
+            CooldownScope::Calls | CooldownScope::Pool(_) | CooldownScope::Place { .. } => false,
         };
         let list: Arc<[Cooldown]> =
             self.list.iter().filter(|one| !counts(&one.closed)).cloned().collect();
@@ -308,23 +320,23 @@ impl Cooldowns {
 
 /// Whether machines of this launch show that something is open. EC2 does not say here which of the types they are of;
 /// one that is opened too early costs a call.
-fn is_opened(launch: &Launch, closed: &Closed) -> bool {
+fn is_opened(launch: &Launch, closed: &CooldownScope) -> bool {
     match closed {
-        Closed::Calls => true,
-        Closed::Pool(pool) => *pool == launch.pool,
-        Closed::Quota { market, bucket } => {
+        CooldownScope::Calls => true,
+        CooldownScope::Pool(pool) => *pool == launch.pool,
+        CooldownScope::Quota { market, bucket } => {
             let asks = |place: &Override| Bucket::of(&place.instance_type).as_ref() == Some(bucket);
             let is_asked = *bucket == Bucket::Pool(launch.pool.clone())
                 || launch.request.overrides.iter().any(asks);
             *market == launch.request.market && is_asked
         }
-        Closed::Place { .. } => false,
+        CooldownScope::Place { .. } => false,
     }
 }
 
 fn close(
     list: &mut Vec<Cooldown>,
-    closed: Closed,
+    closed: CooldownScope,
     error: &LaunchError,
     id: &LaunchId,
     now: Time,
@@ -355,13 +367,13 @@ fn close(
 fn closed_by<'a>(
     launch: &Launch,
     answer: &'a Result<LaunchAnswer, LaunchError>,
-) -> Vec<(Closed, &'a LaunchError)> {
+) -> Vec<(CooldownScope, &'a LaunchError)> {
     let places = || launch.request.overrides.iter().cloned();
     let at = |place, error: &LaunchError| {
         let pool = is_own(launch, &place, error).then(|| launch.pool.clone());
-        Closed::Place { market: launch.request.market, place, pool }
+        CooldownScope::Place { market: launch.request.market, place, pool }
     };
-    let mut all: Vec<(Closed, &LaunchError)> = Vec::new();
+    let mut all: Vec<(CooldownScope, &LaunchError)> = Vec::new();
     match answer {
         Err(error) => match error.class {
             ErrorClass::Capacity => all.extend(places().map(|place| (at(place, error), error))),
@@ -416,15 +428,15 @@ const fn is_refusal_of_pool(class: ErrorClass) -> bool {
 }
 
 /// What an error closes that is not about one place.
-fn whole(launch: &Launch, error: &LaunchError) -> Option<Closed> {
+fn whole(launch: &Launch, error: &LaunchError) -> Option<CooldownScope> {
     match error.class {
-        ErrorClass::Throttle => Some(Closed::Calls),
-        ErrorClass::Quota => Some(Closed::Quota {
+        ErrorClass::Throttle => Some(CooldownScope::Calls),
+        ErrorClass::Quota => Some(CooldownScope::Quota {
             market: launch.request.market,
             bucket: Bucket::refused(launch, error),
         }),
         ErrorClass::Configuration | ErrorClass::Authorization => {
-            Some(Closed::Pool(launch.pool.clone()))
+            Some(CooldownScope::Pool(launch.pool.clone()))
         }
         ErrorClass::Capacity
         | ErrorClass::Consistency
@@ -435,16 +447,16 @@ fn whole(launch: &Launch, error: &LaunchError) -> Option<Closed> {
 }
 
 /// How long nobody asks: longer with each refusal in a row. Throttled passes come back at different times.
-fn wait(closed: &Closed, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
+fn wait(closed: &CooldownScope, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
     let first = match closed {
-        Closed::Calls => timings.throttle_wait_seconds,
-        Closed::Quota { .. } => timings.quota_wait_seconds,
-        Closed::Pool(_) => timings.pool_pause_seconds,
-        Closed::Place { .. } => timings.place_wait_seconds,
+        CooldownScope::Calls => timings.throttle_wait_seconds,
+        CooldownScope::Quota { .. } => timings.quota_wait_seconds,
+        CooldownScope::Pool(_) => timings.pool_pause_seconds,
+        CooldownScope::Place { .. } => timings.place_wait_seconds,
     };
     let wait = backoff::grown(first, times, Seconds(first.0.saturating_mul(GROWS_TO)));
     match closed {
-        Closed::Calls => Seconds(wait.0 + id.scatter() % wait.0.max(1)),
+        CooldownScope::Calls => Seconds(wait.0 + id.scatter() % wait.0.max(1)),
         _ => wait,
     }
 }

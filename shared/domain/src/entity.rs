@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cooldown::Held;
+use crate::cooldown::LaunchBlock;
 use crate::ids::Entity;
-use crate::instance::Fault;
-use crate::observation::Trouble;
+use crate::instance::ErrorDetail;
+use crate::observation::ProviderError;
 use crate::time::{Seconds, Time};
 
 /// While GitHub refuses us, when to look again whether it still does.
@@ -34,7 +34,7 @@ pub struct EntityHealth {
     /// Since when GitHub refuses our credentials; none when it heals.
     pub unauthorized_since: Option<Time>,
     /// The last refusal.
-    pub last_error: Option<Fault>,
+    pub last_error: Option<ErrorDetail>,
     /// Until when GitHub's rate limit lasts; none when it was not met since the last registration.
     #[serde(default)]
     pub limited_until: Option<Time>,
@@ -49,7 +49,7 @@ pub struct Allowance {
     /// How many.
     pub most: u32,
     /// Why the others wait.
-    pub held: Held,
+    pub held: LaunchBlock,
     /// Slots whose launch is to be tried again wait as well.
     pub holds_slots: bool,
 }
@@ -75,15 +75,15 @@ impl EntityHealth {
 
     /// The record after an answer.
     #[must_use]
-    pub fn after(&self, asked: Asked, trouble: Option<&Trouble>, now: Time) -> Self {
+    pub fn after(&self, asked: Asked, trouble: Option<&ProviderError>, now: Time) -> Self {
         let mut next = self.clone();
         match trouble {
             // No answer says nothing about the credentials.
-            Some(Trouble::Unavailable(_)) => {}
-            Some(Trouble::RateLimited(until)) => {
+            Some(ProviderError::Unavailable(_)) => {}
+            Some(ProviderError::RateLimited(until)) => {
                 next.limited_until = next.limited_until.max(Some(*until));
             }
-            Some(Trouble::Unauthorized(fault)) => {
+            Some(ProviderError::Unauthorized(fault)) => {
                 // 401 is about the credentials, whatever they are used for.
                 let is_forbidden = asked == Asked::Registration && fault.code == "403";
                 let alone = self.unauthorized_since.is_none() || self.registrations_alone;
@@ -117,11 +117,11 @@ impl EntityHealth {
 
     /// Why no machine is launched for the entity, and when to look again.
     #[must_use]
-    pub fn held(&self, now: Time) -> Option<Held> {
+    pub fn held(&self, now: Time) -> Option<LaunchBlock> {
         let entity = &self.entity;
         if let Some(until) = self.limited_until.filter(|until| now < *until) {
             let reason = format!("GitHub's rate limit for {entity} lasts until {until}");
-            return Some(Held { until, reason, closed: None });
+            return Some(LaunchBlock { until, reason, closed: None });
         }
         let since = self.unauthorized_since?;
         let what = match self.registrations_alone {
@@ -132,7 +132,7 @@ impl EntityHealth {
             self.last_error.as_ref().map(|fault| format!(" ({}: {})", fault.code, fault.message));
         let why = why.unwrap_or_default();
         let reason = format!("GitHub {what} for {entity} since {since}{why}");
-        Some(Held { until: now + LOOK_AGAIN, reason, closed: None })
+        Some(LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None })
     }
 }
 
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use crate::testkit::at;
 
-    fn refused(code: &str) -> Trouble {
-        Trouble::Unauthorized(Fault {
+    fn refused(code: &str) -> ProviderError {
+        ProviderError::Unauthorized(ErrorDetail {
             at: at(0),
             operation: "x".to_owned(),
             code: code.to_owned(),
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_rate_limit_holds_until_it_ends_or_a_runner_is_registered() {
-        let limit = |until| Trouble::RateLimited(at(until));
+        let limit = |until| ProviderError::RateLimited(at(until));
         let health = well().after(Asked::Other, Some(&limit(100)), at(10));
         assert_eq!(health.held(at(99)).map(|held| held.until), Some(at(100)));
         assert_eq!(health.held(at(100)), None);

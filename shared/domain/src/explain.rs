@@ -1,12 +1,12 @@
 //! Why things are as they are, in sentences for people.
 
-use crate::cooldown::{Cooldowns, Held, first_market};
+use crate::cooldown::{Cooldowns, LaunchBlock, first_market};
 use crate::ids::PoolName;
-use crate::instance::{Fault, Instance, RunnerState, State, Waiting};
+use crate::instance::{ErrorDetail, Instance, RunnerState, State, Waiting};
 use crate::job::{Job, JobStatus};
 use crate::limits::Scope;
 use crate::pool::Pool;
-use crate::switches::Off;
+use crate::switches::SwitchedOff;
 use crate::time::Time;
 
 /// What is known around a job.
@@ -19,7 +19,7 @@ pub struct JobContext<'a> {
     /// The instance that it claims.
     pub claim: Option<&'a Instance>,
     /// Why no machine of the pool is launched, if an operator has switched that off.
-    pub off: Option<&'a Off>,
+    pub off: Option<&'a SwitchedOff>,
     /// The limit of stack or entity that is reached, and its count.
     pub limit: Option<(&'a Scope, u32)>,
     /// Of each pool why it is where it is in the order of choice, as [`crate::choice::reasons`] says it.
@@ -27,7 +27,7 @@ pub struct JobContext<'a> {
     /// What EC2 refused lately.
     pub cooldowns: Option<&'a Cooldowns>,
     /// What GitHub refuses or limits, where the job's runner would be registered.
-    pub github: Option<&'a Held>,
+    pub github: Option<&'a LaunchBlock>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -149,7 +149,7 @@ fn what_stands_in_the_way(
     }
 }
 
-fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<Held> {
+fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<LaunchBlock> {
     context.cooldowns?.offer(pool, first_market(pool.market), now).err()
 }
 
@@ -204,7 +204,7 @@ fn running(instance: &Instance) -> String {
         },
         RunnerState::Failed => {
             match instance.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
-                Some(Fault { code, message, .. }) => format!(
+                Some(ErrorDetail { code, message, .. }) => format!(
                     "GitHub refuses its runner a configuration ({code}: {message}); the machine shuts itself down."
                 ),
                 None => "Its machine failed to boot and shuts itself down.".to_owned(),

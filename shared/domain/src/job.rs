@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::cooldown::Closed;
+use crate::cooldown::CooldownScope;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
 use crate::labels::Labels;
 use crate::time::{Seconds, Time};
@@ -74,7 +74,7 @@ pub struct Hold {
     pub failures: u32,
     /// What EC2 refuses, where that is the reason: the hold is over as soon as that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<Closed>,
+    pub closed: Option<CooldownScope>,
 }
 
 /// A job that waits for an approval is given up after this long. GitHub itself ends it after 30 days (its documentation, "Reviewing

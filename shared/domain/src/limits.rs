@@ -97,12 +97,12 @@ impl std::fmt::Display for Full {
 
 /// How many instances more there may be: what is counted, against what is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Headroom {
     limits: Limits,
     counted: BTreeMap<Scope, u32>,
 }
 
-impl Room {
+impl Headroom {
     /// The limits and their counters as read. A counter that was not read counts as nothing.
     #[must_use]
     pub const fn new(limits: Limits, counted: BTreeMap<Scope, u32>) -> Self {
@@ -190,7 +190,7 @@ mod tests {
     fn room_is_taken_until_the_first_limit_is_reached() {
         let all = limits(Some(4), &[("acme", 2)]);
         let counted = BTreeMap::from([(Scope::Stack, 1)]);
-        let mut room = Room::new(all, counted);
+        let mut room = Headroom::new(all, counted);
         let acme = Err(Full::Limit(Scope::Entity(entity("acme"))));
         assert_eq!(room.take(&entity("acme")), Ok(()));
         assert_eq!(room.take(&entity("Acme")), Ok(()));
@@ -198,13 +198,13 @@ mod tests {
         assert_eq!(room.take(&entity("acme")), acme);
         assert_eq!(room.take(&entity("other")), Ok(()));
         assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
-        assert_eq!(Room::default().take(&entity("acme")), Ok(()));
+        assert_eq!(Headroom::default().take(&entity("acme")), Ok(()));
     }
 
     #[test]
     fn who_takes_the_place_of_another_needs_no_room_more() {
         let counted = [Scope::Stack, Scope::Entity(entity("acme"))].map(|scope| (scope, 2));
-        let mut room = Room::new(limits(Some(2), &[("acme", 2)]), counted.into());
+        let mut room = Headroom::new(limits(Some(2), &[("acme", 2)]), counted.into());
         let both = [Scope::Stack, Scope::Entity(entity("acme"))];
         assert_eq!(room.take_in_place_of(&both, &entity("acme")), Ok(()));
         // The other was counted elsewhere, or before there was a limit.

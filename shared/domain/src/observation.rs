@@ -1,7 +1,7 @@
 //! What a pass sees. Every field starts as "not looked"; silence is never taken for absence.
 
 use crate::ids::RunnerId;
-use crate::instance::Fault;
+use crate::instance::ErrorDetail;
 use crate::launch::{ErrorClass, LaunchState};
 use crate::surplus::Standing;
 use crate::time::Time;
@@ -13,7 +13,7 @@ pub enum Look<T> {
     #[default]
     Unknown,
     /// Looked, and got no answer.
-    Failed(Trouble),
+    Failed(ProviderError),
     /// Looked, and saw this.
     Seen(T),
 }
@@ -104,13 +104,13 @@ pub enum Deregistration {
 
 /// A question without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
+pub enum ProviderError {
     /// 401 or 403 that is not a rate limit.
-    Unauthorized(Fault),
+    Unauthorized(ErrorDetail),
     /// A rate limit, with the time when it ends.
     RateLimited(Time),
     /// 5xx, time-out, reset: nobody knows.
-    Unavailable(Fault),
+    Unavailable(ErrorDetail),
 }
 
 /// EC2's answer to TerminateInstances.
@@ -119,9 +119,9 @@ pub enum Termination {
     /// Accepted; the machine is in this state now.
     Accepted(Machine),
     /// EC2 does not know the id. Not a proof of its end.
-    NotFound(Fault),
+    NotFound(ErrorDetail),
     /// Refused or failed.
-    Failed(ErrorClass, Fault),
+    Failed(ErrorClass, ErrorDetail),
 }
 
 /// The state of an instance's launch record; none when there is no such record.

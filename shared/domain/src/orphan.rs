@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{InstanceName, MachineId};
-use crate::instance::Fault;
+use crate::instance::ErrorDetail;
 use crate::time::Time;
 
 /// One machine in the ledger. It stays there until EC2 says that the machine is gone.
@@ -22,7 +22,7 @@ pub struct Orphan {
     /// How often termination failed since then.
     pub attempts: u32,
     /// The last of those failures.
-    pub last_error: Option<Fault>,
+    pub last_error: Option<ErrorDetail>,
     /// When EC2 was first seen not to know it.
     pub absent_since: Option<Time>,
 }

@@ -7,15 +7,15 @@ mod room;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use self::apply::{Answered, Outcome, apply};
-use self::room::{PoolRoom, launched_for};
+use self::room::{PoolHeadroom, launched_for};
 use crate::claim;
-use crate::cooldown::{Cooldowns, Held, Offer, first_market};
+use crate::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_market};
 use crate::entity::Allowance;
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
 use crate::launch::{ErrorClass, Launch, LaunchRequest, Market, Override, allocation};
-use crate::limits::Room;
+use crate::limits::Headroom;
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
@@ -48,7 +48,7 @@ pub struct View<'a> {
     /// Live instances of the pool.
     pub live: u32,
     /// What the limits of stack and entities leave.
-    pub room: Room,
+    pub room: Headroom,
     /// Set after machines of the min idle brought no runner.
     pub idle_hold: Option<Hold>,
     /// Why no machine is launched now, whatever the demand: an operator's switch, or the configuration.
@@ -109,7 +109,7 @@ impl PlannedLaunch {
 
 /// A job for which this pool does nothing now, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Unplaced {
     /// The job.
     pub job: Job,
     /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next one.
@@ -120,7 +120,7 @@ pub struct Left {
 
 /// A slot that waits, with nothing that its pool could ask of EC2 for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct BlockedSlot {
     /// The slot.
     pub slot: Instance,
     /// What stands in the way, in a sentence without its end.
@@ -139,13 +139,13 @@ pub struct Plan {
     /// Slots that are not tried again now, due when they are.
     pub put_off: Vec<Instance>,
     /// The same, and those that are due as they were: their jobs may find a machine elsewhere.
-    pub stuck: Vec<Stuck>,
+    pub stuck: Vec<BlockedSlot>,
     /// How many jobs wait because the pool, or what it counts against, is at its maximum.
     pub over_maximum: usize,
     /// Some of them for the maximum of their entity alone: a younger job of another one has room.
     pub entity_full: bool,
     /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
-    pub left: Vec<Left>,
+    pub left: Vec<Unplaced>,
 }
 
 /// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is missing of the min
@@ -172,7 +172,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
 
-    let mut room = PoolRoom {
+    let mut room = PoolHeadroom {
         left: view.pool.max.saturating_sub(view.live),
         limits: view.room.clone(),
         allowances: view.allowances.clone(),
@@ -187,7 +187,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
             idle::top_up(&view, &mut room, &mut plan);
         }
         Some(why) => {
-            let stuck = |slot: &Instance| Stuck { slot: slot.clone(), why: why.clone() };
+            let stuck = |slot: &Instance| BlockedSlot { slot: slot.clone(), why: why.clone() };
             plan.stuck.extend(view.retries.iter().map(stuck));
         }
     }
@@ -220,7 +220,7 @@ fn nearness(instance: &Instance) -> u8 {
 }
 
 /// The slots to try again that GitHub is not in the way of. They come before new ones.
-fn retried(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) -> Vec<Instance> {
+fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Instance> {
     let mut goes_on = |slot: &&Instance| {
         let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
         let Some(allowance) = allowance else { return true };
@@ -238,7 +238,7 @@ fn retried(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) -> Vec<Instanc
 
 /// What is asked for on one market.
 struct Asked {
-    offer: Offer,
+    offer: LaunchOptions,
     again: VecDeque<Instance>,
     fresh: VecDeque<Job>,
 }
@@ -254,7 +254,7 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
                 let next = put_off(slot, &held, view);
                 plan.put_off.extend(next.clone());
                 let slot = next.unwrap_or_else(|| slot.clone());
-                plan.stuck.push(Stuck { slot, why: held.reason });
+                plan.stuck.push(BlockedSlot { slot, why: held.reason });
             }
         }
     }
@@ -264,7 +264,7 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
             for job in demand {
                 let job = hold(job, &held, view);
                 let why = held.reason.clone();
-                plan.left.push(Left { job: job.clone(), slot: None, why });
+                plan.left.push(Unplaced { job: job.clone(), slot: None, why });
                 plan.held.push(job);
             }
         }
@@ -287,7 +287,7 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     }
 }
 
-fn of_market(asked: &mut Vec<Asked>, offer: Offer) -> &mut Asked {
+fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
     let index = asked.iter().position(|one| one.offer.market == offer.market);
     let index = index.unwrap_or_else(|| {
         asked.push(Asked { offer, again: VecDeque::new(), fresh: VecDeque::new() });
@@ -334,9 +334,14 @@ pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
 
 /// A slot that EC2 has just refused, if the pool offers nothing else for it.
 #[must_use]
-pub fn stuck(pool: &Pool, slot: &Instance, cooldowns: &Cooldowns, now: Time) -> Option<Stuck> {
+pub fn stuck(
+    pool: &Pool,
+    slot: &Instance,
+    cooldowns: &Cooldowns,
+    now: Time,
+) -> Option<BlockedSlot> {
     let held = cooldowns.offer(pool, next_market(pool, slot), now).err()?;
-    Some(Stuck { slot: slot.clone(), why: held.reason })
+    Some(BlockedSlot { slot: slot.clone(), why: held.reason })
 }
 
 /// Whether a slot is the rest of a spot launch.
@@ -350,20 +355,20 @@ pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
 
 /// When to look again. Not always as late as the refusal says: somebody may have mended it, and then another launch
 /// finds out.
-fn look_again(held: &Held, view: &View<'_>) -> Time {
+fn look_again(held: &LaunchBlock, view: &View<'_>) -> Time {
     held.until.min(view.now + view.timings.retry_cap_seconds)
 }
 
-fn hold(mut job: Job, held: &Held, view: &View<'_>) -> Job {
+fn hold(mut job: Job, held: &LaunchBlock, view: &View<'_>) -> Job {
     let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
-    let Held { reason, closed, .. } = held.clone();
+    let LaunchBlock { reason, closed, .. } = held.clone();
     job.hold = Some(Hold { until: look_again(held, view), reason, failures, closed });
     job.generation += 1;
     job
 }
 
 /// The slot, due when it is tried again; none when that is on record.
-fn put_off(slot: &Instance, held: &Held, view: &View<'_>) -> Option<Instance> {
+fn put_off(slot: &Instance, held: &LaunchBlock, view: &View<'_>) -> Option<Instance> {
     let mut next = slot.clone();
     next.set_due(look_again(held, view));
     (next != *slot).then_some(next)
@@ -386,7 +391,7 @@ fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
 
 fn planned_launch(
     view: &View<'_>,
-    offer: &Offer,
+    offer: &LaunchOptions,
     number: usize,
     again: Vec<Instance>,
     fresh: Vec<Job>,
@@ -446,7 +451,13 @@ fn planned(view: &View<'_>, slot: Slot) -> Instance {
 }
 
 /// What is sent to EC2: made of the pool's configuration alone. Nothing of a job is an argument.
-fn request(stack: &str, pool: &Pool, id: &LaunchId, offer: &Offer, capacity: u32) -> LaunchRequest {
+fn request(
+    stack: &str,
+    pool: &Pool,
+    id: &LaunchId,
+    offer: &LaunchOptions,
+    capacity: u32,
+) -> LaunchRequest {
     let own = [
         (STACK_TAG, stack),
         (LAUNCH_TAG, id.as_str()),

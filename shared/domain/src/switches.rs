@@ -35,7 +35,7 @@ impl std::fmt::Display for Switch {
 
 /// When, by whom and why something was switched off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Off {
+pub struct SwitchedOff {
     /// Since when.
     pub since: Time,
     /// Who did it.
@@ -44,7 +44,7 @@ pub struct Off {
     pub reason: String,
 }
 
-impl std::fmt::Display for Off {
+impl std::fmt::Display for SwitchedOff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "switched off at {} by {}: {}", self.since, self.by, self.reason)
     }
@@ -58,15 +58,15 @@ pub struct Switches {
     /// Bumped by every write.
     pub generation: u64,
     /// See [`Switch::Launches`].
-    pub launches: Option<Off>,
+    pub launches: Option<SwitchedOff>,
     /// See [`Switch::Deletes`].
-    pub deletes: Option<Off>,
+    pub deletes: Option<SwitchedOff>,
     /// See [`Switch::Maintenance`]: since when it lasts.
     #[serde(default)]
-    pub maintenance: Option<Off>,
+    pub maintenance: Option<SwitchedOff>,
     /// See [`Switch::Pool`].
     #[serde(default)]
-    pub pools: BTreeMap<PoolName, Off>,
+    pub pools: BTreeMap<PoolName, SwitchedOff>,
 }
 
 impl Default for Switches {
@@ -86,14 +86,14 @@ impl Default for Switches {
 impl Switches {
     /// Why no machine of this pool is launched, if none is.
     #[must_use]
-    pub fn launches_off(&self, pool: &PoolName) -> Option<&Off> {
+    pub fn launches_off(&self, pool: &PoolName) -> Option<&SwitchedOff> {
         let stack = self.launches.as_ref().or(self.maintenance.as_ref());
         stack.or_else(|| self.pools.get(pool))
     }
 
     /// Why nothing is deleted but by force, if so.
     #[must_use]
-    pub fn deletes_off(&self) -> Option<&Off> {
+    pub fn deletes_off(&self) -> Option<&SwitchedOff> {
         self.deletes.as_ref().or(self.maintenance.as_ref())
     }
 
@@ -106,7 +106,7 @@ impl Switches {
 
     /// The record with one switch set. Switching off what is off keeps its first time and reason.
     #[must_use]
-    pub fn with(&self, switch: &Switch, off: Option<Off>) -> Self {
+    pub fn with(&self, switch: &Switch, off: Option<SwitchedOff>) -> Self {
         let mut next = self.clone();
         let before = match switch {
             Switch::Launches => next.launches.take(),
@@ -132,9 +132,9 @@ impl Switches {
 mod tests {
     use super::*;
 
-    fn off(seconds: i64) -> Off {
+    fn off(seconds: i64) -> SwitchedOff {
         let since = Time::from_millis(seconds * 1000);
-        Off { since, by: "ada".to_owned(), reason: "moving subnets".to_owned() }
+        SwitchedOff { since, by: "ada".to_owned(), reason: "moving subnets".to_owned() }
     }
 
     fn pool(name: &str) -> PoolName {

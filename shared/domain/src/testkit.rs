@@ -7,12 +7,12 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
-use crate::instance::{DeleteReason, Fault, Instance, Order, Start, StartReport};
+use crate::instance::{DeleteReason, ErrorDetail, Instance, Order, Start, StartReport};
 use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::labels::{LabelRows, Labels};
 use crate::launch::{ErrorClass, LaunchError};
 use crate::lifecycle::Policy;
-use crate::observation::{StateReason, Trouble};
+use crate::observation::{ProviderError, StateReason};
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
@@ -201,8 +201,13 @@ pub(crate) fn forced(second: u32) -> Order {
     Order { force: true, ..plain(second) }
 }
 
-pub(crate) fn fault(code: &str) -> Fault {
-    Fault { at: T0, operation: "test".to_owned(), code: code.to_owned(), message: "no".to_owned() }
+pub(crate) fn fault(code: &str) -> ErrorDetail {
+    ErrorDetail {
+        at: T0,
+        operation: "test".to_owned(),
+        code: code.to_owned(),
+        message: "no".to_owned(),
+    }
 }
 
 /// What EC2 says of a machine that it could not start.
@@ -211,12 +216,12 @@ pub(crate) fn aborted() -> StateReason {
     StateReason { code: code.to_owned(), message: message.to_owned() }
 }
 
-pub(crate) fn unauthorized() -> Trouble {
-    Trouble::Unauthorized(fault("401"))
+pub(crate) fn unauthorized() -> ProviderError {
+    ProviderError::Unauthorized(fault("401"))
 }
 
-pub(crate) fn unavailable() -> Trouble {
-    Trouble::Unavailable(fault("502"))
+pub(crate) fn unavailable() -> ProviderError {
+    ProviderError::Unavailable(fault("502"))
 }
 
 pub(crate) fn pool() -> Pool {

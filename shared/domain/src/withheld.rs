@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff;
-use crate::cooldown::Held;
+use crate::cooldown::LaunchBlock;
 use crate::entity::{Allowance, LOOK_AGAIN};
 use crate::ids::Entity;
 use crate::instance::{Instance, RunnerState};
@@ -67,7 +67,7 @@ pub fn allowances(
         let own: Vec<&Instance> = live.iter().filter(|one| one.entity == entity).collect();
         let most = most(&jobs, &own, now, timings);
         let reason = format!("GitHub leaves connected runners of {entity} idle beside their jobs");
-        let held = Held { until: now + LOOK_AGAIN, reason, closed: None };
+        let held = LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None };
         (entity, Allowance { most, held, holds_slots: false })
     };
     jobs.into_iter().map(allowance).collect()

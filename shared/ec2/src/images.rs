@@ -2,7 +2,7 @@
 
 use aws_sdk_ec2::operation::describe_images::DescribeImagesOutput;
 use aws_sdk_ec2::types::Image;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 
@@ -12,7 +12,10 @@ use crate::{Ec2, classified};
 /// By the date of its creation; EC2 lists images in no order. Deprecated and disabled images of others are not listed.
 ///
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
-pub(crate) async fn newest(ec2: &Ec2, wanted: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+pub(crate) async fn newest(
+    ec2: &Ec2,
+    wanted: &ImageFilter,
+) -> Result<Option<FoundImage>, ProviderError> {
     let mut newest = None;
     let mut page = None;
     loop {
@@ -29,7 +32,7 @@ async fn describe(
     ec2: &Ec2,
     wanted: &ImageFilter,
     page: Option<String>,
-) -> Result<DescribeImagesOutput, Trouble> {
+) -> Result<DescribeImagesOutput, ProviderError> {
     let architecture = match wanted.arch {
         Arch::X64 => "x86_64",
         Arch::Arm64 => "arm64",

@@ -22,9 +22,9 @@ use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
 use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine, MachineSeen, Trouble};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 
 /// The tag that makes a machine ours; its value is the stack's name.
@@ -60,19 +60,19 @@ impl Compute for Ec2 {
         fleet::create(&self.client, id, request).await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
         machines::of_launch(self, id).await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError> {
         machines::state(self, id).await
     }
 
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         machines::identify(self, id).await
     }
 
-    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         machines::list(self, page).await
     }
 
@@ -85,7 +85,7 @@ impl Compute for Ec2 {
 }
 
 impl Images for Ec2 {
-    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
         images::newest(self, filter).await
     }
 }
@@ -102,14 +102,14 @@ fn once() -> aws_sdk_ec2::config::Builder {
 }
 
 /// What a failed call was, and what that means.
-fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorClass, Fault)
+fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorClass, ErrorDetail)
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let failure = Failure::of(error);
     let class = classify::classify(failure.code.as_deref(), failure.status, &failure.message);
     tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
-    let fault = Fault {
+    let fault = ErrorDetail {
         at: muster_aws::clock::now(),
         operation: operation.to_owned(),
         code: failure.code.unwrap_or_else(|| NO_ANSWER.to_owned()),

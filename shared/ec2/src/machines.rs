@@ -6,9 +6,9 @@ use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
 use muster_control::ports::{ListedMachine, Page, Refusal};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::ErrorClass;
-use muster_domain::observation::{Machine, MachineSeen, StateReason, Termination, Trouble};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError, StateReason, Termination};
 use muster_domain::time::Time;
 
 use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};
@@ -27,7 +27,7 @@ const PRESENT: [InstanceStateName; 4] = [
 /// How many entries a page holds. Describing with filters and pages has the larger bucket.
 pub(crate) const PAGE: i32 = 500;
 
-pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
     let launch = filter(&format!("tag:{LAUNCH_TAG}"), [id.as_str()]);
     let mut machines = Vec::new();
     let mut page = None;
@@ -42,7 +42,10 @@ pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>
     }
 }
 
-pub(crate) async fn list(ec2: &Ec2, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+pub(crate) async fn list(
+    ec2: &Ec2,
+    page: Option<String>,
+) -> Result<Page<ListedMachine>, ProviderError> {
     let answer = describe_present(ec2, None, page).await?;
     let mut page = Page { items: Vec::new(), unreadable: Vec::new(), next: next_page(&answer) };
     for instance in instances(&answer) {
@@ -54,7 +57,7 @@ pub(crate) async fn list(ec2: &Ec2, page: Option<String>) -> Result<Page<ListedM
     Ok(page)
 }
 
-pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Trouble> {
+pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, ProviderError> {
     let Some(instance) = find(ec2, id).await? else { return Ok(Machine::Absent.into()) };
     let Some(state) = machine_of(instance.state()) else {
         return Err(odd(id, "OddState", "EC2 names no state that is known"));
@@ -71,7 +74,10 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Trou
     Ok(MachineSeen { state, reason })
 }
 
-pub(crate) async fn identify(ec2: &Ec2, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+pub(crate) async fn identify(
+    ec2: &Ec2,
+    id: &MachineId,
+) -> Result<Option<ListedMachine>, ProviderError> {
     let Some(instance) = find(ec2, id).await? else { return Ok(None) };
     let odd = || odd(id, "OddAnswer", "EC2 tells no launch time or no known state");
     let listed = listed(&instance).ok_or_else(odd)?;
@@ -113,14 +119,14 @@ fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> 
 }
 
 /// A machine by its id. None when EC2 does not know it.
-async fn find(ec2: &Ec2, id: &MachineId) -> Result<Option<Instance>, Trouble> {
+async fn find(ec2: &Ec2, id: &MachineId) -> Result<Option<Instance>, ProviderError> {
     match ec2.client.describe_instances().instance_ids(id.as_str()).send().await {
         Ok(answer) => {
             let found = instances(&answer).find(|one| one.instance_id() == Some(id.as_str()));
             Ok(found.cloned())
         }
         Err(error) => match trouble(classified(DESCRIBE, &error)) {
-            Trouble::Unavailable(fault) if fault.code == NOT_FOUND => Ok(None),
+            ProviderError::Unavailable(fault) if fault.code == NOT_FOUND => Ok(None),
             trouble => Err(trouble),
         },
     }
@@ -131,7 +137,7 @@ async fn describe_present(
     ec2: &Ec2,
     more: Option<Filter>,
     page: Option<String>,
-) -> Result<DescribeInstancesOutput, Trouble> {
+) -> Result<DescribeInstancesOutput, ProviderError> {
     let mut filters = vec![
         filter(&format!("tag:{STACK_TAG}"), [ec2.stack.as_str()]),
         filter("instance-state-name", PRESENT.iter().map(InstanceStateName::as_str)),
@@ -149,19 +155,19 @@ async fn describe_present(
 
 const DESCRIBE: &str = "DescribeInstances";
 
-pub(crate) fn trouble((class, fault): (ErrorClass, Fault)) -> Trouble {
+pub(crate) fn trouble((class, fault): (ErrorClass, ErrorDetail)) -> ProviderError {
     match class {
-        ErrorClass::Authorization => Trouble::Unauthorized(fault),
-        _ => Trouble::Unavailable(fault),
+        ErrorClass::Authorization => ProviderError::Unauthorized(fault),
+        _ => ProviderError::Unavailable(fault),
     }
 }
 
-fn odd(id: &MachineId, code: &str, message: &str) -> Trouble {
-    Trouble::Unavailable(fault(DESCRIBE, code, &format!("{id}: {message}")))
+fn odd(id: &MachineId, code: &str, message: &str) -> ProviderError {
+    ProviderError::Unavailable(fault(DESCRIBE, code, &format!("{id}: {message}")))
 }
 
-fn fault(operation: &str, code: &str, message: &str) -> Fault {
-    Fault {
+fn fault(operation: &str, code: &str, message: &str) -> ErrorDetail {
+    ErrorDetail {
         at: muster_aws::clock::now(),
         operation: operation.to_owned(),
         code: code.to_owned(),

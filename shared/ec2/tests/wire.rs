@@ -10,7 +10,7 @@ use muster_control::ports::{Compute as _, Images as _};
 use muster_control::terminate;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{ErrorClass, LaunchRequest, Market, Override};
-use muster_domain::observation::{Machine, Termination, Trouble};
+use muster_domain::observation::{Machine, ProviderError, Termination};
 use muster_domain::pool::{Allocation, Arch, Disk, Image, Requirements};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 use muster_domain::time::Time;
@@ -452,13 +452,15 @@ async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
         let seen = stub.ec2.machine(&id()).await;
         match expected {
             Some(machine) => assert_eq!(seen, Ok(machine.into()), "{state}"),
-            None => assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{state}: {seen:?}"),
+            None => {
+                assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{state}: {seen:?}")
+            }
         }
     }
     let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
     assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Absent.into()));
     let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
-    assert!(matches!(stub.ec2.machine(&id()).await, Err(Trouble::Unauthorized(_))));
+    assert!(matches!(stub.ec2.machine(&id()).await, Err(ProviderError::Unauthorized(_))));
 }
 
 #[tokio::test]
@@ -562,8 +564,8 @@ async fn no_image_is_an_answer_and_silence_is_none() {
     assert_eq!(value(&stub.forms()[0], "Filter.2.Value.1"), Some("arm64"));
     let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
     let refused = stub.ec2.newest(&image_filter(Arch::X64)).await;
-    assert!(matches!(&refused, Err(Trouble::Unauthorized(_))), "{refused:?}");
+    assert!(matches!(&refused, Err(ProviderError::Unauthorized(_))), "{refused:?}");
     let stub = Stub::new(vec![error(400, "InvalidParameterValue")]).await;
     let wrong = stub.ec2.newest(&image_filter(Arch::X64)).await;
-    assert!(matches!(&wrong, Err(Trouble::Unavailable(_))), "{wrong:?}");
+    assert!(matches!(&wrong, Err(ProviderError::Unavailable(_))), "{wrong:?}");
 }

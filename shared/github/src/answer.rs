@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use http::header::{LINK, RETRY_AFTER};
-use muster_domain::instance::Fault;
-use muster_domain::observation::Trouble;
+use muster_domain::instance::ErrorDetail;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,8 +25,8 @@ struct Complaint {
 }
 
 /// A fault.
-pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> Fault {
-    Fault { at, operation: operation.to_owned(), code: code.to_owned(), message }
+pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> ErrorDetail {
+    ErrorDetail { at, operation: operation.to_owned(), code: code.to_owned(), message }
 }
 
 /// Blanks what looks like one of GitHub's tokens, ours or not.
@@ -52,10 +52,10 @@ fn without_tokens(line: &str) -> String {
 
 impl Answer {
     /// Reads the body. What is wrong with it is told by position alone: it may hold a credential.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         serde_json::from_str(&self.body).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
-            Trouble::Unavailable(fault(
+            ProviderError::Unavailable(fault(
                 self.operation,
                 "unreadable",
                 format!("status {}, but the answer cannot be read ({place})", self.status),
@@ -65,20 +65,20 @@ impl Answer {
     }
 
     /// What keeps us from an answer, for every status that the caller has no other word for.
-    pub(crate) fn trouble(&self) -> Trouble {
+    pub(crate) fn trouble(&self) -> ProviderError {
         match self.status {
-            StatusCode::UNAUTHORIZED => Trouble::Unauthorized(self.fault()),
-            StatusCode::TOO_MANY_REQUESTS => Trouble::RateLimited(self.limited_until()),
+            StatusCode::UNAUTHORIZED => ProviderError::Unauthorized(self.fault()),
+            StatusCode::TOO_MANY_REQUESTS => ProviderError::RateLimited(self.limited_until()),
             StatusCode::FORBIDDEN if self.is_rate_limit() => {
-                Trouble::RateLimited(self.limited_until())
+                ProviderError::RateLimited(self.limited_until())
             }
-            StatusCode::FORBIDDEN => Trouble::Unauthorized(self.fault()),
-            _ => Trouble::Unavailable(self.fault()),
+            StatusCode::FORBIDDEN => ProviderError::Unauthorized(self.fault()),
+            _ => ProviderError::Unavailable(self.fault()),
         }
     }
 
     /// GitHub says that the request itself is wrong; the same request will be wrong again.
-    pub(crate) fn refusal(&self) -> Option<Fault> {
+    pub(crate) fn refusal(&self) -> Option<ErrorDetail> {
         matches!(
             self.status,
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY
@@ -87,7 +87,7 @@ impl Answer {
     }
 
     /// The refusal as a fault.
-    pub(crate) fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> ErrorDetail {
         fault(self.operation, self.status.as_str(), self.message(), self.at)
     }
 

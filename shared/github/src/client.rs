@@ -10,7 +10,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::rt::TokioExecutor;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
@@ -70,12 +70,12 @@ impl Client {
         call: &Call,
         bearer: &SecretString,
         at: Time,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, ProviderError> {
         let outcome = tokio::time::timeout(self.limit, self.exchange(call, bearer)).await;
         let failed = |code, message| {
             // A sentence of the client's own, but a header that it cannot send would be quoted.
             let message = redact(message, bearer);
-            Trouble::Unavailable(fault(call.operation, code, message, at))
+            ProviderError::Unavailable(fault(call.operation, code, message, at))
         };
         if let Ok(Ok((status, headers, _))) = &outcome {
             let remaining = headers.get("x-ratelimit-remaining").and_then(|n| n.to_str().ok());

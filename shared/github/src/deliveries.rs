@@ -5,7 +5,7 @@
 
 use http::{Method, StatusCode};
 use muster_control::ports::Delivery;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ impl Attempt {
 }
 
 impl<K: AppKey> App<K> {
-    pub(crate) async fn attempts(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+    pub(crate) async fn attempts(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         let mut all = Vec::new();
         let mut cursor = String::new();
         for _ in 0..PAGES_MAX {
@@ -74,7 +74,7 @@ impl<K: AppKey> App<K> {
         Ok(all)
     }
 
-    pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, Trouble> {
+    pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, ProviderError> {
         let call = Call {
             operation: "redeliver",
             method: Method::POST,

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use muster_control::ports::{Directory, Registrar};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -85,7 +85,7 @@ impl Installation {
 
 impl<K: AppKey> App<K> {
     /// The App's installations that are not suspended.
-    async fn installations(&self) -> Result<Vec<Installation>, Trouble> {
+    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
         let all: Vec<Installation> = self
             .all(
                 "list-installations",
@@ -102,7 +102,7 @@ impl<K: AppKey> App<K> {
     /// `GET /repositories/{id}` would be one call, but it is not documented, and shows public repositories that the
     /// App is not installed on.
     /// Source: docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
-    async fn repository(&self, number: u64, of: u64) -> Result<Option<Entity>, Trouble> {
+    async fn repository(&self, number: u64, of: u64) -> Result<Option<Entity>, ProviderError> {
         let installation = InstallationId(of);
         let all = self
             .all(
@@ -123,9 +123,9 @@ impl<K: AppKey> App<K> {
         &self,
         operation: &'static str,
         path: &str,
-        send: impl AsyncFn(&Call) -> Result<Answer, Trouble>,
-        read: impl Fn(&Answer) -> Result<Vec<T>, Trouble>,
-    ) -> Result<Vec<T>, Trouble> {
+        send: impl AsyncFn(&Call) -> Result<Answer, ProviderError>,
+        read: impl Fn(&Answer) -> Result<Vec<T>, ProviderError>,
+    ) -> Result<Vec<T>, ProviderError> {
         let mut found = Vec::new();
         for page in 1..=PAGES_MAX {
             let path = format!("{path}?per_page={PAGE_SIZE}&page={page}");
@@ -134,7 +134,7 @@ impl<K: AppKey> App<K> {
             match answer.status {
                 StatusCode::OK => found.extend(read(&answer)?),
                 // So GitHub answers who may not see what there is.
-                StatusCode::NOT_FOUND => return Err(Trouble::Unauthorized(answer.fault())),
+                StatusCode::NOT_FOUND => return Err(ProviderError::Unauthorized(answer.fault())),
                 _ => return Err(answer.trouble()),
             }
             if answer.next_page().is_none() {
@@ -142,12 +142,12 @@ impl<K: AppKey> App<K> {
             }
         }
         let message = format!("there are more than {} entries", found.len());
-        Err(Trouble::Unavailable(fault(operation, "too-many", message, (self.clock)())))
+        Err(ProviderError::Unavailable(fault(operation, "too-many", message, (self.clock)())))
     }
 }
 
 impl<K: AppKey> Directory for App<K> {
-    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble> {
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError> {
         let installations = self.installations().await?;
         if id.kind != EntityKind::Repository {
             return Ok(installations.iter().find_map(|one| one.entity(id)));
@@ -160,7 +160,7 @@ impl<K: AppKey> Directory for App<K> {
         Ok(None)
     }
 
-    async fn app(&self) -> Result<AppSettings, Trouble> {
+    async fn app(&self) -> Result<AppSettings, ProviderError> {
         let (operation, path) = ("get-app", "/app".to_owned());
         let call = Call { operation, method: Method::GET, path, body: None };
         let answer = self.call_as_app(&call).await?;
@@ -172,7 +172,7 @@ impl<K: AppKey> Directory for App<K> {
     }
 
     /// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble> {
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError> {
         let registrar = Registrar { entity: entity.clone(), installation: None };
         let all = self
             .all(

@@ -27,7 +27,7 @@ use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Regi
 use muster_domain::config::Reader;
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -150,7 +150,7 @@ impl<K: AppKey> App<K> {
 
     /// Carries out a call with the installation's token. A refused token is dropped and the call repeated
     /// once with a new one: tokens end early when an installation changes.
-    async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, Trouble> {
+    async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, ProviderError> {
         self.call_with(call, async || self.token(registrar).await).await
     }
 
@@ -158,8 +158,8 @@ impl<K: AppKey> App<K> {
     async fn call_with(
         &self,
         call: &Call,
-        token: impl AsyncFn() -> Result<Token, Trouble>,
-    ) -> Result<Answer, Trouble> {
+        token: impl AsyncFn() -> Result<Token, ProviderError>,
+    ) -> Result<Answer, ProviderError> {
         for last in [false, true] {
             let token = token().await?;
             let answer = self.client.send(call, &token.secret, (self.clock)()).await?;
@@ -250,10 +250,10 @@ impl<K: AppKey> Github for App<K> {
                 "work_folder": "_work",
             })),
         };
-        let answer = self.call(registrar, &call).await.map_err(JitError::Trouble)?;
+        let answer = self.call(registrar, &call).await.map_err(JitError::ProviderError)?;
         match answer.status {
             status if status.is_success() => {
-                let configured: Configured = answer.read().map_err(JitError::Trouble)?;
+                let configured: Configured = answer.read().map_err(JitError::ProviderError)?;
                 Ok(JitConfig {
                     runner: RunnerId(configured.runner.id),
                     encoded: configured.encoded_jit_config,
@@ -262,12 +262,16 @@ impl<K: AppKey> Github for App<K> {
             StatusCode::CONFLICT => Err(JitError::NameTaken),
             _ => match answer.refusal() {
                 Some(fault) => Err(JitError::Refused(fault)),
-                None => Err(JitError::Trouble(answer.trouble())),
+                None => Err(JitError::ProviderError(answer.trouble())),
             },
         }
     }
 
-    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+    async fn runner(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<RunnerSeen, ProviderError> {
         let call = Call {
             operation: "get-runner",
             method: Method::GET,
@@ -282,7 +286,11 @@ impl<K: AppKey> Github for App<K> {
         }
     }
 
-    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+    async fn runner_named(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+    ) -> Result<RunnerSeen, ProviderError> {
         let mut passed = 0;
         for page in 1..=PAGES_MAX {
             let call = Call {
@@ -305,7 +313,7 @@ impl<K: AppKey> Github for App<K> {
                 return Ok(RunnerSeen::Absent);
             }
         }
-        Err(Trouble::Unavailable(answer::fault(
+        Err(ProviderError::Unavailable(answer::fault(
             "list-runners",
             "too-many",
             format!("not among the first {passed} runners, and there are more"),
@@ -318,7 +326,7 @@ impl<K: AppKey> Github for App<K> {
         registrar: &Registrar,
         repository: &str,
         job: u64,
-    ) -> Result<Option<JobSeen>, Trouble> {
+    ) -> Result<Option<JobSeen>, ProviderError> {
         let Some(path) = route::job(repository, job) else { return Ok(None) };
         let call = Call { operation: "get-job", method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
@@ -333,7 +341,7 @@ impl<K: AppKey> Github for App<K> {
         &self,
         registrar: &Registrar,
         id: RunnerId,
-    ) -> Result<Deregistration, Trouble> {
+    ) -> Result<Deregistration, ProviderError> {
         let call = Call {
             operation: "delete-runner",
             method: Method::DELETE,
@@ -349,11 +357,11 @@ impl<K: AppKey> Github for App<K> {
         }
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         self.attempts(since).await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
         self.attempt_again(delivery).await
     }
 }

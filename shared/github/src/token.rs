@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, StatusCode};
 use muster_control::ports::Registrar;
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
-use muster_domain::instance::Fault;
-use muster_domain::observation::Trouble;
+use muster_domain::instance::ErrorDetail;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -72,15 +72,15 @@ struct State {
 #[derive(Clone)]
 enum Missing {
     /// GitHub does not know the installation.
-    Installation(Fault),
-    Trouble(Trouble),
+    Installation(ErrorDetail),
+    ProviderError(ProviderError),
 }
 
-impl From<Missing> for Trouble {
+impl From<Missing> for ProviderError {
     fn from(missing: Missing) -> Self {
         match missing {
             Missing::Installation(fault) => Self::Unauthorized(fault),
-            Missing::Trouble(trouble) => trouble,
+            Missing::ProviderError(trouble) => trouble,
         }
     }
 }
@@ -117,7 +117,7 @@ impl<K: AppKey> App<K> {
     ///
     /// An installation that GitHub does not know may have been replaced: the App was removed and installed
     /// again under a new number. Then the entity is asked for it, once.
-    pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, Trouble> {
+    pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
         let entity = &registrar.entity;
         let rights = Rights::Runners(entity.kind());
         let scope = |installation| Scope { installation, rights };
@@ -140,7 +140,7 @@ impl<K: AppKey> App<K> {
     pub(crate) async fn token_to_list(
         &self,
         installation: InstallationId,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, ProviderError> {
         Ok(self.shared(Scope { installation, rights: Rights::Repositories }).await?)
     }
 
@@ -197,14 +197,14 @@ impl<K: AppKey> App<K> {
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
             body: permissions(scope.rights),
         };
-        let mut answer = self.as_app(&call, false).await.map_err(Missing::Trouble)?;
+        let mut answer = self.as_app(&call, false).await.map_err(Missing::ProviderError)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
             let fresh = answer.status == StatusCode::UNAUTHORIZED;
-            answer = self.as_app(&call, fresh).await.map_err(Missing::Trouble)?;
+            answer = self.as_app(&call, fresh).await.map_err(Missing::ProviderError)?;
         }
         match answer.status {
             status if status.is_success() => {
-                let granted: Granted = answer.read().map_err(Missing::Trouble)?;
+                let granted: Granted = answer.read().map_err(Missing::ProviderError)?;
                 let expires = granted.expires_at.map_or(answer.at + LIFETIME, |timestamp| {
                     Time::from_millis(timestamp.as_millisecond())
                 });
@@ -213,14 +213,14 @@ impl<K: AppKey> App<K> {
             StatusCode::NOT_FOUND => Err(Missing::Installation(answer.fault())),
             // The App lacks a permission that runners need: for an operator, like a refusal.
             StatusCode::UNPROCESSABLE_ENTITY => {
-                Err(Missing::Trouble(Trouble::Unauthorized(answer.fault())))
+                Err(Missing::ProviderError(ProviderError::Unauthorized(answer.fault())))
             }
-            _ => Err(Missing::Trouble(answer.trouble())),
+            _ => Err(Missing::ProviderError(answer.trouble())),
         }
     }
 
     /// Which installation covers an entity.
-    async fn look_up(&self, entity: &Entity) -> Result<InstallationId, Trouble> {
+    async fn look_up(&self, entity: &Entity) -> Result<InstallationId, ProviderError> {
         let call = Call {
             operation: "get-installation",
             method: Method::GET,
@@ -234,7 +234,7 @@ impl<K: AppKey> App<K> {
                 self.tokens.remember(entity, installation);
                 Ok(installation)
             }
-            StatusCode::NOT_FOUND => Err(Trouble::Unauthorized(Fault {
+            StatusCode::NOT_FOUND => Err(ProviderError::Unauthorized(ErrorDetail {
                 message: format!("the App is not installed on {entity}"),
                 ..answer.fault()
             })),
@@ -243,7 +243,7 @@ impl<K: AppKey> App<K> {
     }
 
     /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one that is known.
-    pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, Trouble> {
+    pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
         let answer = self.as_app(call, false).await?;
         match answer.status {
             StatusCode::UNAUTHORIZED => self.as_app(call, true).await,
@@ -252,15 +252,15 @@ impl<K: AppKey> App<K> {
     }
 
     /// Carries out a call as the App itself, with a JWT of its own.
-    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, Trouble> {
+    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, ProviderError> {
         let now = (self.clock)();
         let unusable =
-            |code: &str, why| Trouble::Unauthorized(fault("sign-app-token", code, why, now));
+            |code: &str, why| ProviderError::Unauthorized(fault("sign-app-token", code, why, now));
         let pem = self.key.pem(fresh_key).await.map_err(|missing| {
             let fault = fault("read-app-key", "no-key", missing.to_string(), now);
             match missing {
-                NoKey::Unset(_) => Trouble::Unauthorized(fault),
-                NoKey::Unavailable(_) => Trouble::Unavailable(fault),
+                NoKey::Unset(_) => ProviderError::Unauthorized(fault),
+                NoKey::Unavailable(_) => ProviderError::Unavailable(fault),
             }
         })?;
         let jwt = jwt::nonce()

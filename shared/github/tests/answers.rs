@@ -5,9 +5,9 @@ mod support;
 use axum::http::Method;
 use muster_control::ports::{Github, JitError};
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::{Seconds, Time};
 use serde_json::json;
 use support::{CANARY, Fake, Reply, granted, now, registrar, reply};
@@ -24,11 +24,11 @@ enum Kind {
     Unavailable,
 }
 
-fn kind(trouble: &Trouble) -> Kind {
+fn kind(trouble: &ProviderError) -> Kind {
     match trouble {
-        Trouble::Unauthorized(_) => Kind::Unauthorized,
-        Trouble::RateLimited(until) => Kind::Limited(*until),
-        Trouble::Unavailable(_) => Kind::Unavailable,
+        ProviderError::Unauthorized(_) => Kind::Unauthorized,
+        ProviderError::RateLimited(until) => Kind::Limited(*until),
+        ProviderError::Unavailable(_) => Kind::Unavailable,
     }
 }
 
@@ -99,7 +99,9 @@ async fn troubles_are_the_same_for_every_call() {
         let gone = app.deregister(&acme, ID).await.expect_err("trouble");
         assert_eq!(kind(&gone), expected, "{gone:?}");
         match app.configure(&acme, "a-1", &[], 1).await {
-            Err(JitError::Trouble(trouble)) => assert_eq!(kind(&trouble), expected, "{trouble:?}"),
+            Err(JitError::ProviderError(trouble)) => {
+                assert_eq!(kind(&trouble), expected, "{trouble:?}")
+            }
             Err(other) => panic!("{other:?}"),
             Ok(_) => panic!("configured"),
         }
@@ -121,7 +123,7 @@ async fn deregistration_has_three_answers() {
     let fake = Fake::start().await;
     fake.on(Method::DELETE, RUNNER, [reply(200, "{}")]);
     let gone = fake.app().deregister(&registrar("acme"), ID).await;
-    assert!(matches!(gone, Err(Trouble::Unavailable(_))), "{gone:?}");
+    assert!(matches!(gone, Err(ProviderError::Unavailable(_))), "{gone:?}");
 }
 
 #[tokio::test]
@@ -144,7 +146,7 @@ async fn a_runner_is_busy_idle_offline_or_absent() {
         let fake = Fake::start().await;
         fake.on(Method::GET, RUNNER, [reply(200, body)]);
         let seen = fake.app().runner(&registrar("acme"), ID).await;
-        assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{body}: {seen:?}");
+        assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{body}: {seen:?}");
     }
 }
 
@@ -216,7 +218,7 @@ async fn a_server_that_ignores_the_name_is_read_to_the_end() {
     // Without an end nothing is known.
     fake.on(Method::GET, "/actions/runners", [listed(99_999, &["x"])]);
     let seen = app.runner_named(&acme, "a-1").await;
-    assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{seen:?}");
+    assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{seen:?}");
 }
 
 #[tokio::test]
@@ -261,7 +263,7 @@ async fn a_configuration_is_refused_in_three_ways() {
         let code = status.to_string();
         let message = "no such group".to_owned();
         let operation = "generate-jitconfig".to_owned();
-        assert_eq!(error, JitError::Refused(Fault { at: now(), operation, code, message }));
+        assert_eq!(error, JitError::Refused(ErrorDetail { at: now(), operation, code, message }));
     }
 }
 
@@ -313,7 +315,7 @@ async fn a_token_that_is_quoted_back_is_blanked_whatever_it_looks_like() {
     let message = json!({"message": format!("no access with {token}!")});
     fake.on(Method::GET, RUNNER, [reply(403, message)]);
     let seen = fake.app().runner(&registrar("acme"), ID).await;
-    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!(fault.message, "no access with [redacted]!");
 }
 
@@ -323,7 +325,7 @@ async fn a_long_sentence_is_cut_and_stays_on_one_line() {
     let message = format!("a\nb\u{1b}[31m{}", "é".repeat(10_000));
     fake.on(Method::GET, RUNNER, [reply(500, json!({"message": message}))]);
     let seen = fake.app().runner(&registrar("acme"), ID).await;
-    let Err(Trouble::Unavailable(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unavailable(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!(fault.message.chars().count(), 300);
     assert!(!fault.message.contains(char::is_control));
 }

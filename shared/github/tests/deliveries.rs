@@ -4,7 +4,7 @@ mod support;
 
 use axum::http::Method;
 use muster_control::ports::{Delivery, Github};
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 use support::{Fake, START, reply};
@@ -90,7 +90,7 @@ async fn a_list_that_is_not_there_is_trouble() {
         let fake = Fake::start().await;
         fake.on(Method::GET, LIST, [answer]);
         let trouble = fake.app().deliveries(START).await.expect_err("trouble");
-        assert_eq!(matches!(trouble, Trouble::Unauthorized(_)), unauthorized, "{trouble:?}");
+        assert_eq!(matches!(trouble, ProviderError::Unauthorized(_)), unauthorized, "{trouble:?}");
     }
 }
 

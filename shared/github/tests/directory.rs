@@ -6,7 +6,7 @@ use axum::http::Method;
 use muster_control::ports::Directory;
 use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind};
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
 use serde_json::{Value, json};
 use support::{Fake, Reply, reply};
@@ -88,7 +88,7 @@ async fn a_listing_is_read_to_its_end() {
     // Only an end is proof that something is not there.
     fake.on(Method::GET, INSTALLATIONS, [page(&json!([]))]);
     let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
-    assert!(matches!(&found, Err(Trouble::Unavailable(fault)) if fault.code == "too-many"));
+    assert!(matches!(&found, Err(ProviderError::Unavailable(fault)) if fault.code == "too-many"));
 }
 
 #[tokio::test]
@@ -140,13 +140,13 @@ async fn groups_are_those_of_the_organization_or_enterprise() {
 /// No answer is never read as nothing there.
 #[tokio::test]
 async fn trouble_is_told_as_what_it_is() {
-    type Is = fn(&Trouble) -> bool;
+    type Is = fn(&ProviderError) -> bool;
     let rows: [(Reply, Is); 5] = [
-        (reply(401, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
-        (reply(403, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
-        (reply(404, ""), |trouble| matches!(trouble, Trouble::Unauthorized(_))),
-        (reply(429, ""), |trouble| matches!(trouble, Trouble::RateLimited(_))),
-        (reply(502, "<html>"), |trouble| matches!(trouble, Trouble::Unavailable(_))),
+        (reply(401, ""), |trouble| matches!(trouble, ProviderError::Unauthorized(_))),
+        (reply(403, ""), |trouble| matches!(trouble, ProviderError::Unauthorized(_))),
+        (reply(404, ""), |trouble| matches!(trouble, ProviderError::Unauthorized(_))),
+        (reply(429, ""), |trouble| matches!(trouble, ProviderError::RateLimited(_))),
+        (reply(502, "<html>"), |trouble| matches!(trouble, ProviderError::Unavailable(_))),
     ];
     for (answer, is) in rows {
         let fake = fake().await;
@@ -165,7 +165,7 @@ async fn trouble_is_told_as_what_it_is() {
     let fake = fake().await;
     fake.on(Method::GET, INSTALLATIONS, [reply(200, "[{}]")]);
     let odd = fake.app().entity(id(EntityKind::Organization, 9919)).await;
-    assert!(matches!(&odd, Err(Trouble::Unavailable(fault)) if fault.code == "unreadable"));
+    assert!(matches!(&odd, Err(ProviderError::Unavailable(fault)) if fault.code == "unreadable"));
 }
 
 #[tokio::test]
@@ -186,5 +186,5 @@ async fn the_app_is_asked_for_as_itself() {
     assert_eq!(settings.events, ["push", "workflow_job"]);
     assert_eq!(settings.permissions.get("actions").map(String::as_str), Some("read"));
     assert_eq!(app.app().await, Ok(AppSettings::default()), "what GitHub leaves out is not there");
-    assert!(matches!(app.app().await, Err(Trouble::Unauthorized(_))));
+    assert!(matches!(app.app().await, Err(ProviderError::Unauthorized(_))));
 }

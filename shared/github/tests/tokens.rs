@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::ids::{InstallationId, RunnerId};
-use muster_domain::observation::{RunnerSeen, Trouble};
+use muster_domain::observation::{ProviderError, RunnerSeen};
 use muster_domain::time::Seconds;
 use muster_github::{App, AppKey, NoKey};
 use secrecy::SecretString;
@@ -91,7 +91,7 @@ async fn callers_at_once_share_one_failure_and_the_next_one_tries_again() {
     let (a, b, c) =
         tokio::join!(app.runner(&acme, ID), app.runner(&acme, ID), app.runner(&acme, ID));
     for seen in [a, b, c] {
-        assert!(matches!(seen, Err(Trouble::Unavailable(_))), "{seen:?}");
+        assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{seen:?}");
     }
     assert_eq!(fake.count("/access_tokens"), 1);
     assert!(app.runner(&acme, ID).await.is_ok());
@@ -148,7 +148,7 @@ async fn a_refused_token_is_replaced_once() {
 
     fake.on(Method::GET, "/actions/runners/5", [refused]);
     let seen = app.runner(&acme, ID).await;
-    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!((fault.code.as_str(), fault.message.as_str()), ("401", "Bad credentials"));
     assert_eq!(fault.operation, "get-runner");
     assert_eq!(fake.count("/runners/5"), 4, "twice, not for ever");
@@ -208,7 +208,7 @@ async fn an_app_that_is_not_installed_is_unauthorized() {
     let fake = fake().await;
     fake.on(Method::GET, "/installation", [reply(404, json!({"message": "Not Found"}))]);
     let seen = fake.app().runner(&unknown("acme"), ID).await;
-    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!(fault.message, "the App is not installed on acme");
     assert_eq!(fake.asked().len(), 1);
 }
@@ -226,15 +226,15 @@ async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
         let fake = fake().await;
         fake.on(Method::POST, TOKENS, [answer]);
         match fake.app().runner(&registrar("acme"), ID).await {
-            Err(Trouble::Unauthorized(_)) if unauthorized => {}
-            Err(Trouble::Unavailable(_)) if !unauthorized => {}
+            Err(ProviderError::Unauthorized(_)) if unauthorized => {}
+            Err(ProviderError::Unavailable(_)) if !unauthorized => {}
             other => panic!("{other:?}"),
         }
     }
     let fake = fake().await;
     fake.on(Method::POST, TOKENS, [reply(429, "").header("retry-after", 7)]);
     let seen = fake.app().runner(&registrar("acme"), ID).await;
-    assert_eq!(seen, Err(Trouble::RateLimited(now() + Seconds(7))));
+    assert_eq!(seen, Err(ProviderError::RateLimited(now() + Seconds(7))));
 }
 
 /// A key in a store that was changed after we read it.
@@ -264,7 +264,7 @@ async fn a_refused_jwt_asks_for_the_key_again() {
     fake.on(Method::POST, TOKENS, [bad]);
     advance(Seconds(3600));
     let seen = app.runner(&registrar("acme"), ID).await;
-    assert!(matches!(seen, Err(Trouble::Unauthorized(_))), "{seen:?}");
+    assert!(matches!(seen, Err(ProviderError::Unauthorized(_))), "{seen:?}");
     assert_eq!(fake.count("/access_tokens"), 4);
 }
 
@@ -275,12 +275,12 @@ async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     *key.missing.borrow_mut() = Some(NoKey::Unavailable("store unavailable".into()));
     let app = App::new(&settings(&fake.url), &key).expect("valid");
     let seen = app.runner(&registrar("acme"), ID).await;
-    let Err(Trouble::Unavailable(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unavailable(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "store unavailable"));
 
     *key.missing.borrow_mut() = Some(NoKey::Unset("set it with: aws …".into()));
     let seen = app.runner(&registrar("acme"), ID).await;
-    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
     assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "set it with: aws …"));
     assert!(fake.asked().is_empty());
 }
@@ -291,7 +291,7 @@ async fn a_key_that_cannot_sign_is_for_an_operator() {
     let key = SecretString::from(r#"{"placeholder":"replace me CANARY"}"#);
     let app = App::new(&settings(&fake.url), key).expect("valid");
     let seen = app.runner(&registrar("acme"), ID).await;
-    let Err(Trouble::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!(fault.code, "bad-key");
     assert!(!format!("{fault:?}").contains(CANARY));
     assert!(fake.asked().is_empty());

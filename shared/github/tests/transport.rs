@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::ids::RunnerId;
-use muster_domain::observation::{RunnerSeen, Trouble};
+use muster_domain::observation::{ProviderError, RunnerSeen};
 use muster_github::{App, Settings};
 use serde_json::json;
 use support::{CANARY, Fake, app_at, key, registrar, reply, settings};
@@ -21,9 +21,9 @@ fn idle() -> support::Reply {
     reply(200, json!({"id": 5, "busy": false}))
 }
 
-fn code(seen: Result<RunnerSeen, Trouble>) -> String {
+fn code(seen: Result<RunnerSeen, ProviderError>) -> String {
     match seen {
-        Err(Trouble::Unavailable(fault)) => {
+        Err(ProviderError::Unavailable(fault)) => {
             assert!(!format!("{fault:?}").contains(CANARY), "{fault:?}");
             fault.code
         }

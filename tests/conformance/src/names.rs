@@ -3,7 +3,7 @@
 use muster_control::ports::{Directory, Images};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind};
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 
@@ -119,6 +119,6 @@ async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
         world.ec2().newest(&runners(Arch::X64)).await.map(drop),
     ];
     for answer in answers {
-        assert!(matches!(&answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+        assert!(matches!(&answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
     }
 }

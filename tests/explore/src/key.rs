@@ -6,7 +6,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use muster_domain::instance::{Drain, Instance, Order, Runner, RunnerState, State};
+use muster_domain::instance::{DeleteMark, Instance, Order, Runner, RunnerState, State};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::time::{Seconds, Time};
@@ -172,7 +172,7 @@ impl<'a> Key<'a> {
         self.maybe_age(runner.github_completed_at, timings.completed_grace_seconds);
     }
 
-    fn drain(&mut self, drain: &Drain) {
+    fn drain(&mut self, drain: &DeleteMark) {
         let timings = self.timings;
         self.text(drain.reason.word());
         let apart = timings.busy_reads_apart_seconds;

@@ -3,7 +3,7 @@
 
 use muster_domain::claim::{self, Started};
 use muster_domain::ids::{InstanceName, MachineId};
-use muster_domain::instance::{Instance, Order, Refused, Start, StartReport, State};
+use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport, State};
 use muster_domain::job::{Job, JobEvent};
 use muster_domain::launch::{ErrorClass, Launch, LaunchError};
 use muster_domain::lifecycle::{self, Effect, Policy, Step};
@@ -123,9 +123,9 @@ pub fn hook_is_not_asked() -> Rules {
         name: &str,
         report: StartReport,
         now: Time,
-    ) -> Result<Start, Refused> {
+    ) -> Result<Start, ReportError> {
         match row.job_started(name, report, now) {
-            Ok(_) | Err(Refused::Draining) => Ok(Start::Accepted),
+            Ok(_) | Err(ReportError::Draining) => Ok(Start::Accepted),
             other => other,
         }
     }
@@ -140,9 +140,9 @@ pub fn asked_is_removed() -> Rules {
         name: &str,
         report: StartReport,
         now: Time,
-    ) -> Result<Start, Refused> {
+    ) -> Result<Start, ReportError> {
         match row.job_started(name, report, now) {
-            Ok(Start::Undecided) => Err(Refused::Draining),
+            Ok(Start::Undecided) => Err(ReportError::Draining),
             other => other,
         }
     }

@@ -4,7 +4,7 @@
 
 use muster_domain::claim::{self, Started};
 use muster_domain::ids::{InstanceName, MachineId};
-use muster_domain::instance::{Instance, Order, Refused, Start, StartReport};
+use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport};
 use muster_domain::job::{Job, JobEvent};
 use muster_domain::launch::Launch;
 use muster_domain::lifecycle::{self, Policy, Step};
@@ -33,7 +33,7 @@ pub struct Rules {
     /// [`claim::release`]
     pub release: fn(&Job, &InstanceName) -> Option<Job>,
     /// [`Instance::job_started`]
-    pub job_started: fn(&mut Instance, &str, StartReport, Time) -> Result<Start, Refused>,
+    pub job_started: fn(&mut Instance, &str, StartReport, Time) -> Result<Start, ReportError>,
     /// [`Instance::order_delete`]
     pub order: fn(&mut Instance, &Order, Time),
     /// `machine#i-…` must not exist when a machine is bound.

@@ -11,11 +11,11 @@ use muster_control::ingest::{Folded, Ingest};
 use muster_control::inquire::Inquire;
 use muster_control::ports::{Compute, Github, Queue, ReadError};
 use muster_control::reap::Ticket;
-use muster_control::register::{Denied, Register, Report};
+use muster_control::register::{Register, Report, RunnerApiError};
 use muster_control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
 use muster_control::sweep::Sweep;
 use muster_control::woken::Woken;
-use muster_domain::instance::Refused;
+use muster_domain::instance::ReportError;
 use muster_domain::message::{JobsMessage, ReapMessage};
 use muster_domain::time::Seconds;
 use serde_json::Value;
@@ -320,11 +320,13 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         }
     };
     let reply = answer.unwrap_or_else(|denied| match denied {
-        Denied::UnknownMachine => Reply::Refused("unknown machine".to_owned()),
-        Denied::Refused(Refused::OtherRegistration) => Reply::Refused("other".to_owned()),
-        Denied::Refused(refused) => Reply::Refused(refused.to_string()),
-        Denied::Later { after, .. } => Reply::Later(after),
-        Denied::Pass(_) => Reply::Broken,
+        RunnerApiError::UnknownMachine => Reply::Refused("unknown machine".to_owned()),
+        RunnerApiError::Refused(ReportError::OtherRegistration) => {
+            Reply::Refused("other".to_owned())
+        }
+        RunnerApiError::Refused(refused) => Reply::Refused(refused.to_string()),
+        RunnerApiError::Later { after, .. } => Reply::Later(after),
+        RunnerApiError::Pass(_) => Reply::Broken,
     });
     Pause::call(&door.sim).await;
     door.sim.world.borrow_mut().reply(number, reply);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::Write;
 use muster_domain::audit::AuditKind;
-use muster_domain::cooldown::{Bucket, Closed, Cooldowns};
+use muster_domain::cooldown::{Bucket, CooldownScope, Cooldowns};
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
 use muster_domain::instance::{DeleteReason, Instance, State};
 use muster_domain::launch::{ErrorClass, Launch, LaunchRequest, LaunchState, Override};
@@ -189,16 +189,17 @@ impl World {
         let of = [None, Some(next.pool.clone())];
         let at = |place: &Override| {
             let places =
-                of.clone().map(|pool| Closed::Place { market, place: place.clone(), pool });
+                of.clone().map(|pool| CooldownScope::Place { market, place: place.clone(), pool });
             let bucket = Bucket::of(&place.instance_type);
-            places.into_iter().chain(bucket.map(|bucket| Closed::Quota { market, bucket }))
+            places.into_iter().chain(bucket.map(|bucket| CooldownScope::Quota { market, bucket }))
         };
-        let own = Closed::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
-        let whole = [Closed::Calls, Closed::Pool(next.pool.clone()), own];
+        let own = CooldownScope::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
+        let whole = [CooldownScope::Calls, CooldownScope::Pool(next.pool.clone()), own];
         let mut closed = whole.into_iter().chain(next.request.overrides.iter().flat_map(at));
         // A launch that EC2 has just accepted, for a record that was open, opened the whole of it for a moment.
         let accepted = self.ec2.accepted_at >= began;
-        let is_heard = |closed: &Closed| accepted && !matches!(closed, Closed::Place { .. });
+        let is_heard =
+            |closed: &CooldownScope| accepted && !matches!(closed, CooldownScope::Place { .. });
         let found = closed.find(|closed| {
             !is_heard(closed)
                 && versions.iter().all(|(_, one)| one.of(closed, next.created_at).is_some())

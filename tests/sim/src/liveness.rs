@@ -42,7 +42,7 @@ enum Suspect {
     /// On its way out, and gathers evidence.
     Evidence(InstanceName),
     /// On its way out, and held by a job that runs.
-    Held(InstanceName),
+    LaunchBlock(InstanceName),
     /// On its way out, and held by a job on record of which nothing is left on its machine.
     Unheard(InstanceName),
     /// On its way out, and held by GitHub's word alone.
@@ -78,7 +78,7 @@ impl Suspect {
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
-            Self::Held(_) | Self::Unheard(_) => LONGEST_LIFE,
+            Self::LaunchBlock(_) | Self::Unheard(_) => LONGEST_LIFE,
             Self::Leaving(_) => 70 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
@@ -175,7 +175,7 @@ impl World {
         let why = match waiting {
             Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(name),
             _ if !self.is_held(&row.name) => Suspect::Row(name),
-            _ if self.works(row) => Suspect::Held(name),
+            _ if self.works(row) => Suspect::LaunchBlock(name),
             Some(Waiting::Busy) => Suspect::CalledBusy(name),
             _ => Suspect::Unheard(name),
         };
@@ -268,7 +268,7 @@ impl World {
         match suspect {
             Suspect::Row(name)
             | Suspect::Evidence(name)
-            | Suspect::Held(name)
+            | Suspect::LaunchBlock(name)
             | Suspect::Unheard(name)
             | Suspect::CalledBusy(name)
             | Suspect::Leaving(name)

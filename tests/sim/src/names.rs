@@ -3,13 +3,13 @@
 use muster_control::ports::{Directory, Images};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 
 use crate::door::Door;
 
 impl Directory for Door {
-    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Trouble> {
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-installations")?;
             Ok(world.names.entities.get(&id).cloned().flatten())
@@ -17,7 +17,7 @@ impl Directory for Door {
         .await
     }
 
-    async fn app(&self) -> Result<AppSettings, Trouble> {
+    async fn app(&self) -> Result<AppSettings, ProviderError> {
         self.call(|world| {
             world.github_answers("get-app")?;
             Ok(world.app.clone())
@@ -25,7 +25,7 @@ impl Directory for Door {
         .await
     }
 
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, Trouble> {
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-runner-groups")?;
             Ok(world.names.groups.get(entity).cloned().unwrap_or_default())
@@ -35,7 +35,7 @@ impl Directory for Door {
 }
 
 impl Images for Door {
-    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, Trouble> {
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
         self.call(|world| {
             world.ec2_answers("DescribeImages")?;
             Ok(world.names.images.get(filter).cloned().flatten())

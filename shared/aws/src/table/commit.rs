@@ -116,7 +116,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Cooldowns { next, replaces } => actions.push(put(next, *replaces, timings)?),
             Write::Pools { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
             Write::PoolsVersion(set) => {
-                actions.push(put(&row::Kept(PoolSet::clone(set)), None, timings)?);
+                actions.push(put(&row::StoredPoolSet(PoolSet::clone(set)), None, timings)?);
             }
             Write::PoolsVersionGone(version) => {
                 let key = keys::pools_version(*version);

@@ -273,7 +273,7 @@ impl Table for DynamoTable {
 
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
         let keys = versions.iter().map(|version| keys::pools_version(*version)).collect();
-        let kept: Vec<row::Kept> = self.reader().records(keys).await?;
+        let kept: Vec<row::StoredPoolSet> = self.reader().records(keys).await?;
         Ok(kept.into_iter().map(|kept| kept.0).collect())
     }
 

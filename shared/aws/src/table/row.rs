@@ -360,9 +360,9 @@ impl Record for PoolSet {
 /// A version of the set of pools, beside the present one.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Kept(pub(crate) PoolSet);
+pub(crate) struct StoredPoolSet(pub(crate) PoolSet);
 
-impl Record for Kept {
+impl Record for StoredPoolSet {
     const PLACE: Place = Place::Control;
     const FORM: Form = Form::Pools;
 

@@ -6,12 +6,12 @@ use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::RunnerSeen;
-use muster_domain::switches::Off;
+use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{DeleteRequest, check_reason};
-use super::{Administer, Problem};
+use super::{AdminError, Administer};
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
@@ -22,27 +22,27 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         &self,
         request: &DeleteRequest,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         check_reason(&request.reason)?;
         let switches = self.table.switches().await?.unwrap_or_default();
         if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
             let what = if switches.deletes.is_some() {
                 format!("deletes are {off}. Switch them on again")
             } else {
-                let Off { since, by, reason } = off;
+                let SwitchedOff { since, by, reason } = off;
                 format!("maintenance lasts since {since}, by {by}: {reason}. Switch it off again")
             };
             let message = format!("{what}, or pass \"force\": true");
-            return Err(Problem::new("switched_off", message));
+            return Err(AdminError::new("switched_off", message));
         }
         let instance = self.find(&request.name).await?;
         for _ in 0..CONFLICT_ROUNDS {
             match self.try_delete(&instance.name, request, now).await {
-                Err(Problem { code: "busy_record", .. }) => {}
+                Err(AdminError { code: "busy_record", .. }) => {}
                 other => return other,
             }
         }
-        Err(Problem::new("busy_record", "the record changes too often right now; try again"))
+        Err(AdminError::new("busy_record", "the record changes too often right now; try again"))
     }
 
     /// Refused when a job runs, says the record or GitHub. From the commit of the order on, job-started loses.
@@ -51,10 +51,10 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         name: &InstanceName,
         request: &DeleteRequest,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         let instance = self.find(name.as_str()).await?;
         if !instance.state().is_live() {
-            return Err(Problem::new("already_deleted", format!("instance {name} is deleted")));
+            return Err(AdminError::new("already_deleted", format!("instance {name} is deleted")));
         }
         let order = order(request, now);
         if instance.runner.is_busy() && !request.kill_running_job {
@@ -81,14 +81,19 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
     /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would take back if this pass were
     /// stopped: a job that starts meanwhile changes the record, and the order begins anew. No answer is no reason to
     /// refuse; the reaper asks again.
-    async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, Problem> {
+    async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.github.runner(&registrar(instance), id).await;
         note_health(self.table, &instance.entity, Asked::Other, answer.as_ref().err(), now).await?;
         Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
     }
 
-    async fn accept(&self, before: &Instance, order: &Order, now: Time) -> Result<Value, Problem> {
+    async fn accept(
+        &self,
+        before: &Instance,
+        order: &Order,
+        now: Time,
+    ) -> Result<Value, AdminError> {
         let mut next = before.clone();
         next.order_delete(order, now);
         let timings = &self.settings.timings;
@@ -126,7 +131,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         dry_run: bool,
         why: &str,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         if !dry_run {
             let audit = Audit::of(
                 &instance.name,
@@ -137,7 +142,7 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
             );
             self.commit([Write::Audit(audit)]).await?;
         }
-        Err(Problem::new(
+        Err(AdminError::new(
             "busy",
             format!(
                 "instance {} is not deleted: {why}. Its state is unchanged ({}). Wait for the job's \

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::request::LARGEST_LIMIT;
 use super::resolve::told;
 use super::switch::{SUBJECT, shown};
-use super::{Administer, Problem};
+use super::{AdminError, Administer};
 use crate::ports::{Directory, Github, Queue, Table};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
@@ -32,7 +32,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         state: Option<State>,
         limit: u32,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         let limit = within(limit)?;
         let mut shown = Vec::new();
         let mut unreadable = Vec::new();
@@ -58,7 +58,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         Ok(with_more(json!({ "instances": shown, "unreadable": unreadable }), more))
     }
 
-    pub(super) async fn show(&self, name: &str, now: Time) -> Result<Value, Problem> {
+    pub(super) async fn show(&self, name: &str, now: Time) -> Result<Value, AdminError> {
         let instance = self.find(name).await?;
         let audit = self.table.audit(instance.name.as_str(), 50).await?;
         Ok(json!({
@@ -74,7 +74,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         pool: Option<&PoolName>,
         limit: u32,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         let limit = within(limit)?;
         let mut shown = Vec::new();
         let mut more = false;
@@ -101,9 +101,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         Ok(with_more(json!({ "jobs": shown }), more))
     }
 
-    pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Value, Problem> {
+    pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Value, AdminError> {
         let job = self.table.job(key).await?.ok_or_else(|| {
-            Problem::new(
+            AdminError::new(
                 "not_found",
                 format!(
                     "job {key} is not on record: its webhook never arrived, no pool and no runner \
@@ -170,7 +170,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         &self,
         pool: Option<&Pool>,
         job: &Job,
-    ) -> Result<Option<(Scope, u32)>, Problem> {
+    ) -> Result<Option<(Scope, u32)>, AdminError> {
         let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { return Ok(None) };
         for (scope, max) in self.settings.limits.of(&entity) {
             let count = self.table.counted(&scope).await?;
@@ -182,7 +182,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
     }
 
     /// What the limits of stack and entities count.
-    async fn limits(&self) -> Result<Value, Problem> {
+    async fn limits(&self) -> Result<Value, AdminError> {
         let mut shown = Vec::new();
         for scope in self.settings.limits.scopes() {
             let live = self.table.counted(&scope).await?;
@@ -192,7 +192,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         Ok(json!(shown))
     }
 
-    async fn live(&self, job: &Job) -> Result<u32, Problem> {
+    async fn live(&self, job: &Job) -> Result<u32, AdminError> {
         let capacity = match &job.pool {
             Some(name) => self.table.capacity(name).await?,
             None => None,
@@ -208,7 +208,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
         }
     }
 
-    pub(super) async fn status(&self, now: Time) -> Result<Value, Problem> {
+    pub(super) async fn status(&self, now: Time) -> Result<Value, AdminError> {
         let switches = self.table.switches().await?.unwrap_or_default();
         let mut pools = Vec::new();
         for pool in &self.settings.pools {
@@ -267,12 +267,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
 }
 
 /// A listing's limit as it was asked for.
-fn within(limit: u32) -> Result<usize, Problem> {
+fn within(limit: u32) -> Result<usize, AdminError> {
     match limit {
         1..=LARGEST_LIMIT => Ok(limit as usize),
         _ => {
             let message = format!("\"limit\" must be 1 to {LARGEST_LIMIT}");
-            Err(Problem::new("bad_request", message))
+            Err(AdminError::new("bad_request", message))
         }
     }
 }

@@ -14,7 +14,7 @@ use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 pub use self::request::{
-    DeleteRequest, PoolsRequest, Problem, Request, SwitchRequest, To, VERSION, read,
+    AdminError, DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read,
 };
 use crate::Settings;
 use crate::ports::{Directory, Github, Images, Queue, ReadError, Table, Write};
@@ -39,7 +39,7 @@ pub struct Administer<'a, T, Q, G, I> {
 /// The answer when the set of pools cannot be read.
 #[must_use]
 pub fn unavailable(error: ReadError) -> Value {
-    json!({ "version": VERSION, "ok": false, "error": Problem::from(error) })
+    json!({ "version": VERSION, "ok": false, "error": AdminError::from(error) })
 }
 
 impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, G, I> {
@@ -60,7 +60,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
         }
     }
 
-    async fn act(&self, request: Request, now: Time) -> Result<Value, Problem> {
+    async fn act(&self, request: Request, now: Time) -> Result<Value, AdminError> {
         match request {
             Request::List { pool, state, limit } => {
                 self.list(pool.as_ref(), state, limit, now).await
@@ -74,7 +74,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
                 Ok(json!({ "explanation": explain::instance(&instance, now) }))
             }
             Request::Explain { .. } => {
-                Err(Problem::new("bad_request", "explain takes either \"job\" or \"name\""))
+                Err(AdminError::new("bad_request", "explain takes either \"job\" or \"name\""))
             }
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
@@ -85,18 +85,18 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
 
 impl<T: Table, Q, G, I> Administer<'_, T, Q, G, I> {
     /// The pools a listing is about.
-    fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, Problem> {
+    fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, AdminError> {
         let names: Vec<PoolName> =
             self.settings.pools.iter().map(|pool| pool.name.clone()).collect();
         match only {
             None => Ok(names),
             Some(name) if names.contains(name) => Ok(vec![name.clone()]),
-            Some(name) => Err(Problem::new("not_found", format!("there is no pool {name}"))),
+            Some(name) => Err(AdminError::new("not_found", format!("there is no pool {name}"))),
         }
     }
 
     /// An instance by name or by its machine.
-    async fn find(&self, text: &str) -> Result<Instance, Problem> {
+    async fn find(&self, text: &str) -> Result<Instance, AdminError> {
         let name = match text.parse::<MachineId>() {
             Ok(machine) => self.table.owner_of(&machine).await?,
             Err(_) => text.parse::<InstanceName>().ok(),
@@ -106,11 +106,14 @@ impl<T: Table, Q, G, I> Administer<'_, T, Q, G, I> {
             None => None,
         };
         instance.ok_or_else(|| {
-            Problem::new("not_found", format!("there is no instance or machine {text:?}; see list"))
+            AdminError::new(
+                "not_found",
+                format!("there is no instance or machine {text:?}; see list"),
+            )
         })
     }
 
-    async fn commit(&self, writes: impl IntoIterator<Item = Write>) -> Result<(), Problem> {
+    async fn commit(&self, writes: impl IntoIterator<Item = Write>) -> Result<(), AdminError> {
         let writes: Vec<Write> = writes.into_iter().collect();
         if writes.is_empty() {
             return Ok(());

@@ -3,13 +3,13 @@
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
-use muster_domain::pool_file::{self, PoolFile, Reading, Wrong};
+use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
 use muster_domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{PoolsRequest, check_reason};
-use super::{Administer, Problem};
+use super::{AdminError, Administer};
 use crate::Settings;
 use crate::pools::end_outdated;
 use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
@@ -23,7 +23,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
         &self,
         request: &PoolsRequest,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         match (&request.file, request.restore, request.history) {
             (None, None, false) => Ok(shown(&self.stored().await?.1)),
             (None, None, true) => self.history().await,
@@ -35,36 +35,36 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
                 let kept = self.table.pool_versions(&[version]).await?;
                 let Some(set) = kept.first() else {
                     let message = format!("version {version} is not kept; see history");
-                    return Err(Problem::new("not_found", message));
+                    return Err(AdminError::new("not_found", message));
                 };
                 let what = format!("version {version} restored");
                 // Only what was resolved is kept: there is nothing to ask.
-                let reading = Reading { file: set.file(), resolved: Vec::new() };
+                let reading = ReadPoolFile { file: set.file(), resolved: Vec::new() };
                 self.apply(&reading, request, &what, now).await
             }
-            _ => Err(Problem::new(
+            _ => Err(AdminError::new(
                 "bad_request",
                 "pools takes one of \"file\", \"restore\" and \"history\", or none of them",
             )),
         }
     }
 
-    async fn read_file(&self, text: &str) -> Result<Reading, Problem> {
+    async fn read_file(&self, text: &str) -> Result<ReadPoolFile, AdminError> {
         let value = (self.yaml)(text).map_err(|what| {
-            refused(vec![Wrong { path: String::new(), what: format!("it is no YAML: {what}") }])
+            refused(vec![Problem { path: String::new(), what: format!("it is no YAML: {what}") }])
         })?;
         self.resolve(value).await
     }
 
     /// What the file says of lives and the stack's launch template does not allow; a version that is restored may be from
     /// before. The default gives way silently.
-    fn too_long(&self, file: &PoolFile) -> Vec<Wrong> {
+    fn too_long(&self, file: &PoolFile) -> Vec<Problem> {
         let most = self.settings.longest_life;
         let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
         let pools = file.pools.iter().enumerate();
         let longer = pools.filter(|(_, pool)| is_longer(pool.max_lifetime_seconds));
         longer
-            .map(|(index, _)| Wrong {
+            .map(|(index, _)| Problem {
                 path: format!("pools[{index}].limits.max_lifetime"),
                 what: format!(
                     "the stack's machines power off after {most}, the parameter \
@@ -75,7 +75,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
     }
 
     /// The set, and the generation that a write replaces.
-    async fn stored(&self) -> Result<(Option<u64>, PoolSet), Problem> {
+    async fn stored(&self) -> Result<(Option<u64>, PoolSet), AdminError> {
         Ok(match self.table.pool_set().await? {
             Some(set) if set.version > 0 => (Some(set.generation), set),
             stored => {
@@ -89,17 +89,17 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
 
     async fn apply(
         &self,
-        Reading { file, resolved }: &Reading,
+        ReadPoolFile { file, resolved }: &ReadPoolFile,
         request: &PoolsRequest,
         what: &str,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         let answer = |set: &PoolSet, diff: &Diff, applied| {
             answer(set, diff, resolved, request.dry_run, applied)
         };
-        let wrongs = self.too_long(file);
-        if !wrongs.is_empty() {
-            return Err(refused(wrongs));
+        let problems = self.too_long(file);
+        if !problems.is_empty() {
+            return Err(refused(problems));
         }
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
@@ -146,7 +146,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
         }
     }
 
-    async fn history(&self) -> Result<Value, Problem> {
+    async fn history(&self) -> Result<Value, AdminError> {
         let (_, set) = self.stored().await?;
         let oldest = (set.version + 1).saturating_sub(VERSIONS_KEPT).max(1);
         let versions: Vec<u64> = (oldest..=set.version).collect();
@@ -161,17 +161,17 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
     }
 }
 
-pub(super) fn refused(errors: Vec<Wrong>) -> Problem {
+pub(super) fn refused(errors: Vec<Problem>) -> AdminError {
     let message = match errors.len() {
         1 => "the pool file has a mistake; nothing was changed".to_owned(),
         count => format!("the pool file has {count} mistakes; nothing was changed"),
     };
-    Problem { errors, ..Problem::new("bad_pool_file", message) }
+    AdminError { errors, ..AdminError::new("bad_pool_file", message) }
 }
 
 /// A pool that is taken out stays on record until its last runner is gone.
-fn with_the_removed(what: &str) -> Wrong {
-    Wrong {
+fn with_the_removed(what: &str) -> Problem {
+    Problem {
         path: "pools".to_owned(),
         what: format!(
             "with the pools that are being removed: {what}. Take pools out first, and apply the rest when \

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::State;
-use muster_domain::pool_file::Wrong;
+use muster_domain::pool_file::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -158,23 +158,23 @@ pub struct DeleteRequest {
 
 /// An error that the operator is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct AdminError {
     /// A word for programs.
     pub code: &'static str,
     /// A sentence for people, with what to do.
     pub message: String,
     /// Of a pool file: every mistake, with its place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Wrong>,
+    pub errors: Vec<Problem>,
 }
 
-impl Problem {
+impl AdminError {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), errors: Vec::new() }
     }
 }
 
-impl From<PassError> for Problem {
+impl From<PassError> for AdminError {
     fn from(error: PassError) -> Self {
         let (code, advice) = match error {
             PassError::Commit(CommitError::Conflict) => ("busy_record", "try again"),
@@ -189,7 +189,7 @@ impl From<PassError> for Problem {
     }
 }
 
-impl From<ReadError> for Problem {
+impl From<ReadError> for AdminError {
     fn from(error: ReadError) -> Self {
         PassError::from(error).into()
     }
@@ -199,32 +199,35 @@ impl From<ReadError> for Problem {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(request: Value) -> Result<Request, Problem> {
+pub fn read(request: Value) -> Result<Request, AdminError> {
     let Value::Object(mut fields) = request else {
-        return Err(Problem::new("bad_request", "the request must be a JSON object"));
+        return Err(AdminError::new("bad_request", "the request must be a JSON object"));
     };
     match fields.remove("version") {
         Some(version) if version == VERSION => {}
         Some(other) => {
-            return Err(Problem::new(
+            return Err(AdminError::new(
                 "bad_version",
                 format!("version {other} is not known; this function speaks version {VERSION}"),
             ));
         }
         None => {
-            return Err(Problem::new("bad_version", format!("\"version\": {VERSION} is missing")));
+            return Err(AdminError::new(
+                "bad_version",
+                format!("\"version\": {VERSION} is missing"),
+            ));
         }
     }
     serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Problem::new("bad_request", error.to_string()))
+        .map_err(|error| AdminError::new("bad_request", error.to_string()))
 }
 
 /// A reason that says something.
-pub(super) fn check_reason(reason: &str) -> Result<&str, Problem> {
+pub(super) fn check_reason(reason: &str) -> Result<&str, AdminError> {
     let reason = reason.trim();
     if reason.chars().count() < MIN_REASON {
         let message = format!("\"reason\" must say why, in {MIN_REASON} characters or more");
-        return Err(Problem::new("bad_request", message));
+        return Err(AdminError::new("bad_request", message));
     }
     Ok(reason)
 }

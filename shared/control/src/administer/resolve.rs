@@ -1,41 +1,41 @@
 //! What a pool file names, asked of GitHub and EC2 before anything else is done with it.
 
-use muster_domain::instance::Fault;
-use muster_domain::observation::Trouble;
-use muster_domain::pool_file::{self, Answers, Question, Reading, Unread};
+use muster_domain::instance::ErrorDetail;
+use muster_domain::observation::ProviderError;
+use muster_domain::pool_file::{self, Answers, Question, ReadPoolFile, UnreadPoolFile};
 use serde_json::Value;
 
 use super::pools::refused;
-use super::{Administer, Problem};
+use super::{AdminError, Administer};
 use crate::ports::{Directory, Images};
 
 impl<T, Q, G: Directory, I: Images> Administer<'_, T, Q, G, I> {
     /// Reads a file to its end. One that names nothing makes no call; otherwise there are two rounds of questions at
     /// most, ids and images first and then the groups behind ids.
-    pub(super) async fn resolve(&self, file: Value) -> Result<Reading, Problem> {
+    pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {
         let mut answers = Answers::default();
         loop {
-            let Unread { open, wrongs } = match pool_file::read(file.clone(), &answers) {
+            let UnreadPoolFile { open, problems } = match pool_file::read(file.clone(), &answers) {
                 Ok(reading) => return Ok(reading),
                 Err(unread) => unread,
             };
             if open.is_empty() {
-                return Err(refused(wrongs));
+                return Err(refused(problems));
             }
             for question in open {
                 let whom = whom(&question);
                 if let Err(trouble) = self.ask(question, &mut answers).await {
                     // A mistake is there with any answer: it is more use than the advice to try again.
-                    return Err(match wrongs.is_empty() {
+                    return Err(match problems.is_empty() {
                         true => unanswered(whom, &trouble),
-                        false => refused(wrongs),
+                        false => refused(problems),
                     });
                 }
             }
         }
     }
 
-    async fn ask(&self, question: Question, answers: &mut Answers) -> Result<(), Trouble> {
+    async fn ask(&self, question: Question, answers: &mut Answers) -> Result<(), ProviderError> {
         match question {
             Question::Entity(id) => {
                 answers.entities.insert(id, self.github.entity(id).await?);
@@ -60,22 +60,23 @@ const fn whom(question: &Question) -> &'static str {
     }
 }
 
-fn unanswered(whom: &str, trouble: &Trouble) -> Problem {
+fn unanswered(whom: &str, trouble: &ProviderError) -> AdminError {
     let (code, message) = told(whom, trouble);
-    Problem::new(code, format!("nothing was changed: {message}"))
+    AdminError::new(code, format!("nothing was changed: {message}"))
 }
 
 /// Why there is no answer: its code, and a sentence for an operator.
-pub(super) fn told(whom: &str, trouble: &Trouble) -> (&'static str, String) {
-    let told = |fault: &Fault| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
+pub(super) fn told(whom: &str, trouble: &ProviderError) -> (&'static str, String) {
+    let told =
+        |fault: &ErrorDetail| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
     match trouble {
-        Trouble::Unavailable(fault) => {
+        ProviderError::Unavailable(fault) => {
             ("unavailable", format!("{whom} gives no answer to {}; try again", told(fault)))
         }
-        Trouble::RateLimited(until) => {
+        ProviderError::RateLimited(until) => {
             ("unavailable", format!("{whom} answers no more calls before {until}; try again then"))
         }
-        Trouble::Unauthorized(fault) => {
+        ProviderError::Unauthorized(fault) => {
             ("not_allowed", format!("{whom} refuses {}; see to the permission first", told(fault)))
         }
     }

@@ -1,12 +1,12 @@
 //! The switches: launches, deletes, single pools.
 
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::switches::{Off, Switch, Switches};
+use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::{SwitchRequest, To, check_reason};
-use super::{Administer, Problem};
+use super::{AdminError, Administer};
 use crate::ports::{CommitError, Github, Queue, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -18,15 +18,15 @@ impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
         &self,
         request: &SwitchRequest,
         now: Time,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, AdminError> {
         let reason = check_reason(&request.reason)?;
         let settings = settings(request);
         if settings.is_empty() {
             let message = "name what to switch: \"launches\", \"deletes\", \"maintenance\" or \"pools\", each \"on\" or \"off\"";
-            return Err(Problem::new("bad_request", message));
+            return Err(AdminError::new("bad_request", message));
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
-        let off = Off { since: now, by, reason: reason.to_owned() };
+        let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.switches().await?;
             let before = stored.clone().unwrap_or_default();
@@ -74,7 +74,7 @@ fn holds_back(switch: &Switch, to: To) -> bool {
     }
 }
 
-fn line(settings: &[(Switch, To)], off: &Off) -> Audit {
+fn line(settings: &[(Switch, To)], off: &SwitchedOff) -> Audit {
     let what: Vec<String> = settings
         .iter()
         .map(|(switch, to)| format!("{switch} {}", if *to == To::Off { "off" } else { "on" }))

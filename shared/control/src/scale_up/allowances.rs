@@ -12,7 +12,7 @@ use muster_domain::time::Time;
 use muster_domain::withheld;
 
 use super::ScaleUp;
-use super::known::Known;
+use super::known::PoolSnapshot;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
 
@@ -39,7 +39,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         pool: &Pool,
         demand: &[Job],
         retries: &[Instance],
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
     ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
         let of_slots = retries.iter().map(|slot| slot.entity.clone());
@@ -98,7 +98,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn begin_probes(
         &self,
         plan: &Plan,
-        known: &mut Known,
+        known: &mut PoolSnapshot,
         now: Time,
     ) -> Result<bool, PassError> {
         let launched = plan.launches.iter().flat_map(|one| one.instances().chain(&one.again));
@@ -119,7 +119,12 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     }
 
     /// A machine that EC2 refused has found nothing out: the next one need not wait for longer.
-    pub(super) async fn probe_again(&self, failed: &[Instance], known: &mut Known, now: Time) {
+    pub(super) async fn probe_again(
+        &self,
+        failed: &[Instance],
+        known: &mut PoolSnapshot,
+        now: Time,
+    ) {
         for slot in failed {
             let Some(last) = known.probing.remove(&slot.entity) else { continue };
             let last = last.unwrap_or(Time::from_millis(0));

@@ -11,7 +11,7 @@ use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 
 use super::ScaleUp;
-use super::known::Known;
+use super::known::PoolSnapshot;
 use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 
@@ -21,7 +21,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn commit(
         &self,
         writes: &[Write],
-        known: &mut Known,
+        known: &mut PoolSnapshot,
     ) -> Result<(), PassError> {
         let jobs = writes.iter().filter_map(|write| match write {
             Write::Job { next, .. } => Some(&**next),

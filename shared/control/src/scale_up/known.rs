@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::{Closed, Cooldowns};
+use muster_domain::cooldown::{CooldownScope, Cooldowns};
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
 use muster_domain::instance::Instance;
@@ -19,7 +19,7 @@ use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// What a pass knows of its pool, kept level with what it writes itself.
-pub(super) struct Known {
+pub(super) struct PoolSnapshot {
     pub(super) capacity: Capacity,
     /// The wake-ups that it has looked after.
     pub(super) wakes: u64,
@@ -45,7 +45,7 @@ pub(super) struct Known {
     pub(super) reach: u32,
 }
 
-impl Known {
+impl PoolSnapshot {
     pub(super) fn of(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
         Self {
             wakes: capacity.wakes,
@@ -163,7 +163,7 @@ impl Known {
     pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
         let Some(cooldowns) = &self.cooldowns else { return false };
         let market = launch.request.market;
-        let whole = [Closed::Calls, Closed::Pool(launch.pool.clone())];
+        let whole = [CooldownScope::Calls, CooldownScope::Pool(launch.pool.clone())];
         let is_closed = |place: &Override| {
             cooldowns.of_quota(&launch.pool, market, place, now).is_some()
                 || cooldowns.of_place(&launch.pool, market, place, now).is_some()

@@ -7,7 +7,7 @@ use muster_domain::pool::Pool;
 use muster_domain::time::{Seconds, Time};
 
 use super::allowances::first_entities;
-use super::known::Known;
+use super::known::PoolSnapshot;
 use super::{Report, ScaleUp};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
@@ -21,7 +21,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         jobs: &[Job],
         again: bool,
         now: Time,
-    ) -> Result<Known, PassError> {
+    ) -> Result<PoolSnapshot, PassError> {
         let entities = first_entities(pool, jobs);
         for _ in 0..CONFLICT_ROUNDS {
             let standing = self.table.standing(&pool.name, &entities).await?;
@@ -29,7 +29,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             let stored = standing.capacity.clone();
             let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
             if again && stored.is_leased(now) {
-                return Ok(Known::of(stored, standing, entities));
+                return Ok(PoolSnapshot::of(stored, standing, entities));
             }
             let next = stored
                 .woken(self.holder, now, &self.settings.timings)
@@ -38,7 +38,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             match self.table.commit(&[write]).await {
                 Ok(()) => {
                     let rest = Standing { capacity: None, ..standing };
-                    return Ok(Known::of(next, rest, entities));
+                    return Ok(PoolSnapshot::of(next, rest, entities));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -50,7 +50,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     /// Gives the lease back in one write, if nobody has written the record since: then nobody asked for a pass either.
     pub(super) async fn give_back(
         &self,
-        known: &Known,
+        known: &PoolSnapshot,
         report: &mut Report,
     ) -> Result<bool, PassError> {
         if !known.capacity.is_held_by(self.holder) {
@@ -80,7 +80,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn release(
         &self,
         name: &PoolName,
-        known: &Known,
+        known: &PoolSnapshot,
         report: &mut Report,
     ) -> Result<Option<Capacity>, PassError> {
         for _ in 0..CONFLICT_ROUNDS {

@@ -44,7 +44,7 @@ impl Ends for Ec2 {
 /// Runs `count` passes; the pass of a number ends the machine of that number after some polls.
 fn run(ec2: &Ec2, count: u32, slowness: impl Fn(u32) -> u32) -> BTreeMap<u32, Termination> {
     let clock = || at(0);
-    let together = &Together::new(ec2, &clock);
+    let together = &TerminateBatcher::new(ec2, &clock);
     let answers = &RefCell::new(BTreeMap::new());
     let mut left = 0..count;
     block_on(together.run(|| {
@@ -93,7 +93,7 @@ fn each_pass_has_the_answer_of_its_own_machine() {
 fn two_passes_for_one_machine_have_one_answer_each() {
     let ec2 = Ec2::default();
     let clock = || at(0);
-    let together = &Together::new(&ec2, &clock);
+    let together = &TerminateBatcher::new(&ec2, &clock);
     let answered = &Cell::new(0);
     let mut left = 0..2;
     block_on(together.run(|| {
@@ -110,7 +110,7 @@ fn two_passes_for_one_machine_have_one_answer_each() {
 fn few_are_under_way_at_once() {
     let ec2 = Ec2::default();
     let clock = || at(0);
-    let together = &Together::new(&ec2, &clock);
+    let together = &TerminateBatcher::new(&ec2, &clock);
     let (now, most) = (&Cell::new(0_usize), &Cell::new(0_usize));
     let mut left = 0..60;
     block_on(together.run(|| {
@@ -130,7 +130,7 @@ fn a_machine_does_not_wait_for_the_slowest_pass_of_all() {
     let ec2 = Ec2::default();
     let time = &Cell::new(0);
     let clock = || at(time.get());
-    let together = &Together::new(&ec2, &clock);
+    let together = &TerminateBatcher::new(&ec2, &clock);
     let ended_at = &Cell::new(None);
     let mut left = 0..2;
     block_on(together.run(|| {
@@ -156,7 +156,7 @@ fn a_machine_does_not_wait_for_the_slowest_pass_of_all() {
 fn a_pass_may_end_one_machine_after_another() {
     let ec2 = Ec2::default();
     let clock = || at(0);
-    let together = &Together::new(&ec2, &clock);
+    let together = &TerminateBatcher::new(&ec2, &clock);
     let mut left = 0..3;
     block_on(together.run(|| {
         let number = left.next()?;
@@ -173,11 +173,11 @@ fn a_pass_may_end_one_machine_after_another() {
 
 #[test]
 fn what_one_pass_reads_the_others_know() {
-    use crate::once::Once;
+    use crate::once::ReadCache;
     let ec2 = Ec2::default();
     let clock = || at(0);
-    let together = &Together::new(&ec2, &clock);
-    let (once, reads, told) = (&Once::<u8, u32>::default(), &Cell::new(0), &Cell::new(0));
+    let together = &TerminateBatcher::new(&ec2, &clock);
+    let (once, reads, told) = (&ReadCache::<u8, u32>::default(), &Cell::new(0), &Cell::new(0));
     let mut left = 0..20;
     block_on(together.run(|| {
         left.next()?;

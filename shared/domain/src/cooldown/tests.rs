@@ -1,6 +1,6 @@
 //! What a refusal closes, for how long, and what is asked for instead.
 
-use super::{Bucket, Closed, Cooldowns, first_market, while_settling};
+use super::{Bucket, CooldownScope, Cooldowns, first_market, while_settling};
 use crate::launch::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
@@ -68,8 +68,8 @@ fn offered(known: &Cooldowns, pool: &Pool, second: u32) -> String {
     }
 }
 
-fn quota(bucket: Bucket) -> Closed {
-    Closed::Quota { market: Market::Spot, bucket }
+fn quota(bucket: Bucket) -> CooldownScope {
+    CooldownScope::Quota { market: Market::Spot, bucket }
 }
 
 const ALL: &str = " m7i.large/subnet-a m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
@@ -278,7 +278,7 @@ fn a_machine_opens_what_was_closed_for_all_of_the_pool() {
         known = after(&known, &pool, &Err(refusal(class)), at(0));
     }
     let healed = after(&known, &pool, &answer(1, Vec::new()), at(1));
-    let places = |one: &super::Cooldown| matches!(one.closed, Closed::Place { .. });
+    let places = |one: &super::Cooldown| matches!(one.closed, CooldownScope::Place { .. });
     assert!(healed.list.iter().all(places), "{healed:?}");
     assert_eq!(healed.list.len(), 4);
     assert_eq!(healed.generation, known.generation + 1);
@@ -344,7 +344,7 @@ fn the_parts_of_a_replayed_answer_are_old() {
     assert_eq!(closed.after(&replay, &answer(1, Vec::new()), at(1), &timings()), None);
     // A call that is refused as a whole is refused now.
     let refused = Cooldowns::default().after(&replay, &Err(refusal(Throttle)), at(0), &timings());
-    assert!(refused.is_some_and(|known| known.of(&Closed::Calls, at(1)).is_some()));
+    assert!(refused.is_some_and(|known| known.of(&CooldownScope::Calls, at(1)).is_some()));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Every condition has a sentence, and each sentence names what it is about.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
+use crate::cooldown::{Bucket, Cooldown, CooldownScope, Cooldowns};
 use crate::entity::EntityHealth;
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
 use crate::launch::{ErrorClass, Market};
 use crate::limits::Scope;
-use crate::switches::Off;
+use crate::switches::SwitchedOff;
 use crate::testkit::{
     Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
     forced, idle, installing, job, plain, pool, retrying, slot,
@@ -82,11 +82,11 @@ fn a_queued_job_says_what_it_waits_for() {
     let paused = pool.clone().with(|pool| pool.paused = true);
     let disabled = pool.clone().with(|pool| pool.enabled = false);
     let patient = pool.clone().with(|pool| pool.job_age_seconds = Seconds(900));
-    let off = Off { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let off = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
     let next = "The next launch pass finds it a runner.".to_owned();
     let closed = Cooldowns {
         list: vec![Cooldown {
-            closed: Closed::Quota { market: Market::OnDemand, bucket: Bucket::Standard },
+            closed: CooldownScope::Quota { market: Market::OnDemand, bucket: Bucket::Standard },
             since: at(500),
             at: at(500),
             until: at(800),

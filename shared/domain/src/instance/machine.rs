@@ -1,6 +1,6 @@
 //! Changes of an instance's machine side: launch, binding, the way out.
 
-use super::record::{DeleteReason, Drain, Fault, Order, Waiting};
+use super::record::{DeleteMark, DeleteReason, ErrorDetail, Order, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
 use crate::ids::{LaunchId, MachineId};
@@ -53,7 +53,7 @@ impl Instance {
             self.attempts += 1;
         }
         self.refused = Some(error.class);
-        self.last_error = Some(Fault {
+        self.last_error = Some(ErrorDetail {
             at: now,
             operation: "CreateFleet".to_owned(),
             code: error.code.clone(),
@@ -94,7 +94,7 @@ impl Instance {
     pub fn mark(&mut self, reason: DeleteReason, now: Time) {
         if self.drain.is_none() {
             self.note(now, format!("marked for delete: {}", reason.word()));
-            self.drain = Some(Drain {
+            self.drain = Some(DeleteMark {
                 at: now,
                 reason,
                 not_busy_since: None,
@@ -127,7 +127,7 @@ impl Instance {
     }
 
     /// Changes the mark's evidence.
-    pub fn update_drain(&mut self, change: impl FnOnce(&mut Drain)) {
+    pub fn update_drain(&mut self, change: impl FnOnce(&mut DeleteMark)) {
         if let Some(drain) = &mut self.drain {
             change(drain);
             self.touch();
@@ -167,7 +167,7 @@ impl Instance {
     /// EC2 has ended the machine, or somebody through it, and says why.
     pub fn ended_by_ec2(&mut self, why: &StateReason, now: Time) {
         self.note(now, format!("EC2: {}: {}", why.code, why.message));
-        self.last_error = Some(Fault {
+        self.last_error = Some(ErrorDetail {
             at: now,
             operation: "the machine's end".to_owned(),
             code: why.code.clone(),
@@ -184,7 +184,7 @@ impl Instance {
     }
 
     /// EC2 refused or failed: back to the way out, one attempt more, and wait.
-    pub fn terminate_failed(&mut self, fault: Fault, now: Time, timings: &Timings) {
+    pub fn terminate_failed(&mut self, fault: ErrorDetail, now: Time, timings: &Timings) {
         self.attempts += 1;
         let why = format!("attempt {} failed: {}: {}", self.attempts, fault.code, fault.message);
         self.last_error = Some(fault);

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::listing::Group;
 pub use self::record::{
-    DeleteReason, Drain, Event, Exit, Fault, Order, Runner, StartedJob, Waiting,
+    DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,
 };
-pub use self::runner::{Refused, Start, StartReport};
+pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
@@ -98,7 +98,7 @@ pub struct Instance {
     pub passed_over: bool,
     /// The runner on the machine.
     pub runner: Runner,
-    drain: Option<Drain>,
+    drain: Option<DeleteMark>,
     order: Option<Order>,
     /// Failed launch attempts; after binding, failed terminations.
     pub attempts: u32,
@@ -106,7 +106,7 @@ pub struct Instance {
     #[serde(default)]
     pub refused: Option<ErrorClass>,
     /// The last error of a provider.
-    pub last_error: Option<Fault>,
+    pub last_error: Option<ErrorDetail>,
     /// When EC2 was first seen not to know the machine.
     pub absent_since: Option<Time>,
     /// When EC2 announced that it takes the machine back.
@@ -216,7 +216,7 @@ impl Instance {
 
     /// The delete mark.
     #[must_use]
-    pub const fn drain(&self) -> Option<&Drain> {
+    pub const fn drain(&self) -> Option<&DeleteMark> {
         self.drain.as_ref()
     }
 

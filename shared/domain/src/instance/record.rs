@@ -131,7 +131,7 @@ pub enum Waiting {
 
 /// The delete mark and the evidence gathered since it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Drain {
+pub struct DeleteMark {
     /// Since when.
     pub at: Time,
     /// Why.
@@ -154,7 +154,7 @@ pub struct Drain {
     pub kill_told: bool,
 }
 
-impl Drain {
+impl DeleteMark {
     /// No job may start any more: somebody wants the machine gone, EC2 takes it, or it is too old.
     #[must_use]
     pub const fn refuses_jobs(&self) -> bool {
@@ -191,7 +191,7 @@ pub struct Exit {
     pub log: Option<String>,
     /// GitHub's refusal of its configuration, where the machine was sent away for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Fault>,
+    pub refused: Option<ErrorDetail>,
 }
 
 /// The runner side of an instance.
@@ -221,7 +221,7 @@ pub struct Runner {
 
 /// An error worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Fault {
+pub struct ErrorDetail {
     /// When it happened.
     pub at: Time,
     /// What was tried.

@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{Drain, Exit, Fault, Runner, StartedJob};
+use super::record::{DeleteMark, ErrorDetail, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
@@ -13,7 +13,7 @@ const REFUSAL_BELIEVED: u32 = 3;
 
 /// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refused {
+pub enum ReportError {
     /// The instance is marked for delete or on its way out.
     #[error("this runner is being deleted")]
     Draining,
@@ -87,17 +87,17 @@ impl Instance {
     ///
     /// # Errors
     /// When no configuration may be handed out.
-    pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, Refused> {
+    pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, ReportError> {
         if self.drain.is_some() || !matches!(self.state, State::Creating | State::Running) {
-            return Err(Refused::Draining);
+            return Err(ReportError::Draining);
         }
         match self.runner.state {
             RunnerState::Pending | RunnerState::Installing if !self.runner.has_taken_job() => {}
-            RunnerState::Failed | RunnerState::Terminated => return Err(Refused::Ended),
+            RunnerState::Failed | RunnerState::Terminated => return Err(ReportError::Ended),
             RunnerState::Pending
             | RunnerState::Installing
             | RunnerState::Idle
-            | RunnerState::Active => return Err(Refused::AlreadyStarted),
+            | RunnerState::Active => return Err(ReportError::AlreadyStarted),
         }
         let earlier = self.runner.id.take();
         self.runner.n += 1;
@@ -134,7 +134,12 @@ impl Instance {
 
     /// GitHub refused the last configuration call as wrong (400, 404, 422), so it made no registration. True when the machine
     /// need not ask again: its runner has ended then.
-    pub fn configuration_refused(&mut self, fault: Fault, now: Time, timings: &Timings) -> bool {
+    pub fn configuration_refused(
+        &mut self,
+        fault: ErrorDetail,
+        now: Time,
+        timings: &Timings,
+    ) -> bool {
         self.runner.asking_since = None;
         self.tell(now, format!("GitHub refused the configuration: {}", fault.message));
         let is_believed = self.runner.n >= REFUSAL_BELIEVED;
@@ -158,7 +163,7 @@ impl Instance {
         hooks: bool,
         now: Time,
         timings: &Timings,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ReportError> {
         self.expect_registration(name)?;
         let starts = self.runner.state <= RunnerState::Installing;
         if !starts && (self.runner.hooks || !hooks) {
@@ -185,13 +190,13 @@ impl Instance {
         name: &str,
         report: StartReport,
         now: Time,
-    ) -> Result<Start, Refused> {
+    ) -> Result<Start, ReportError> {
         self.expect_registration(name)?;
         if self.refuses_jobs() {
-            return Err(Refused::Draining);
+            return Err(ReportError::Draining);
         }
         if self.runner.exit.is_some() {
-            return Err(Refused::Ended);
+            return Err(ReportError::Ended);
         }
         if self.is_undecided() {
             return Ok(Start::Undecided);
@@ -243,7 +248,8 @@ impl Instance {
     /// Each job is refused from here on, by hooks that were reported as being in place, and none has started: whatever
     /// GitHub hands it fails, and nothing is there that evidence could save.
     pub(crate) fn is_shut(&self) -> bool {
-        let refuses = self.order.is_some() || self.drain.as_ref().is_some_and(Drain::refuses_jobs);
+        let refuses =
+            self.order.is_some() || self.drain.as_ref().is_some_and(DeleteMark::refuses_jobs);
         let Runner { hooks, id, asking_since, .. } = &self.runner;
         let is_registered = id.is_some() && asking_since.is_none();
         refuses && *hooks && is_registered && !self.runner.has_taken_job()
@@ -258,7 +264,7 @@ impl Instance {
         name: &str,
         now: Time,
         timings: &Timings,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ReportError> {
         self.expect_registration(name)?;
         if let Some(job) = &mut self.runner.started
             && job.completed_at.is_none()
@@ -341,8 +347,8 @@ impl Instance {
         self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
     }
 
-    fn expect_registration(&self, name: &str) -> Result<(), Refused> {
-        if name == self.runner_name() { Ok(()) } else { Err(Refused::OtherRegistration) }
+    fn expect_registration(&self, name: &str) -> Result<(), ReportError> {
+        if name == self.runner_name() { Ok(()) } else { Err(ReportError::OtherRegistration) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::SCHEMA;
 use crate::audit::{Audit, AuditKind};
-use crate::instance::{Fault, Instance, Waiting};
+use crate::instance::{ErrorDetail, Instance, Waiting};
 use crate::observation::{Look, Machine, Observation, Termination};
 use crate::orphan::Orphan;
 use crate::time::Time;
@@ -73,7 +73,7 @@ fn is_held_by_job(instance: &Instance, policy: &Policy<'_>, now: Time) -> bool {
 
 /// An error of EC2. A plain delete tries for ever; a forced one gives the machine to the ledger, which
 /// the sweep goes on killing.
-fn failed(instance: &Instance, fault: &Fault, policy: &Policy<'_>, now: Time) -> Step {
+fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     next.terminate_failed(fault.clone(), now, policy.timings);
     let gives_up = instance.order().is_some_and(|order| {

@@ -8,7 +8,7 @@
 use super::{Need, Policy};
 use crate::backoff;
 use crate::instance::{Instance, RunnerState, Waiting};
-use crate::observation::{Look, Observation, RunnerSeen, Trouble};
+use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
 use crate::time::Time;
 
 pub(super) enum Verdict {
@@ -110,22 +110,22 @@ fn waiting(instance: &Instance, why: Waiting, until: Time) -> Verdict {
 /// GitHub did not answer the question: silence is never taken for absence.
 pub(super) fn trouble_wait(
     instance: &Instance,
-    trouble: &Trouble,
+    trouble: &ProviderError,
     policy: &Policy<'_>,
     now: Time,
 ) -> Verdict {
     let mut next = instance.clone();
     let (why, until) = match trouble {
-        Trouble::RateLimited(until) => {
+        ProviderError::RateLimited(until) => {
             // A reset in the past, or one that never comes, must not turn into a loop or a halt.
             let cap = now + policy.timings.retry_cap_seconds + policy.timings.retry_cap_seconds;
             (Waiting::RateLimited, (*until).clamp(now + policy.timings.retry_step_seconds, cap))
         }
-        Trouble::Unauthorized(fault) => {
+        ProviderError::Unauthorized(fault) => {
             next.last_error = Some(fault.clone());
             (Waiting::Unauthorized, now + policy.timings.unauthorized_retry_seconds)
         }
-        Trouble::Unavailable(fault) => {
+        ProviderError::Unavailable(fault) => {
             next.last_error = Some(fault.clone());
             let silences = instance.drain().map_or(0, |drain| drain.silences) + 1;
             next.update_drain(|drain| drain.silences = silences);

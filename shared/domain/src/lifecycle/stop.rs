@@ -10,7 +10,7 @@ use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState;
 use crate::lifecycle::Record;
-use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
+use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::time::Time;
 
 pub(super) fn stop(
@@ -234,7 +234,12 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
 
 /// GitHub did not answer. Force ignores EC2's errors and never GitHub's silence: the hooks of a machine may be
 /// reported and not run, and then a job that nobody heard of would end. `kill_running_job` does not wait.
-fn unanswered(instance: &Instance, trouble: &Trouble, policy: &Policy<'_>, now: Time) -> Step {
+fn unanswered(
+    instance: &Instance,
+    trouble: &ProviderError,
+    policy: &Policy<'_>,
+    now: Time,
+) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
         Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
         // Trouble is a reason to wait and nothing else.

@@ -1,6 +1,6 @@
 //! The min idle: machines that are launched before any job needs them.
 
-use super::{Plan, PlannedLaunch, PoolRoom, View, launch_id, planned, request};
+use super::{Plan, PlannedLaunch, PoolHeadroom, View, launch_id, planned, request};
 use crate::cooldown::first_market;
 use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState, Slot};
@@ -8,7 +8,7 @@ use crate::launch::Launch;
 
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job has taken in this
 /// very plan is missing too. While EC2 refuses what the pool asks for, the next sweep looks again.
-pub(super) fn top_up(view: &View<'_>, room: &mut PoolRoom, plan: &mut Plan) {
+pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) {
     let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
     let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
     let mut missing = missing(view, plan).min(most) as usize;
@@ -42,7 +42,7 @@ fn launch_of(
     view: &View<'_>,
     number: usize,
     most: usize,
-    room: &mut PoolRoom,
+    room: &mut PoolHeadroom,
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
     let entity = pool.entity.clone()?;

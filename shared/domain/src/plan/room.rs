@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Left, Plan, View, hold};
-use crate::cooldown::Held;
+use super::{Plan, Unplaced, View, hold};
+use crate::cooldown::LaunchBlock;
 use crate::entity::Allowance;
 use crate::ids::Entity;
 use crate::job::Job;
-use crate::limits::{Full, Room, Scope};
+use crate::limits::{Full, Headroom, Scope};
 
 /// What pool and limits leave while a plan is made.
-pub(super) struct PoolRoom {
+pub(super) struct PoolHeadroom {
     pub(super) left: u32,
-    pub(super) limits: Room,
+    pub(super) limits: Headroom,
     pub(super) allowances: BTreeMap<Entity, Allowance>,
 }
 
-impl PoolRoom {
+impl PoolHeadroom {
     pub(super) fn take(&mut self, entity: &Entity) -> Result<(), Full> {
         if self.left == 0 {
             return Err(Full::Pool);
@@ -30,7 +30,7 @@ impl PoolRoom {
     }
 
     /// Why GitHub's part keeps a machine of this entity from being launched.
-    fn held(&self, entity: &Entity) -> Option<&Held> {
+    fn held(&self, entity: &Entity) -> Option<&LaunchBlock> {
         let used_up = self.allowances.get(entity).filter(|allowance| allowance.most == 0)?;
         Some(&used_up.held)
     }
@@ -41,7 +41,7 @@ impl PoolRoom {
 pub(super) fn launched_for(
     view: &View<'_>,
     demand: VecDeque<Job>,
-    room: &mut PoolRoom,
+    room: &mut PoolHeadroom,
     plan: &mut Plan,
 ) -> Vec<Job> {
     let mut launched_for = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn launched_for(
             }),
         };
         match obstacle {
-            Some(why) => plan.left.push(Left { job, slot: None, why }),
+            Some(why) => plan.left.push(Unplaced { job, slot: None, why }),
             None => launched_for.push(job),
         }
     }

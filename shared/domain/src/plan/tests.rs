@@ -14,7 +14,7 @@ use super::{Plan, View, plan};
 use crate::cooldown::Cooldowns;
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
-use crate::limits::Room;
+use crate::limits::Headroom;
 use crate::pool::Pool;
 use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
 use crate::timings::Timings;
@@ -48,7 +48,7 @@ pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         stack: "prod",
         pool,
         live: 0,
-        room: Room::default(),
+        room: Headroom::default(),
         idle_hold: None,
         held: None,
         demand,

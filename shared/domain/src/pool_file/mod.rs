@@ -23,7 +23,7 @@ use serde_json::Value;
 use self::names::Names;
 use self::node::{Kind, Node, merged};
 use self::read::{Section, Wrongs};
-use self::shape::Written;
+use self::shape::WrittenPool;
 use crate::ids::Entity;
 use crate::limits::{Balance, Limits};
 use crate::pool::Pool;
@@ -37,7 +37,7 @@ const LARGEST: usize = 250_000;
 
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrong {
+pub struct Problem {
     /// Where, for example `pools[2].instances.types[0]`; empty for the file itself.
     pub path: String,
     /// What is wrong, and what to write instead.
@@ -45,7 +45,7 @@ pub struct Wrong {
     pub what: String,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = if self.path.is_empty() { "the file" } else { &self.path };
         write!(f, "{path}: {}", self.what)
@@ -65,7 +65,7 @@ pub struct PoolFile {
 
 /// A file that was read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadPoolFile {
     /// The file, with nothing but what is stored.
     pub file: PoolFile,
     /// What was resolved, a line each: `pools[2].image: ami-0a1b2c3d (acme-runner-2026-11-01)`.
@@ -74,11 +74,11 @@ pub struct Reading {
 
 /// Why a file is not read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadPoolFile {
     /// What is to be asked first. Nothing: the wrongs are all there are.
     pub open: BTreeSet<Question>,
     /// What is wrong whatever the answers will be.
-    pub wrongs: Vec<Wrong>,
+    pub problems: Vec<Problem>,
 }
 
 /// Reads a file with what is known of its names.
@@ -88,25 +88,25 @@ pub struct Unread {
 ///
 /// # Errors
 /// What is open, and everything that is wrong so far.
-pub fn read(file: Value, answers: &Answers) -> Result<Reading, Unread> {
-    let mut wrongs = Wrongs::default();
+pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFile> {
+    let mut problems = Wrongs::default();
     let mut names = Names::new(answers);
-    let file = Section::open(Node::of(file, String::new()), shape::FILE, &mut wrongs);
-    let limits = stack_limits(&file, &mut wrongs);
-    let balance = file.read("balance", &mut wrongs, |node, w| read::one_of(node, BALANCES, w));
-    let pools = pools(&file, &mut names, &mut wrongs);
-    unique(&pools, &mut wrongs);
-    leave_room(&pools, &limits, &mut wrongs);
+    let file = Section::open(Node::of(file, String::new()), shape::FILE, &mut problems);
+    let limits = stack_limits(&file, &mut problems);
+    let balance = file.read("balance", &mut problems, |node, w| read::one_of(node, BALANCES, w));
+    let pools = pools(&file, &mut names, &mut problems);
+    unique(&pools, &mut problems);
+    leave_room(&pools, &limits, &mut problems);
     let pools: Vec<Pool> = pools.into_iter().filter_map(|(_, pool)| pool).collect();
     if let Some(what) = too_large(&pools) {
-        wrongs.add("pools", what);
+        problems.add("pools", what);
     }
     let Names { open, resolved, .. } = names;
-    if wrongs.is_empty() && open.is_empty() {
+    if problems.is_empty() && open.is_empty() {
         let file = PoolFile { pools, limits, balance: balance.unwrap_or_default() };
-        return Ok(Reading { file, resolved });
+        return Ok(ReadPoolFile { file, resolved });
     }
-    Err(Unread { open, wrongs: wrongs.into_list() })
+    Err(UnreadPoolFile { open, problems: problems.into_list() })
 }
 
 /// Why pools are not stored: together they are larger than a record may be.
@@ -116,56 +116,56 @@ pub fn too_large(pools: &[Pool]) -> Option<String> {
     (size > LARGEST).then(|| format!("{size} bytes in all; at most {LARGEST}"))
 }
 
-fn stack_limits(file: &Section, wrongs: &mut Wrongs) -> Limits {
-    let of = file.section("limits", shape::STACK_LIMITS, wrongs);
-    let most = |node: &Node, wrongs: &mut Wrongs| read::count(node, 1..=u32::MAX, wrongs);
-    let entities = of.read("entities", wrongs, |node, wrongs| {
-        let named = read::named(node, wrongs, |name, node, wrongs| {
+fn stack_limits(file: &Section, problems: &mut Wrongs) -> Limits {
+    let of = file.section("limits", shape::STACK_LIMITS, problems);
+    let most = |node: &Node, problems: &mut Wrongs| read::count(node, 1..=u32::MAX, problems);
+    let entities = of.read("entities", problems, |node, problems| {
+        let named = read::named(node, problems, |name, node, problems| {
             let key = Node { path: node.path.clone(), value: Kind::Text(name.to_owned()) };
-            let entity = values::entity(&key, wrongs);
-            Some((entity?, most(node, wrongs)?))
+            let entity = values::entity(&key, problems);
+            Some((entity?, most(node, problems)?))
         })?;
         Some(named.into_values().collect::<BTreeMap<Entity, u32>>())
     });
-    Limits { stack: of.read("stack", wrongs, most), entities: entities.unwrap_or_default() }
+    Limits { stack: of.read("stack", problems, most), entities: entities.unwrap_or_default() }
 }
 
 /// The pools, each with its place; none for those with mistakes.
 fn pools(
     file: &Section,
     names: &mut Names<'_>,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
 ) -> Vec<(String, Option<Pool>)> {
     let defaults = file.get("defaults").map(|node| {
         let known: Vec<&str> = shape::POOL.iter().copied().filter(|name| *name != "name").collect();
-        let section = Section::open(node.clone(), &known, wrongs);
+        let section = Section::open(node.clone(), &known, problems);
         // For what no pool takes over; the rest is read again where it holds.
-        Written::read(&section, wrongs);
+        WrittenPool::read(&section, problems);
         node.clone()
     });
     let Some(list) = file.get("pools") else {
         if !file.is_other {
-            wrongs.add("", "pools is missing");
+            problems.add("", "pools is missing");
         }
         return Vec::new();
     };
-    let read = read::list(list, "pools", wrongs, |node, wrongs| {
+    let read = read::list(list, "pools", problems, |node, problems| {
         let node = match &defaults {
             Some(defaults) => merged(defaults, node.clone(), shape::WHOLE),
             None => node.clone(),
         };
         let path = node.path.clone();
         // Unknown fields of the defaults are told at their own place already.
-        let section = Section::open(node, shape::POOL, wrongs);
-        let mut written = Written::read(&section, wrongs);
-        names.resolve(&mut written, &section, wrongs);
-        Some((path, rules::pool(written, &section, wrongs)))
+        let section = Section::open(node, shape::POOL, problems);
+        let mut written = WrittenPool::read(&section, problems);
+        names.resolve(&mut written, &section, problems);
+        Some((path, rules::pool(written, &section, problems)))
     });
     read.unwrap_or_default()
 }
 
 /// Idle runners alone must not use a limit up: no job that they cannot serve would ever be served.
-fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, wrongs: &mut Wrongs) {
+fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut Wrongs) {
     let idle = |is_counted: &dyn Fn(&Entity) -> bool| -> u32 {
         let pools = pools.iter().filter_map(|(_, pool)| pool.as_ref());
         let counted = pools.filter(|pool| pool.entity.as_ref().is_some_and(is_counted));
@@ -175,7 +175,7 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, wrongs: &mut Wr
         if idle >= most {
             let what =
                 format!("the pools keep {idle} idle (min_idle), which leaves no room for jobs");
-            wrongs.add(&path, what);
+            problems.add(&path, what);
         }
     };
     if let Some(most) = limits.stack {
@@ -187,7 +187,7 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, wrongs: &mut Wr
 }
 
 /// Names, and what launches begin with, tell pools apart.
-fn unique(pools: &[(String, Option<Pool>)], wrongs: &mut Wrongs) {
+fn unique(pools: &[(String, Option<Pool>)], problems: &mut Wrongs) {
     let whole: Vec<(&String, &Pool)> =
         pools.iter().filter_map(|(path, pool)| Some((path, pool.as_ref()?))).collect();
     for (index, (path, pool)) in whole.iter().enumerate() {
@@ -196,7 +196,7 @@ fn unique(pools: &[(String, Option<Pool>)], wrongs: &mut Wrongs) {
         if let Some((other, _)) =
             earlier.iter().find(|(_, other)| same(other.name.as_str(), pool.name.as_str()))
         {
-            wrongs
+            problems
                 .add(&format!("{path}.name"), format!("{} is the name of {other} too", pool.name));
             continue;
         }
@@ -205,7 +205,7 @@ fn unique(pools: &[(String, Option<Pool>)], wrongs: &mut Wrongs) {
             earlier.iter().find(|(_, other)| same(rules::prefix(other).as_str(), prefix.as_str()))
         {
             let what = format!("the names of {other}'s machines begin with {prefix} too");
-            wrongs.add(&format!("{path}.name_prefix"), what);
+            problems.add(&format!("{path}.name_prefix"), what);
         }
     }
 }

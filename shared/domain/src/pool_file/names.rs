@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::read::{Section, Wrongs};
 use super::rules;
-use super::shape::Written;
+use super::shape::WrittenPool;
 use crate::ids::{Entity, EntityKind};
 use crate::pool::{Arch, Image};
 
@@ -86,12 +86,12 @@ pub struct Answers {
 
 /// What a field holds: what is stored, or a name for it.
 #[derive(Debug)]
-pub(super) enum Said<T, N> {
+pub(super) enum ValueOrName<T, N> {
     Value(T),
     Name(N),
 }
 
-impl<T, N> Said<T, N> {
+impl<T, N> ValueOrName<T, N> {
     /// One of both, when the field is written and right.
     pub(super) fn split(said: Option<Self>) -> (Option<T>, Option<N>) {
         match said {
@@ -131,13 +131,18 @@ impl<'a> Names<'a> {
     }
 
     /// Resolves the names of a pool as far as they are answered. The entity first: groups are an entity's.
-    pub(super) fn resolve(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
-        self.entity(written, &of.path_of("entity"), wrongs);
-        self.group(written, of, wrongs);
-        self.image(written, of, wrongs);
+    pub(super) fn resolve(
+        &mut self,
+        written: &mut WrittenPool,
+        of: &Section,
+        problems: &mut Wrongs,
+    ) {
+        self.entity(written, &of.path_of("entity"), problems);
+        self.group(written, of, problems);
+        self.image(written, of, problems);
     }
 
-    fn entity(&mut self, written: &mut Written, at: &str, wrongs: &mut Wrongs) {
+    fn entity(&mut self, written: &mut WrittenPool, at: &str, problems: &mut Wrongs) {
         let Some(id) = written.named.entity else { return };
         match self.answers.entities.get(&id) {
             None => {
@@ -145,7 +150,7 @@ impl<'a> Names<'a> {
             }
             Some(None) => {
                 let what = "install the App there (and end its suspension), or write another id";
-                wrongs.add(at, format!("GitHub shows the App no {id}; {what}"));
+                problems.add(at, format!("GitHub shows the App no {id}; {what}"));
             }
             Some(Some(entity)) => {
                 self.tell(at, entity, &id);
@@ -154,14 +159,14 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn group(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
+    fn group(&mut self, written: &mut WrittenPool, of: &Section, problems: &mut Wrongs) {
         let Some(name) = &written.named.group else { return };
         let at = of.path_of("runner_group");
         let Some(entity) = &written.entity else {
             if of.get("entity").is_none() {
                 let what = "a group's name needs an entity: without one only the job says where runners \
                             belong; write the entity, or the group's number";
-                wrongs.add(&at, what);
+                problems.add(&at, what);
             }
             return;
         };
@@ -177,7 +182,7 @@ impl<'a> Names<'a> {
         let Some(group) = groups.iter().find(|group| group.name.to_lowercase() == lower) else {
             let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
             let known = names.join(", ");
-            wrongs
+            problems
                 .add(&at, format!("{entity} has no runner group {name:?}; its groups are {known}"));
             return;
         };
@@ -185,13 +190,13 @@ impl<'a> Names<'a> {
         written.runner_group = Some(group.id);
     }
 
-    fn image(&mut self, written: &mut Written, of: &Section, wrongs: &mut Wrongs) {
+    fn image(&mut self, written: &mut WrittenPool, of: &Section, problems: &mut Wrongs) {
         let Some(image) = &written.named.image else { return };
         let at = of.path_of("image");
         let Some(arch) = written.arch.or_else(|| rules::arch_of_all(written)) else {
             let is_known = written.types.is_some() || written.requirements.is_some();
             if is_known && of.get("arch").is_none() {
-                wrongs.add(
+                problems.add(
                     &at,
                     "for which machines? beside a filter write arch: x64, or arch: arm64",
                 );
@@ -207,7 +212,7 @@ impl<'a> Names<'a> {
             Some(None) => {
                 let ImageFilter { name, owner, arch } = filter;
                 let what = format!("EC2 shows no available image {name:?} for {}", arch.word());
-                wrongs.add(&at, format!("{what} in this region, owner {owner}"));
+                problems.add(&at, format!("{what} in this region, owner {owner}"));
             }
             Some(Some(found)) => {
                 self.tell(&at, &found.id, &found.name);

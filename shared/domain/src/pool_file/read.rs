@@ -5,24 +5,24 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::Wrong;
+use super::Problem;
 use super::node::{Kind, Node, below};
 use crate::time::Seconds;
 
 /// What is wrong with the file so far.
 #[derive(Debug, Default)]
-pub(super) struct Wrongs(Vec<Wrong>);
+pub(super) struct Wrongs(Vec<Problem>);
 
 impl Wrongs {
     pub(super) fn add(&mut self, path: &str, what: impl Into<String>) {
-        let wrong = Wrong { path: path.to_owned(), what: what.into() };
+        let wrong = Problem { path: path.to_owned(), what: what.into() };
         // A default is read once for every pool that it holds for.
         if !self.0.contains(&wrong) {
             self.0.push(wrong);
         }
     }
 
-    pub(super) fn into_list(self) -> Vec<Wrong> {
+    pub(super) fn into_list(self) -> Vec<Problem> {
         self.0
     }
 
@@ -45,9 +45,9 @@ pub(super) struct Section {
 
 impl Section {
     /// Reads a group and refuses unknown fields. What is no group reads as an empty one.
-    pub(super) fn open(node: Node, known: &[&str], wrongs: &mut Wrongs) -> Self {
+    pub(super) fn open(node: Node, known: &[&str], problems: &mut Wrongs) -> Self {
         let Kind::Map(fields) = node.value else {
-            wrongs.unlike(&node, &format!("a group of fields: {}", known.join(", ")));
+            problems.unlike(&node, &format!("a group of fields: {}", known.join(", ")));
             return Self { is_other: true, ..Self::empty(node.path) };
         };
         for (name, field) in &fields {
@@ -56,7 +56,7 @@ impl Section {
                     Some(meant) => format!("did you mean {meant:?}?"),
                     None => format!("the fields here are {}", known.join(", ")),
                 };
-                wrongs.add(&field.path, format!("there is no such field; {advice}"));
+                problems.add(&field.path, format!("there is no such field; {advice}"));
             }
         }
         Self { path: node.path, fields, is_other: false }
@@ -77,9 +77,9 @@ impl Section {
     }
 
     /// A group among the fields.
-    pub(super) fn section(&self, name: &str, known: &[&str], wrongs: &mut Wrongs) -> Self {
+    pub(super) fn section(&self, name: &str, known: &[&str], problems: &mut Wrongs) -> Self {
         match self.get(name) {
-            Some(node) => Self::open(node.clone(), known, wrongs),
+            Some(node) => Self::open(node.clone(), known, problems),
             None => Self::empty(below(&self.path, name)),
         }
     }
@@ -88,63 +88,67 @@ impl Section {
     pub(super) fn read<T>(
         &self,
         name: &str,
-        wrongs: &mut Wrongs,
+        problems: &mut Wrongs,
         read: impl FnOnce(&Node, &mut Wrongs) -> Option<T>,
     ) -> Option<T> {
-        self.get(name).and_then(|node| read(node, wrongs))
+        self.get(name).and_then(|node| read(node, problems))
     }
 }
 
-pub(super) fn text(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
     match &node.value {
         Kind::Text(text) if !text.is_empty() => Some(text.clone()),
         Kind::Text(_) => {
-            wrongs.add(&node.path, "this is empty");
+            problems.add(&node.path, "this is empty");
             None
         }
         Kind::Bool(_) | Kind::Number(_) => {
-            wrongs.unlike(node, "it in quotes");
+            problems.unlike(node, "it in quotes");
             None
         }
         _ => {
-            wrongs.unlike(node, "a text");
+            problems.unlike(node, "a text");
             None
         }
     }
 }
 
-pub(super) fn boolean(node: &Node, wrongs: &mut Wrongs) -> Option<bool> {
+pub(super) fn boolean(node: &Node, problems: &mut Wrongs) -> Option<bool> {
     if let Kind::Bool(value) = node.value {
         return Some(value);
     }
-    wrongs.unlike(node, "true or false");
+    problems.unlike(node, "true or false");
     None
 }
 
 /// A whole number within bounds.
-pub(super) fn number(node: &Node, range: RangeInclusive<u64>, wrongs: &mut Wrongs) -> Option<u64> {
+pub(super) fn number(
+    node: &Node,
+    range: RangeInclusive<u64>,
+    problems: &mut Wrongs,
+) -> Option<u64> {
     let read = match &node.value {
         Kind::Number(number) => number.as_u64().filter(|number| range.contains(number)),
         _ => None,
     };
     if read.is_none() {
         let (least, most) = (range.start(), range.end());
-        wrongs.unlike(node, &format!("a whole number from {least} to {most}"));
+        problems.unlike(node, &format!("a whole number from {least} to {most}"));
     }
     read
 }
 
 /// As [`number`], for what is counted in 32 bits.
-pub(super) fn count(node: &Node, range: RangeInclusive<u32>, wrongs: &mut Wrongs) -> Option<u32> {
+pub(super) fn count(node: &Node, range: RangeInclusive<u32>, problems: &mut Wrongs) -> Option<u32> {
     let range = u64::from(*range.start())..=u64::from(*range.end());
-    number(node, range, wrongs).and_then(|number| u32::try_from(number).ok())
+    number(node, range, problems).and_then(|number| u32::try_from(number).ok())
 }
 
 /// `90s`, `15m`, `12h`, `2d`, or seconds as a number.
 pub(super) fn duration(
     node: &Node,
     range: RangeInclusive<u32>,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
 ) -> Option<Seconds> {
     let seconds = match &node.value {
         Kind::Number(number) => number.as_u64(),
@@ -152,14 +156,14 @@ pub(super) fn duration(
         _ => None,
     };
     let Some(seconds) = seconds else {
-        wrongs.unlike(node, "a time like 90s, 15m, 12h or 2d, or a number of seconds");
+        problems.unlike(node, "a time like 90s, 15m, 12h or 2d, or a number of seconds");
         return None;
     };
     match u32::try_from(seconds).ok().filter(|seconds| range.contains(seconds)) {
         Some(seconds) => Some(Seconds(seconds)),
         None => {
             let (least, most) = (written(Seconds(*range.start())), written(Seconds(*range.end())));
-            wrongs.unlike(node, &format!("a time from {least} to {most}"));
+            problems.unlike(node, &format!("a time from {least} to {most}"));
             None
         }
     }
@@ -185,7 +189,11 @@ pub(super) fn written(time: Seconds) -> String {
 }
 
 /// One of some words.
-pub(super) fn one_of<T: Copy>(node: &Node, words: &[(&str, T)], wrongs: &mut Wrongs) -> Option<T> {
+pub(super) fn one_of<T: Copy>(
+    node: &Node,
+    words: &[(&str, T)],
+    problems: &mut Wrongs,
+) -> Option<T> {
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
     let text = match &node.value {
         Kind::Text(text) => text.as_str(),
@@ -195,35 +203,35 @@ pub(super) fn one_of<T: Copy>(node: &Node, words: &[(&str, T)], wrongs: &mut Wro
     if found.is_none() {
         let meant = nearest(text, &names).map(|name| format!(" (did you mean {name:?}?)"));
         let wanted = format!("one of {}{}", names.join(", "), meant.unwrap_or_default());
-        wrongs.unlike(node, &wanted);
+        problems.unlike(node, &wanted);
     }
     found
 }
 
 /// A text that a type of ours takes.
-pub(super) fn parsed<T: FromStr<Err: Display>>(node: &Node, wrongs: &mut Wrongs) -> Option<T> {
-    let text = text(node, wrongs)?;
-    text.parse().map_err(|error: T::Err| wrongs.add(&node.path, error.to_string())).ok()
+pub(super) fn parsed<T: FromStr<Err: Display>>(node: &Node, problems: &mut Wrongs) -> Option<T> {
+    let text = text(node, problems)?;
+    text.parse().map_err(|error: T::Err| problems.add(&node.path, error.to_string())).ok()
 }
 
 /// A list of at least one item, each read on its own. None if one of them is wrong.
 pub(super) fn list<T>(
     node: &Node,
     of_what: &str,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
     mut read: impl FnMut(&Node, &mut Wrongs) -> Option<T>,
 ) -> Option<Vec<T>> {
     match &node.value {
         Kind::List(items) if items.is_empty() => {
-            wrongs.add(&node.path, format!("this list is empty; write {of_what}"));
+            problems.add(&node.path, format!("this list is empty; write {of_what}"));
             None
         }
         Kind::List(items) => {
-            let read: Vec<Option<T>> = items.iter().map(|item| read(item, wrongs)).collect();
+            let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
             read.into_iter().collect()
         }
         _ => {
-            wrongs.unlike(node, &format!("a list of {of_what}"));
+            problems.unlike(node, &format!("a list of {of_what}"));
             None
         }
     }
@@ -233,18 +241,18 @@ pub(super) fn list<T>(
 pub(super) fn texts(
     node: &Node,
     of_what: &str,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
     fits: impl Fn(&str) -> bool,
 ) -> Option<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
-    list(node, of_what, wrongs, |item, wrongs| {
-        let text = text(item, wrongs)?;
+    list(node, of_what, problems, |item, problems| {
+        let text = text(item, problems)?;
         if !fits(&text) {
-            wrongs.add(&item.path, format!("{text:?} is not among {of_what}"));
+            problems.add(&item.path, format!("{text:?} is not among {of_what}"));
             return None;
         }
         if seen.contains(&text) {
-            wrongs.add(&item.path, format!("{text:?} is listed twice"));
+            problems.add(&item.path, format!("{text:?} is listed twice"));
             return None;
         }
         seen.push(text.clone());
@@ -255,17 +263,17 @@ pub(super) fn texts(
 /// Names with values, in any number.
 pub(super) fn named<T>(
     node: &Node,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
     mut read: impl FnMut(&str, &Node, &mut Wrongs) -> Option<T>,
 ) -> Option<BTreeMap<String, T>> {
     let Kind::Map(fields) = &node.value else {
-        wrongs.unlike(node, "names with values, each on its own line");
+        problems.unlike(node, "names with values, each on its own line");
         return None;
     };
     let read: Vec<Option<(String, T)>> = fields
         .iter()
         .filter(|(_, node)| !matches!(node.value, Kind::Null))
-        .map(|(name, node)| read(name, node, wrongs).map(|value| (name.clone(), value)))
+        .map(|(name, node)| read(name, node, problems).map(|value| (name.clone(), value)))
         .collect();
     read.into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::read::{Section, Wrongs, written as told};
-use super::shape::Written;
+use super::shape::WrittenPool;
 use crate::ids::{EntityKind, PoolName};
 use crate::pool::{Allocation, Arch, MarketPolicy, Pool, Requirements};
 use crate::time::Seconds;
@@ -13,28 +13,28 @@ use crate::time::Seconds;
 const MOST_OVERRIDES: usize = 300;
 
 /// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the wrongs.
-pub(super) fn pool(written: Written, of: &Section, wrongs: &mut Wrongs) -> Option<Pool> {
+pub(super) fn pool(written: WrittenPool, of: &Section, problems: &mut Wrongs) -> Option<Pool> {
     if of.is_other {
         return None;
     }
-    missing(of, wrongs);
-    instances(&written, of, wrongs);
-    market(&written, of, wrongs);
-    limits(&written, of, wrongs);
-    entity(&written, of, wrongs);
-    arch(&written, of, wrongs);
+    missing(of, problems);
+    instances(&written, of, problems);
+    market(&written, of, problems);
+    limits(&written, of, problems);
+    entity(&written, of, problems);
+    arch(&written, of, problems);
     build(written)
 }
 
-fn missing(of: &Section, wrongs: &mut Wrongs) {
+fn missing(of: &Section, problems: &mut Wrongs) {
     for name in ["name", "labels", "instances", "subnets", "limits"] {
         if of.get(name).is_none() {
-            wrongs.add(&of.path, format!("{name} is missing"));
+            problems.add(&of.path, format!("{name} is missing"));
         }
     }
 }
 
-fn instances(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(node) = of.get("instances") else { return };
     let group = Section::open(node.clone(), super::shape::INSTANCES, &mut Wrongs::default());
     if group.is_other {
@@ -43,13 +43,13 @@ fn instances(written: &Written, of: &Section, wrongs: &mut Wrongs) {
     let has = |name: &str| group.get(name).is_some();
     match (has("types"), has("vcpus"), has("memory_mib")) {
         (true, false, false) | (false, true, true) => {}
-        (false, true, false) => wrongs.add(&group.path, "memory_mib is missing beside vcpus"),
-        (false, false, true) => wrongs.add(&group.path, "vcpus is missing beside memory_mib"),
+        (false, true, false) => problems.add(&group.path, "memory_mib is missing beside vcpus"),
+        (false, false, true) => problems.add(&group.path, "vcpus is missing beside memory_mib"),
         (true, _, _) => {
-            wrongs.add(&group.path, "write either types, or vcpus and memory_mib, not both");
+            problems.add(&group.path, "write either types, or vcpus and memory_mib, not both");
         }
         (false, false, false) => {
-            wrongs.add(&group.path, "write either types, or vcpus and memory_mib");
+            problems.add(&group.path, "write either types, or vcpus and memory_mib");
         }
     }
     let count = |list: &Option<Vec<String>>| list.as_ref().map_or(1, Vec::len);
@@ -57,12 +57,12 @@ fn instances(written: &Written, of: &Section, wrongs: &mut Wrongs) {
     if overrides > MOST_OVERRIDES {
         let what =
             format!("types times subnets are {overrides}; EC2 takes at most {MOST_OVERRIDES}");
-        wrongs.add(&group.path_of("types"), what);
+        problems.add(&group.path_of("types"), what);
     }
 }
 
 /// What EC2 refuses, or what would have no effect.
-fn market(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let wrong_market = of.get("market").is_some() && written.market.is_none();
     if wrong_market {
         return;
@@ -72,12 +72,12 @@ fn market(written: &Written, of: &Section, wrongs: &mut Wrongs) {
     if let Some(allocation) = written.allocation {
         let at = of.path_of("allocation");
         match allocation {
-            Allocation::Prioritized if is_spot => wrongs.add(
+            Allocation::Prioritized if is_spot => problems.add(
                 &at,
                 "prioritized is for on-demand machines; for spot write capacity-optimized-prioritized",
             ),
             Allocation::Prioritized | Allocation::LowestPrice => {}
-            _ if !is_spot => wrongs.add(
+            _ if !is_spot => problems.add(
                 &at,
                 "this is for spot machines; for on-demand write prioritized or lowest-price",
             ),
@@ -87,20 +87,20 @@ fn market(written: &Written, of: &Section, wrongs: &mut Wrongs) {
         if ordered.contains(&allocation) && written.requirements.is_some() {
             let what = "this follows the order of the types, and none are listed; write another, \
                         or list instances.types";
-            wrongs.add(&at, what);
+            problems.add(&at, what);
         }
     }
     if of.get("max_price").is_some() && !is_spot {
         let what = "only spot machines have a highest price; remove it, or change market";
-        wrongs.add(&of.path_of("max_price"), what);
+        problems.add(&of.path_of("max_price"), what);
     }
     if of.get("on_demand_after").is_some() && market != MarketPolicy::SpotThenOnDemand {
         let what = "this is for market: spot-then-on-demand alone";
-        wrongs.add(&of.path_of("on_demand_after"), what);
+        problems.add(&of.path_of("on_demand_after"), what);
     }
 }
 
-fn limits(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(node) = of.get("limits") else { return };
     let group = Section::open(node.clone(), super::shape::LIMITS, &mut Wrongs::default());
     if group.is_other {
@@ -108,18 +108,18 @@ fn limits(written: &Written, of: &Section, wrongs: &mut Wrongs) {
     }
     let limits = &written.limits;
     if group.get("max").is_none() {
-        wrongs.add(&group.path, "max is missing");
+        problems.add(&group.path, "max is missing");
     }
     if let (Some(min_idle), Some(max)) = (limits.min_idle, limits.max)
         && min_idle > max
     {
         let what = format!("{min_idle} is more than max, {max}");
-        wrongs.add(&group.path_of("min_idle"), what);
+        problems.add(&group.path_of("min_idle"), what);
     }
     if limits.min_idle.is_some_and(|count| count > 0) && of.get("entity").is_none() {
         let what = "a pool that keeps idle runners needs an entity: without a job nothing says where \
                     they belong";
-        wrongs.add(&group.path_of("min_idle"), what);
+        problems.add(&group.path_of("min_idle"), what);
     }
     // A runner without a job goes at half of its machine's life: what is longer would never come to pass.
     let longest = Seconds(limits.max_lifetime.unwrap_or(Pool::MAX_LIFETIME).0 / 2);
@@ -128,12 +128,12 @@ fn limits(written: &Written, of: &Section, wrongs: &mut Wrongs) {
         if let Some(time) = time.filter(|time| *time >= longest) {
             let what =
                 format!("{} is not less than half of max_lifetime, {}", told(time), told(longest));
-            wrongs.add(&group.path_of(name), what);
+            problems.add(&group.path_of(name), what);
         }
     }
 }
 
-fn entity(of_pool: &Written, of: &Section, wrongs: &mut Wrongs) {
+fn entity(of_pool: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(entity) = &of_pool.entity else { return };
     let kind = entity.kind();
     let has_group =
@@ -141,7 +141,7 @@ fn entity(of_pool: &Written, of: &Section, wrongs: &mut Wrongs) {
     if kind == EntityKind::Repository && has_group {
         let what =
             "a repository has no runner groups; remove this, or register at the organization";
-        wrongs.add(&of.path_of("runner_group"), what);
+        problems.add(&of.path_of("runner_group"), what);
     }
     if kind == EntityKind::Enterprise {
         return;
@@ -154,25 +154,25 @@ fn entity(of_pool: &Written, of: &Section, wrongs: &mut Wrongs) {
         };
         if !is_covered {
             let what = format!("{pattern} is none of {entity}'s, where the runners belong");
-            wrongs.add(&of.path_of("repositories"), what);
+            problems.add(&of.path_of("repositories"), what);
         }
     }
 }
 
 /// A machine of another architecture than its image fails to launch, each time.
-fn arch(written: &Written, of: &Section, wrongs: &mut Wrongs) {
+fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(arch) = written.arch else { return };
     for (index, name) in written.types.iter().flatten().enumerate() {
         if arch_of(name) != arch {
             let at = format!("{}.types[{index}]", of.path_of("instances"));
             let what = format!("{name} is {}, and arch says {}", arch_of(name).word(), arch.word());
-            wrongs.add(&at, what);
+            problems.add(&at, what);
         }
     }
 }
 
 /// The architecture that all listed types have.
-pub(super) fn arch_of_all(written: &Written) -> Option<Arch> {
+pub(super) fn arch_of_all(written: &WrittenPool) -> Option<Arch> {
     let mut arches = written.types.iter().flatten().map(|name| arch_of(name));
     let first = arches.next()?;
     arches.all(|arch| arch == first).then_some(first)
@@ -192,7 +192,7 @@ fn shared(texts: Vec<String>) -> Vec<Arc<str>> {
     texts.into_iter().map(Arc::from).collect()
 }
 
-fn build(written: Written) -> Option<Pool> {
+fn build(written: WrittenPool) -> Option<Pool> {
     let limits = written.limits;
     let (types, requirements) = chosen(written.types, written.requirements)?;
     let named = Pool::named(written.name?);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{Named, Said};
+use super::names::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
     boot_hook, disk, entity_or_id, environment, image, is_code, is_id, is_instance_type,
@@ -89,7 +89,7 @@ pub const ALLOCATIONS: &[(&str, Allocation)] = &[
 const MOST: u32 = 100_000;
 /// What is written of a pool, or of `defaults`. None: not written, or wrong.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenPool {
     pub(super) name: Option<PoolName>,
     pub(super) entity: Option<Entity>,
     pub(super) labels: Option<LabelRows>,
@@ -131,63 +131,65 @@ pub(super) struct Limits {
     pub(super) max_lifetime: Option<Seconds>,
 }
 
-impl Written {
+impl WrittenPool {
     /// Reads every field, each on its own.
-    pub(super) fn read(of: &Section, wrongs: &mut Wrongs) -> Self {
-        of.read("os", wrongs, os);
-        let (entity, id) = Said::split(of.read("entity", wrongs, entity_or_id));
-        let (runner_group, group) = Said::split(of.read("runner_group", wrongs, runner_group));
-        let (image, filter) = Said::split(of.read("image", wrongs, image));
-        let instances = of.section("instances", INSTANCES, wrongs);
+    pub(super) fn read(of: &Section, problems: &mut Wrongs) -> Self {
+        of.read("os", problems, os);
+        let (entity, id) = ValueOrName::split(of.read("entity", problems, entity_or_id));
+        let (runner_group, group) =
+            ValueOrName::split(of.read("runner_group", problems, runner_group));
+        let (image, filter) = ValueOrName::split(of.read("image", problems, image));
+        let instances = of.section("instances", INSTANCES, problems);
         Self {
-            name: of.read("name", wrongs, read::parsed),
+            name: of.read("name", problems, read::parsed),
             entity,
-            labels: of.read("labels", wrongs, labels),
-            label_match: of.read("match", wrongs, |node, w| read::one_of(node, MATCHES, w)),
-            priority: of.read("priority", wrongs, |node, w| read::count(node, 0..=1000, w)),
+            labels: of.read("labels", problems, labels),
+            label_match: of.read("match", problems, |node, w| read::one_of(node, MATCHES, w)),
+            priority: of.read("priority", problems, |node, w| read::count(node, 0..=1000, w)),
             runner_group,
-            name_prefix: of.read("name_prefix", wrongs, read::parsed),
-            arch: of.read("arch", wrongs, |node, w| read::one_of(node, ARCHES, w)),
-            types: instances.read("types", wrongs, |node, w| {
+            name_prefix: of.read("name_prefix", problems, read::parsed),
+            arch: of.read("arch", problems, |node, w| read::one_of(node, ARCHES, w)),
+            types: instances.read("types", problems, |node, w| {
                 read::texts(node, "EC2's instance types, like m7i.large", w, is_instance_type)
             }),
-            requirements: requirements(&instances, wrongs),
-            subnets: of.read("subnets", wrongs, |node, w| {
+            requirements: requirements(&instances, problems),
+            subnets: of.read("subnets", problems, |node, w| {
                 read::texts(node, "subnet ids, like subnet-0a1b2c3d", w, |text| {
                     is_id(text, "subnet-")
                 })
             }),
-            market: of.read("market", wrongs, |node, w| read::one_of(node, MARKETS, w)),
-            on_demand_after: of.read("on_demand_after", wrongs, |node, w| {
+            market: of.read("market", problems, |node, w| read::one_of(node, MARKETS, w)),
+            on_demand_after: of.read("on_demand_after", problems, |node, w| {
                 let codes = "EC2's error codes, like InsufficientInstanceCapacity";
                 read::texts(node, codes, w, is_code)
             }),
-            allocation: of.read("allocation", wrongs, |node, w| read::one_of(node, ALLOCATIONS, w)),
-            max_price: of.read("max_price", wrongs, price),
+            allocation: of
+                .read("allocation", problems, |node, w| read::one_of(node, ALLOCATIONS, w)),
+            max_price: of.read("max_price", problems, price),
             image,
-            disk: of.read("disk", wrongs, disk),
-            tags: of.read("tags", wrongs, tags),
-            limits: Limits::read(&of.section("limits", LIMITS, wrongs), wrongs),
-            repositories: of.read("repositories", wrongs, |node, w| {
+            disk: of.read("disk", problems, disk),
+            tags: of.read("tags", problems, tags),
+            limits: Limits::read(&of.section("limits", LIMITS, problems), problems),
+            repositories: of.read("repositories", problems, |node, w| {
                 read::texts(node, "repositories as owner/repo, or owner/*", w, is_repository)
             }),
-            public_repositories: of.read("public_repositories", wrongs, read::boolean),
-            boot_hook: of.read("boot_hook", wrongs, boot_hook),
-            sudo: of.read("sudo", wrongs, read::boolean),
-            environment: of.read("environment", wrongs, environment),
-            enabled: of.read("enabled", wrongs, read::boolean),
-            paused: of.read("paused", wrongs, read::boolean),
+            public_repositories: of.read("public_repositories", problems, read::boolean),
+            boot_hook: of.read("boot_hook", problems, boot_hook),
+            sudo: of.read("sudo", problems, read::boolean),
+            environment: of.read("environment", problems, environment),
+            enabled: of.read("enabled", problems, read::boolean),
+            paused: of.read("paused", problems, read::boolean),
             named: Named { entity: id, group, image: filter },
         }
     }
 }
 
 impl Limits {
-    fn read(of: &Section, wrongs: &mut Wrongs) -> Self {
+    fn read(of: &Section, problems: &mut Wrongs) -> Self {
         const MINUTE: u32 = 60;
         const HOUR: u32 = 3600;
         let mut time = |name: &str, least: u32, most: u32| {
-            of.read(name, wrongs, |node, wrongs| read::duration(node, least..=most, wrongs))
+            of.read(name, problems, |node, problems| read::duration(node, least..=most, problems))
         };
         let job_age = time("job_age", 0, HOUR);
         let boot_deadline = time("boot_deadline", 10, 2 * HOUR);
@@ -195,8 +197,8 @@ impl Limits {
         // GitHub ends a job after five days, docs.github.com/en/actions/reference/limits.
         let max_lifetime = time("max_lifetime", MINUTE, 7 * 24 * HOUR);
         Self {
-            max: of.read("max", wrongs, |node, w| read::count(node, 1..=MOST, w)),
-            min_idle: of.read("min_idle", wrongs, |node, w| read::count(node, 0..=MOST, w)),
+            max: of.read("max", problems, |node, w| read::count(node, 1..=MOST, w)),
+            min_idle: of.read("min_idle", problems, |node, w| read::count(node, 0..=MOST, w)),
             job_age,
             boot_deadline,
             idle_limit,

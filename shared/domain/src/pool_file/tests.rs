@@ -7,15 +7,15 @@ mod wrong;
 
 use serde_json::Value;
 
-use super::{Answers, PoolFile, Wrong};
+use super::{Answers, PoolFile, Problem};
 
 /// The file of a text.
-fn file(text: &str) -> Result<PoolFile, Vec<Wrong>> {
+fn file(text: &str) -> Result<PoolFile, Vec<Problem>> {
     read(yaml(text))
 }
 
 /// A file that names nothing.
-fn read(value: Value) -> Result<PoolFile, Vec<Wrong>> {
+fn read(value: Value) -> Result<PoolFile, Vec<Problem>> {
     match super::read(value, &Answers::default()) {
         Ok(reading) => {
             assert_eq!(reading.resolved, Vec::<String>::new());
@@ -23,7 +23,7 @@ fn read(value: Value) -> Result<PoolFile, Vec<Wrong>> {
         }
         Err(unread) => {
             assert!(unread.open.is_empty(), "{unread:?}");
-            Err(unread.wrongs)
+            Err(unread.problems)
         }
     }
 }
@@ -35,7 +35,7 @@ fn yaml(text: &str) -> Value {
 }
 
 fn right(text: &str) -> PoolFile {
-    file(text).unwrap_or_else(|wrongs| panic!("{wrongs:#?}\n{text}"))
+    file(text).unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"))
 }
 
 const EXAMPLE: &str = include_str!("../../../../infra/pools.example.yaml");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{EntityId, NamedImage, Said};
+use super::names::{EntityId, NamedImage, ValueOrName};
 use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
 use super::shape::{DISK, ENTITY, FILTER, IMAGE, RANGE};
@@ -22,19 +22,19 @@ const MOST_LABELS: usize = 100;
 /// What boot.sh sets itself: a pool must not unhook its runners.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
-pub(super) fn os(node: &Node, wrongs: &mut Wrongs) -> Option<()> {
+pub(super) fn os(node: &Node, problems: &mut Wrongs) -> Option<()> {
     match &node.value {
         Kind::Text(text) if text == "linux" => Some(()),
         _ => {
             let what = "Muster launches Linux machines only; write linux, or leave the field out";
-            wrongs.add(&node.path, format!("this is {}; {what}", node.described()));
+            problems.add(&node.path, format!("this is {}; {what}", node.described()));
             None
         }
     }
 }
 
-pub(super) fn entity(node: &Node, wrongs: &mut Wrongs) -> Option<Entity> {
-    let entity: Entity = read::parsed(node, wrongs)?;
+pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
+    let entity: Entity = read::parsed(node, problems)?;
     let (first, rest) = entity.as_str().split_once('/').unwrap_or((entity.as_str(), ""));
     let meant = match first {
         "enterprise" => format!("write enterprises/{rest}"),
@@ -42,7 +42,7 @@ pub(super) fn entity(node: &Node, wrongs: &mut Wrongs) -> Option<Entity> {
         "repo" | "repos" => "write a repository as owner/repo".to_owned(),
         _ => return Some(entity),
     };
-    wrongs.add(&node.path, format!("{entity} would be a repository; {meant}"));
+    problems.add(&node.path, format!("{entity} would be a repository; {meant}"));
     None
 }
 
@@ -54,87 +54,91 @@ const ENTITY_KINDS: &[(&str, EntityKind)] = &[
 ];
 
 /// An entity by its text, or by GitHub's id.
-pub(super) fn entity_or_id(node: &Node, wrongs: &mut Wrongs) -> Option<Said<Entity, EntityId>> {
+pub(super) fn entity_or_id(
+    node: &Node,
+    problems: &mut Wrongs,
+) -> Option<ValueOrName<Entity, EntityId>> {
     match &node.value {
-        Kind::Map(_) => entity_id(node, wrongs).map(Said::Name),
+        Kind::Map(_) => entity_id(node, problems).map(ValueOrName::Name),
         Kind::Number(number) => {
             let what = format!("whose id is {number}? write {{ organization: {number} }}");
-            wrongs.add(&node.path, format!("{what}, or repository or enterprise"));
+            problems.add(&node.path, format!("{what}, or repository or enterprise"));
             None
         }
-        _ => entity(node, wrongs).map(Said::Value),
+        _ => entity(node, problems).map(ValueOrName::Value),
     }
 }
 
-fn entity_id(node: &Node, wrongs: &mut Wrongs) -> Option<EntityId> {
-    let of = Section::open(node.clone(), ENTITY, wrongs);
+fn entity_id(node: &Node, problems: &mut Wrongs) -> Option<EntityId> {
+    let of = Section::open(node.clone(), ENTITY, problems);
     let said: Vec<&(&str, EntityKind)> =
         ENTITY_KINDS.iter().filter(|(name, _)| of.get(name).is_some()).collect();
     let [(name, kind)] = said[..] else {
-        wrongs.add(&node.path, format!("write one of {}, with GitHub's id", ENTITY.join(", ")));
+        problems.add(&node.path, format!("write one of {}, with GitHub's id", ENTITY.join(", ")));
         return None;
     };
-    let number = of.read(name, wrongs, github_number)?;
+    let number = of.read(name, problems, github_number)?;
     Some(EntityId { kind: *kind, number })
 }
 
-pub(super) fn labels(node: &Node, wrongs: &mut Wrongs) -> Option<LabelRows> {
+pub(super) fn labels(node: &Node, problems: &mut Wrongs) -> Option<LabelRows> {
     let of_what = "labels, or of rows of labels";
     let has_rows = match &node.value {
         Kind::List(items) => items.iter().any(|item| matches!(item.value, Kind::List(_))),
         _ => false,
     };
     let rows = if has_rows {
-        read::list(node, of_what, wrongs, |row, wrongs| label_row(row, "labels", wrongs))?
+        read::list(node, of_what, problems, |row, problems| label_row(row, "labels", problems))?
     } else {
-        vec![label_row(node, of_what, wrongs)?]
+        vec![label_row(node, of_what, problems)?]
     };
     let rows = LabelRows::new(rows);
     if rows.carried().iter().count() > MOST_LABELS {
-        wrongs.add(&node.path, format!("GitHub takes at most {MOST_LABELS} labels of a runner"));
+        problems.add(&node.path, format!("GitHub takes at most {MOST_LABELS} labels of a runner"));
         return None;
     }
     Some(rows)
 }
 
-fn label_row(node: &Node, of_what: &str, wrongs: &mut Wrongs) -> Option<Labels> {
-    let labels = read::list(node, of_what, wrongs, label)?;
+fn label_row(node: &Node, of_what: &str, problems: &mut Wrongs) -> Option<Labels> {
+    let labels = read::list(node, of_what, problems, label)?;
     let row = Labels::new(&labels);
     if row.iter().count() < labels.len() {
-        wrongs.add(&node.path, "a label is listed twice; labels are compared in any case");
+        problems.add(&node.path, "a label is listed twice; labels are compared in any case");
         return None;
     }
     if row.iter().all(|label| label == "self-hosted") {
-        wrongs.add(&node.path, "self-hosted alone would serve every job; add a label of your own");
+        problems
+            .add(&node.path, "self-hosted alone would serve every job; add a label of your own");
         return None;
     }
     Some(row)
 }
 
-fn label(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
-    let label = read::text(node, wrongs)?;
+fn label(node: &Node, problems: &mut Wrongs) -> Option<String> {
+    let label = read::text(node, problems)?;
     let fits = label.trim() == label
         && label.chars().count() <= LONGEST_LABEL
         && !label.chars().any(|one| one == ',' || one.is_control());
     if !fits {
         let rule = "without commas, line breaks or blanks at its ends";
         let what = format!("{label:?} is no label: at most {LONGEST_LABEL} characters, {rule}");
-        wrongs.add(&node.path, what);
+        problems.add(&node.path, what);
     }
     fits.then_some(label)
 }
 
 /// A runner group by its number, or by its name.
-pub(super) fn runner_group(node: &Node, wrongs: &mut Wrongs) -> Option<Said<u64, String>> {
+pub(super) fn runner_group(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<u64, String>> {
     match &node.value {
-        Kind::Text(_) => read::text(node, wrongs).map(Said::Name),
-        _ => github_number(node, wrongs).map(Said::Value),
+        Kind::Text(_) => read::text(node, problems).map(ValueOrName::Name),
+        _ => github_number(node, problems).map(ValueOrName::Value),
     }
 }
 
-fn github_number(node: &Node, wrongs: &mut Wrongs) -> Option<u64> {
+fn github_number(node: &Node, problems: &mut Wrongs) -> Option<u64> {
     // More than any number of GitHub's, and exact in every reader of JSON.
-    read::number(node, 1..=9_007_199_254_740_991, wrongs)
+    read::number(node, 1..=9_007_199_254_740_991, problems)
 }
 
 /// For example `m7i.large`, `u-6tb1.metal`, `m7i-flex.large`.
@@ -170,35 +174,35 @@ pub(super) fn is_repository(text: &str) -> bool {
     parsed && !text.starts_with("enterprises/")
 }
 
-pub(super) fn requirements(instances: &Section, wrongs: &mut Wrongs) -> Option<Requirements> {
+pub(super) fn requirements(instances: &Section, problems: &mut Wrongs) -> Option<Requirements> {
     const MOST_VCPUS: u32 = 1024;
     const MOST_MEMORY: u32 = 33_554_432;
-    let vcpus = instances.read("vcpus", wrongs, |node, w| range(node, MOST_VCPUS, w));
-    let memory = instances.read("memory_mib", wrongs, |node, w| range(node, MOST_MEMORY, w));
+    let vcpus = instances.read("vcpus", problems, |node, w| range(node, MOST_VCPUS, w));
+    let memory = instances.read("memory_mib", problems, |node, w| range(node, MOST_MEMORY, w));
     let ((vcpus_min, vcpus_max), (memory_mib_min, memory_mib_max)) = (vcpus?, memory?);
     Some(Requirements { vcpus_min, vcpus_max, memory_mib_min, memory_mib_max })
 }
 
-fn range(node: &Node, most: u32, wrongs: &mut Wrongs) -> Option<(u32, Option<u32>)> {
-    let range = Section::open(node.clone(), RANGE, wrongs);
-    let max = range.read("max", wrongs, |node, w| read::count(node, 1..=most, w));
+fn range(node: &Node, most: u32, problems: &mut Wrongs) -> Option<(u32, Option<u32>)> {
+    let range = Section::open(node.clone(), RANGE, problems);
+    let max = range.read("max", problems, |node, w| read::count(node, 1..=most, w));
     if range.is_other {
         return None;
     }
     let Some(least) = range.get("min") else {
-        wrongs.add(&node.path, "min is missing");
+        problems.add(&node.path, "min is missing");
         return None;
     };
-    let min = read::count(least, 1..=most, wrongs)?;
+    let min = read::count(least, 1..=most, problems)?;
     if max.is_some_and(|max| max < min) {
-        wrongs.add(&range.path_of("max"), format!("this is less than min, {min}"));
+        problems.add(&range.path_of("max"), format!("this is less than min, {min}"));
         return None;
     }
     Some((min, max))
 }
 
 /// A decimal, as EC2 takes it.
-pub(super) fn price(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
+pub(super) fn price(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = match &node.value {
         Kind::Number(number) => number.to_string(),
         Kind::Text(text) => text.clone(),
@@ -209,53 +213,53 @@ pub(super) fn price(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
     let is_decimal = digits(whole) && digits(part) && text.len() <= 12;
     if !is_decimal || text.bytes().all(|b| matches!(b, b'0' | b'.')) {
         let wanted = "US dollars an hour as a decimal in quotes, like \"0.05\"";
-        wrongs.add(&node.path, format!("this is {}; write {wanted}", node.described()));
+        problems.add(&node.path, format!("this is {}; write {wanted}", node.described()));
         return None;
     }
     Some(text)
 }
 
-pub(super) fn image(node: &Node, wrongs: &mut Wrongs) -> Option<Said<Image, NamedImage>> {
-    let of = Section::open(node.clone(), IMAGE, wrongs);
+pub(super) fn image(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<Image, NamedImage>> {
+    let of = Section::open(node.clone(), IMAGE, problems);
     if of.is_other {
         return None;
     }
     match (of.get("id"), of.get("ssm"), of.get("filter")) {
         (Some(id), None, None) => {
             let wanted = "an image id, like ami-0a1b2c3d";
-            let id = fitting(id, wrongs, wanted, |text| is_id(text, "ami-"))?;
-            Some(Said::Value(Image::Id(id)))
+            let id = fitting(id, problems, wanted, |text| is_id(text, "ami-"))?;
+            Some(ValueOrName::Value(Image::Id(id)))
         }
         (None, Some(parameter), None) => {
             let wanted = "the name of a parameter, like /acme/runner-image or /acme/runner-image:3, \
                           without \"resolve:ssm:\"";
-            let parameter = fitting(parameter, wrongs, wanted, is_parameter)?;
-            Some(Said::Value(Image::Ssm(parameter)))
+            let parameter = fitting(parameter, problems, wanted, is_parameter)?;
+            Some(ValueOrName::Value(Image::Ssm(parameter)))
         }
-        (None, None, Some(filter)) => image_filter(filter, wrongs).map(Said::Name),
+        (None, None, Some(filter)) => image_filter(filter, problems).map(ValueOrName::Name),
         _ => {
-            wrongs.add(&node.path, "write one of id, ssm and filter");
+            problems.add(&node.path, "write one of id, ssm and filter");
             None
         }
     }
 }
 
-fn image_filter(node: &Node, wrongs: &mut Wrongs) -> Option<NamedImage> {
-    let of = Section::open(node.clone(), FILTER, wrongs);
+fn image_filter(node: &Node, problems: &mut Wrongs) -> Option<NamedImage> {
+    let of = Section::open(node.clone(), FILTER, problems);
     if of.is_other {
         return None;
     }
-    let name = of.read("name", wrongs, |node, w| {
+    let name = of.read("name", problems, |node, w| {
         let wanted = "the name of images, like acme-runner-*, with three plain characters at least";
         fitting(node, w, wanted, is_image_name)
     });
     if of.get("name").is_none() {
-        wrongs.add(&node.path, "name is missing");
+        problems.add(&node.path, "name is missing");
     }
     let owner = match of.get("owner") {
         None => Some("self".to_owned()),
         Some(owner) => {
-            fitting(owner, wrongs, "self, amazon, or an account's twelve digits", is_owner)
+            fitting(owner, problems, "self, amazon, or an account's twelve digits", is_owner)
         }
     };
     Some(NamedImage { name: name?, owner: owner? })
@@ -264,13 +268,13 @@ fn image_filter(node: &Node, wrongs: &mut Wrongs) -> Option<NamedImage> {
 /// A text that fits a rule.
 fn fitting(
     node: &Node,
-    wrongs: &mut Wrongs,
+    problems: &mut Wrongs,
     wanted: &str,
     fits: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let text = read::text(node, wrongs)?;
+    let text = read::text(node, problems)?;
     if !fits(&text) {
-        wrongs.add(&node.path, format!("{text:?} is not {wanted}"));
+        problems.add(&node.path, format!("{text:?} is not {wanted}"));
         return None;
     }
     Some(text)
@@ -302,40 +306,41 @@ fn is_parameter(text: &str) -> bool {
 }
 
 /// gp3. Source: docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
-pub(super) fn disk(node: &Node, wrongs: &mut Wrongs) -> Option<Disk> {
-    let of = Section::open(node.clone(), DISK, wrongs);
+pub(super) fn disk(node: &Node, problems: &mut Wrongs) -> Option<Disk> {
+    let of = Section::open(node.clone(), DISK, problems);
     if of.is_other {
         return None;
     }
-    let device = of.read("device", wrongs, device);
-    let size = of.read("size_gib", wrongs, |node, w| read::count(node, 1..=65_536, w));
-    let iops = of.read("iops", wrongs, |node, w| read::count(node, 3000..=80_000, w));
-    let throughput = of.read("throughput_mib", wrongs, |node, w| read::count(node, 125..=2000, w));
+    let device = of.read("device", problems, device);
+    let size = of.read("size_gib", problems, |node, w| read::count(node, 1..=65_536, w));
+    let iops = of.read("iops", problems, |node, w| read::count(node, 3000..=80_000, w));
+    let throughput =
+        of.read("throughput_mib", problems, |node, w| read::count(node, 125..=2000, w));
     for name in ["device", "size_gib"] {
         if of.get(name).is_none() {
-            wrongs.add(&node.path, format!("{name} is missing"));
+            problems.add(&node.path, format!("{name} is missing"));
         }
     }
     if let (Some(size), Some(iops)) = (size, iops)
         && iops > 3000.max(size.saturating_mul(500))
     {
-        wrongs.add(&of.path_of("iops"), "a gp3 disk has at most 500 operations a second per GiB");
+        problems.add(&of.path_of("iops"), "a gp3 disk has at most 500 operations a second per GiB");
     }
     if let Some(throughput) = throughput
         && throughput.saturating_mul(4) > iops.unwrap_or(3000)
     {
         let what = "a gp3 disk has at most a quarter of a MiB a second per operation; raise iops";
-        wrongs.add(&of.path_of("throughput_mib"), what);
+        problems.add(&of.path_of("throughput_mib"), what);
     }
     Some(Disk { device: device?, size_gib: size?, iops, throughput_mib: throughput })
 }
 
-fn device(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
-    let text = read::text(node, wrongs)?;
+fn device(node: &Node, problems: &mut Wrongs) -> Option<String> {
+    let text = read::text(node, problems)?;
     let name = text.strip_prefix("/dev/").unwrap_or_default();
     let fits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if !fits {
-        wrongs.add(
+        problems.add(
             &node.path,
             format!("{text:?} is no device; write the image's root, like /dev/xvda"),
         );
@@ -344,13 +349,13 @@ fn device(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
 }
 
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
-pub(super) fn tags(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<String, String>> {
+pub(super) fn tags(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String, String>> {
     let fits = |text: &str, most: usize| {
         text.chars().count() <= most
             && text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c))
     };
-    let tags = read::named(node, wrongs, |key, node, wrongs| {
-        let value = read::text(node, wrongs)?;
+    let tags = read::named(node, problems, |key, node, problems| {
+        let value = read::text(node, problems)?;
         let lower = key.to_lowercase();
         let wrong = if lower.starts_with("aws:") {
             "tags that begin with aws: are Amazon's own; choose another name"
@@ -363,28 +368,28 @@ pub(super) fn tags(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<String, 
         } else {
             return Some(value);
         };
-        wrongs.add(&node.path, wrong);
+        problems.add(&node.path, wrong);
         None
     })?;
     if tags.len() > MOST_TAGS {
-        wrongs.add(&node.path, format!("{} tags; at most {MOST_TAGS}", tags.len()));
+        problems.add(&node.path, format!("{} tags; at most {MOST_TAGS}", tags.len()));
         return None;
     }
     Some(tags)
 }
 
-pub(super) fn boot_hook(node: &Node, wrongs: &mut Wrongs) -> Option<String> {
-    let text = read::text(node, wrongs)?;
+pub(super) fn boot_hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
+    let text = read::text(node, problems)?;
     if text.len() > LONGEST_HOOK || text.contains('\0') {
         let rule = format!("a boot hook is shell text of at most {LONGEST_HOOK} bytes");
-        wrongs.add(&node.path, format!("{rule}; let it fetch what is longer"));
+        problems.add(&node.path, format!("{rule}; let it fetch what is longer"));
         return None;
     }
     Some(text)
 }
 
-pub(super) fn environment(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<String, String>> {
-    let environment = read::named(node, wrongs, |name, node, wrongs| {
+pub(super) fn environment(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String, String>> {
+    let environment = read::named(node, problems, |name, node, problems| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         let reserved = |prefix: &&str| match prefix.strip_suffix('_') {
             Some(_) => name.starts_with(*prefix),
@@ -392,26 +397,26 @@ pub(super) fn environment(node: &Node, wrongs: &mut Wrongs) -> Option<BTreeMap<S
         };
         if !name.bytes().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
             let rule = "a variable's name is letters, digits and _, and begins with no digit";
-            wrongs.add(&node.path, rule);
+            problems.add(&node.path, rule);
             return None;
         }
         if RESERVED_VARIABLES.iter().any(reserved) {
-            wrongs.add(&node.path, "Muster sets this variable itself; choose another name");
+            problems.add(&node.path, "Muster sets this variable itself; choose another name");
             return None;
         }
         let value = match &node.value {
             Kind::Text(text) => Some(text.clone()),
-            _ => read::text(node, wrongs),
+            _ => read::text(node, problems),
         }?;
         if value.contains('\0') {
-            wrongs.add(&node.path, "a value holds no NUL");
+            problems.add(&node.path, "a value holds no NUL");
             return None;
         }
         Some(value)
     })?;
     let size: usize = environment.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
     if size > LARGEST_ENVIRONMENT {
-        wrongs.add(&node.path, format!("{size} bytes; at most {LARGEST_ENVIRONMENT} in all"));
+        problems.add(&node.path, format!("{size} bytes; at most {LARGEST_ENVIRONMENT} in all"));
         return None;
     }
     Some(environment)

@@ -6,9 +6,9 @@ pub(super) async fn silence_about_a_list_is_not_an_empty_list<W: Ec2World>(world
     one(world).await;
     world.fail(Call::Describe, Failure::Undone).await;
     let answer = world.ec2().list(None).await;
-    assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+    assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
     let answer = world.ec2().find_launched(&id("one")).await;
-    assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+    assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
 }
 
 pub(super) async fn a_machine_is_identified_by_its_launch<W: Ec2World>(world: &W) {

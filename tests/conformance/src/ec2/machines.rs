@@ -144,7 +144,7 @@ pub(super) async fn an_undone_terminate_has_not_happened<W: Ec2World>(world: &W)
 
 pub(super) async fn a_denied_terminate_has_not_happened<W: Ec2World>(world: &W) {
     let machine = one(world).await;
-    world.fail(Call::Terminate, Failure::Denied).await;
+    world.fail(Call::Terminate, Failure::RunnerApiError).await;
     let answer = end(world, &machine).await;
     assert!(matches!(answer, Termination::Failed(ErrorClass::Authorization, _)), "{answer:?}");
     assert_eq!(world.living().await, 1);
@@ -175,9 +175,9 @@ pub(super) async fn silence_about_a_machine_is_not_absence<W: Ec2World>(world: &
     world.fail(Call::Describe, Failure::Undone).await;
     for asked in [&machine, &unknown()] {
         let answer = world.ec2().machine(asked).await;
-        assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+        assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
         let answer = world.ec2().identify(asked).await;
-        assert!(matches!(answer, Err(Trouble::Unavailable(_))), "{answer:?}");
+        assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
     }
 }
 

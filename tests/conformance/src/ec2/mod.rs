@@ -10,7 +10,7 @@ use muster_control::ports::{Compute, ListedMachine};
 use muster_control::terminate;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError};
-use muster_domain::observation::{Machine, Termination, Trouble};
+use muster_domain::observation::{Machine, ProviderError, Termination};
 use muster_domain::time::Time;
 
 use crate::checks;
@@ -45,7 +45,7 @@ pub enum Failure {
     /// Refused: a quota of the account is used up.
     OverQuota,
     /// Refused: we may not.
-    Denied,
+    RunnerApiError,
 }
 
 /// EC2 behind a door.

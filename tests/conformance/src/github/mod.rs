@@ -9,7 +9,7 @@ mod runners;
 use muster_control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
 use crate::checks;

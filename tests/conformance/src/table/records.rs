@@ -99,12 +99,12 @@ pub(super) async fn many_jobs_are_read_in_one_call_each_once<W: TableWorld>(worl
 fn refused(generation: u64) -> Cooldowns {
     let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
     let all = [
-        Closed::Calls,
-        Closed::Quota { market: Market::Spot, bucket: Bucket::Standard },
-        Closed::Quota { market: Market::OnDemand, bucket: Bucket::Pool(pool()) },
-        Closed::Pool(pool()),
-        Closed::Place { market: Market::OnDemand, place: place.clone(), pool: None },
-        Closed::Place { market: Market::OnDemand, place, pool: Some(pool()) },
+        CooldownScope::Calls,
+        CooldownScope::Quota { market: Market::Spot, bucket: Bucket::Standard },
+        CooldownScope::Quota { market: Market::OnDemand, bucket: Bucket::Pool(pool()) },
+        CooldownScope::Pool(pool()),
+        CooldownScope::Place { market: Market::OnDemand, place: place.clone(), pool: None },
+        CooldownScope::Place { market: Market::OnDemand, place, pool: Some(pool()) },
     ];
     let cooldown = |closed| Cooldown {
         closed,
@@ -145,7 +145,7 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     commit(world, &[Write::Capacity { next: own.clone(), replaces: None }]).await;
     let alone = Standing { capacity: Some(own.clone()), ..Standing::default() };
     assert_eq!(table.standing(&pool(), &[]).await, Ok(alone));
-    let off = Off { since: at(1), by: "ada".into(), reason: "moving".into() };
+    let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     let writes =
         [Write::Switches { next: switches.clone(), replaces: None }, refusals(refused(0), None)];

@@ -132,7 +132,7 @@ impl Ec2World for Bench {
             Failure::Throttled => (None, error(503, "RequestLimitExceeded")),
             Failure::Misconfigured => (None, error(400, "InvalidLaunchTemplateId.NotFound")),
             Failure::OverQuota => (None, error(400, "VcpuLimitExceeded")),
-            Failure::Denied => (None, error(403, "UnauthorizedOperation")),
+            Failure::RunnerApiError => (None, error(403, "UnauthorizedOperation")),
         };
         let fault = FaultSpec { perform, answer, ..crate::github::fault("ec2", operation) };
         self.change(|world, _| world.faults.add(fault)).expect("a fault that makes sense");

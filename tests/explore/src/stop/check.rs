@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::hash::Hash;
 
 use muster_domain::instance::Instance;
-use muster_domain::observation::{Look, Observation, Trouble};
+use muster_domain::observation::{Look, Observation, ProviderError};
 use muster_domain::time::Seconds;
 
 use super::state::{Agent, State, Vm, Worker};
@@ -184,7 +184,7 @@ fn observation(key: &mut Key<'_>, seen: &Observation) {
 
 fn look<T: Hash>(key: &mut Key<'_>, look: &Look<T>) {
     match look {
-        Look::Failed(Trouble::RateLimited(until)) => key.until(*until),
+        Look::Failed(ProviderError::RateLimited(until)) => key.until(*until),
         other => key.hashed(other),
     }
 }

@@ -1,7 +1,7 @@
 //! The machine, its reports, GitHub's events, and the calls behind runner-api.
 
 use muster_domain::ids::{JobKey, RunnerId};
-use muster_domain::instance::{Drain, Instance, Refused, Start, StartReport};
+use muster_domain::instance::{DeleteMark, Instance, ReportError, Start, StartReport};
 
 use super::state::{Agent, COMPLETED, Configure, EXITED, STARTED, State, Vm, Worker, bit};
 use super::{Stop, act};
@@ -119,13 +119,13 @@ impl Stop {
     }
 
     /// What the job-started hook is answered, and the row after it.
-    pub(super) fn asks_to_start(&self, state: &State) -> Result<(Start, Instance), Refused> {
+    pub(super) fn asks_to_start(&self, state: &State) -> Result<(Start, Instance), ReportError> {
         let report =
             StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
         let mut row = (*state.row).clone();
         // A tombstone is not written again.
         if !row.state().is_live() {
-            return Err(Refused::Draining);
+            return Err(ReportError::Draining);
         }
         let name = muster_domain::ids::runner_name(&row.name, state.number);
         let answer = (self.rules.job_started)(&mut row, &name, report, state.now)?;
@@ -137,7 +137,7 @@ impl Stop {
     fn may_be_kept(&self, state: &State) -> bool {
         let row = &state.row;
         let is_ours =
-            |drain: &Drain| !drain.refuses_jobs() && !drain.deregistered && !drain.kill_told;
+            |drain: &DeleteMark| !drain.refuses_jobs() && !drain.deregistered && !drain.kill_told;
         let waits = row.state() == muster_domain::instance::State::PendingDelete
             && row.order().is_none()
             && row.drain().is_some_and(is_ours);

@@ -2,9 +2,11 @@
 //! nobody may lean on them.
 
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::{Fault, Instance};
+use muster_domain::instance::{ErrorDetail, Instance};
 use muster_domain::launch::ErrorClass;
-use muster_domain::observation::{Deregistration, Look, Machine, RunnerSeen, Termination, Trouble};
+use muster_domain::observation::{
+    Deregistration, Look, Machine, ProviderError, RunnerSeen, Termination,
+};
 use muster_domain::time::{Seconds, Time};
 
 use super::state::{State, Vm, bit};
@@ -192,14 +194,14 @@ fn troubles<T>(answers: &mut Answers<'_, Look<T>>, dead: bool, only: Option<Dead
     let now = answers.state.now;
     let is = |kind| only.is_none_or(|only| only == kind);
     if is(DeadGithub::Unauthorized) {
-        let told = Look::Failed(Trouble::Unauthorized(fault()));
+        let told = Look::Failed(ProviderError::Unauthorized(fault()));
         answers.add(dead, "GitHub answers 401", told);
     }
     if is(DeadGithub::Unavailable) {
         answers.add(dead, "GitHub answers 500", Look::Failed(unavailable()));
     }
     if !dead {
-        let told = Look::Failed(Trouble::RateLimited(now + Seconds(1)));
+        let told = Look::Failed(ProviderError::RateLimited(now + Seconds(1)));
         answers.add(false, "GitHub answers 429", told);
     }
 }
@@ -213,12 +215,12 @@ pub enum DeadGithub {
     Unavailable,
 }
 
-fn unavailable() -> Trouble {
-    Trouble::Unavailable(fault())
+fn unavailable() -> ProviderError {
+    ProviderError::Unavailable(fault())
 }
 
-fn fault() -> Fault {
-    Fault {
+fn fault() -> ErrorDetail {
+    ErrorDetail {
         at: Time::default(),
         operation: "Call".to_owned(),
         code: "Code".to_owned(),

@@ -7,7 +7,7 @@ use muster_domain::cooldown::Cooldowns;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::{Instance, State as Life};
 use muster_domain::launch::{Launch, LaunchState};
-use muster_domain::limits::Room;
+use muster_domain::limits::Headroom;
 use muster_domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
 use muster_domain::time::Time;
 
@@ -276,7 +276,7 @@ impl Triangle {
         plan::plan(View {
             stack: "stack",
             pool: &self.pool,
-            room: Room::default(),
+            room: Headroom::default(),
             idle_hold: None,
             held: None,
             live: if demand.is_empty() { 0 } else { state.capacity.live },

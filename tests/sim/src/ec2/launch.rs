@@ -1,7 +1,7 @@
 //! `CreateFleet` and its client token.
 
 use muster_domain::ids::LaunchId;
-use muster_domain::instance::Fault as Told;
+use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::launch::{
     ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
 };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_control::ports::{Compute, ListedMachine, Page, Refusal};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine as Shown, MachineSeen, Trouble};
+use muster_domain::observation::{Machine as Shown, MachineSeen, ProviderError};
 use muster_domain::time::Time;
 
 use super::bucket::Call;
@@ -24,18 +24,18 @@ const KEPT: i64 = HOUR;
 
 impl World {
     /// A question that EC2 may leave unanswered.
-    pub(crate) fn ec2_answers(&mut self, operation: &str) -> Result<(), Trouble> {
+    pub(crate) fn ec2_answers(&mut self, operation: &str) -> Result<(), ProviderError> {
         self.calls.looks += 1;
         if self.is_bucket_empty(Call::Describe) {
-            return Err(Trouble::Unavailable(self.told(operation, "RequestLimitExceeded")));
+            return Err(ProviderError::Unavailable(self.told(operation, "RequestLimitExceeded")));
         }
         if self.is_away(Fault::OutageEc2) || self.strikes(Fault::DescribeFailed) {
-            return Err(Trouble::Unavailable(self.told(operation, "RequestTimeout")));
+            return Err(ProviderError::Unavailable(self.told(operation, "RequestTimeout")));
         }
         Ok(())
     }
 
-    fn asked(&mut self) -> Result<(), Trouble> {
+    fn asked(&mut self) -> Result<(), ProviderError> {
         self.ec2_answers("DescribeInstances")
     }
 
@@ -108,7 +108,7 @@ impl Compute for Door {
         .await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
         self.call(|world| {
             world.asked()?;
             let numbers: Vec<u32> = (0..)
@@ -122,7 +122,7 @@ impl Compute for Door {
         .await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError> {
         self.call(|world| {
             world.asked()?;
             let number = world.ec2.number(id);
@@ -135,7 +135,7 @@ impl Compute for Door {
         .await
     }
 
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         self.call(|world| {
             world.asked()?;
             Ok(world.ec2.number(id).and_then(|number| world.listed(number)))
@@ -143,7 +143,7 @@ impl Compute for Door {
         .await
     }
 
-    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         let start: u32 = page.and_then(|text| text.parse().ok()).unwrap_or(0);
         self.call(|world| {
             world.asked()?;

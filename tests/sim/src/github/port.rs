@@ -2,10 +2,10 @@
 
 use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
 use muster_domain::ids::{JobKey, RunnerId};
-use muster_domain::instance::Fault as Told;
+use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobStatus;
 use muster_domain::labels::Labels;
-use muster_domain::observation::{Deregistration, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
 use super::{Ended, Outcome, Runner, Status};
@@ -25,17 +25,17 @@ impl World {
     }
 
     /// A question that GitHub may not answer.
-    fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), Trouble> {
+    fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), ProviderError> {
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
         let github = &self.github;
         if github.refuses.iter().any(is_of) {
             self.count_github(operation);
-            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+            return Err(ProviderError::Unauthorized(self.github_told(operation, "401")));
         }
         let forbids = operation == "generate-jitconfig";
         if forbids && github.forbids_runners.as_ref().is_some_and(is_of) {
             self.count_github(operation);
-            return Err(Trouble::Unauthorized(self.github_told(operation, "403")));
+            return Err(ProviderError::Unauthorized(self.github_told(operation, "403")));
         }
         let alone = github.limits_runners.as_ref().filter(|_| forbids);
         let mut limits = github.limits.iter().chain(alone);
@@ -43,7 +43,7 @@ impl World {
         if let Some((_, until)) = limit {
             let until = Time::from_millis(*until);
             self.count_github(operation);
-            return Err(Trouble::RateLimited(until));
+            return Err(ProviderError::RateLimited(until));
         }
         self.github_answers(operation)
     }
@@ -54,28 +54,28 @@ impl World {
     }
 
     /// As [`Self::ask_github`], about nobody in particular.
-    pub(crate) fn github_answers(&mut self, operation: &str) -> Result<(), Trouble> {
+    pub(crate) fn github_answers(&mut self, operation: &str) -> Result<(), ProviderError> {
         self.count_github(operation);
         if self.is_away(Fault::OutageCredentials) {
-            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+            return Err(ProviderError::Unauthorized(self.github_told(operation, "401")));
         }
         if self.is_away(Fault::OutageGithub) || self.strikes(Fault::GithubFails) {
-            return Err(Trouble::Unavailable(self.github_told(operation, "502")));
+            return Err(ProviderError::Unavailable(self.github_told(operation, "502")));
         }
         if self.strikes(Fault::RateLimited) {
             let until = self.now + self.between(5 * SECOND, 10 * MINUTE);
-            return Err(Trouble::RateLimited(Time::from_millis(until)));
+            return Err(ProviderError::RateLimited(Time::from_millis(until)));
         }
         if self.strikes(Fault::Unauthorized) {
-            return Err(Trouble::Unauthorized(self.github_told(operation, "401")));
+            return Err(ProviderError::Unauthorized(self.github_told(operation, "401")));
         }
         Ok(())
     }
 
     /// The answer is lost after the deed.
-    fn lose_answer(&mut self, fault: Fault, operation: &str) -> Result<(), Trouble> {
+    fn lose_answer(&mut self, fault: Fault, operation: &str) -> Result<(), ProviderError> {
         if self.strikes(fault) {
-            return Err(Trouble::Unavailable(self.github_told(operation, "timeout")));
+            return Err(ProviderError::Unavailable(self.github_told(operation, "timeout")));
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ impl World {
         labels: &[String],
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
-        self.ask_github(registrar, "generate-jitconfig").map_err(JitError::Trouble)?;
+        self.ask_github(registrar, "generate-jitconfig").map_err(JitError::ProviderError)?;
         let full_name = (registrar.entity.clone(), name.to_owned());
         if self.github.names.contains_key(&full_name) {
             return Err(JitError::NameTaken);
@@ -116,7 +116,7 @@ impl World {
             return Err(JitError::NameTaken);
         }
         self.lose_answer(Fault::ConfigureAnswerLost, "generate-jitconfig")
-            .map_err(JitError::Trouble)?;
+            .map_err(JitError::ProviderError)?;
         Ok(JitConfig { runner: RunnerId(id), encoded: id.to_string() })
     }
 
@@ -207,8 +207,10 @@ impl World {
 fn refused(error: &JitError) -> &str {
     match error {
         JitError::NameTaken => "409, the name is taken",
-        JitError::Trouble(Trouble::RateLimited(_)) => "rate limit",
-        JitError::Trouble(Trouble::Unauthorized(fault) | Trouble::Unavailable(fault))
+        JitError::ProviderError(ProviderError::RateLimited(_)) => "rate limit",
+        JitError::ProviderError(
+            ProviderError::Unauthorized(fault) | ProviderError::Unavailable(fault),
+        )
         | JitError::Refused(fault) => &fault.code,
     }
 }
@@ -229,13 +231,13 @@ const fn is_busy(seen: RunnerSeen) -> bool {
 
 impl Door {
     /// Remembers how a call about a registration ended: whether it was called busy, or why there is no answer.
-    fn note_outcome(&self, about: String, busy: Result<bool, &Trouble>) {
+    fn note_outcome(&self, about: String, busy: Result<bool, &ProviderError>) {
         let how = match busy {
             Ok(true) => Outcome::Busy,
             Ok(false) => Outcome::Answered,
-            Err(Trouble::Unauthorized(_)) => Outcome::Refused,
-            Err(Trouble::Unavailable(_)) => Outcome::Silent,
-            Err(Trouble::RateLimited(_)) => Outcome::Limited,
+            Err(ProviderError::Unauthorized(_)) => Outcome::Refused,
+            Err(ProviderError::Unavailable(_)) => Outcome::Silent,
+            Err(ProviderError::RateLimited(_)) => Outcome::Limited,
         };
         let mut world = self.sim.world.borrow_mut();
         let ended = Ended { caller: world.current, at: world.now, how };
@@ -243,7 +245,7 @@ impl Door {
     }
 
     /// An invocation without an installation token in its cache gets one first.
-    async fn token(&self, registrar: &Registrar) -> Result<(), Trouble> {
+    async fn token(&self, registrar: &Registrar) -> Result<(), ProviderError> {
         if self.cold.get() {
             self.call(|world| world.ask_github(registrar, "access-token")).await?;
             self.cold.set(false);
@@ -260,7 +262,7 @@ impl Github for Door {
         labels: &[String],
         _group: u64,
     ) -> Result<JitConfig, JitError> {
-        self.token(registrar).await.map_err(JitError::Trouble)?;
+        self.token(registrar).await.map_err(JitError::ProviderError)?;
         self.call(|world| {
             let answer = world.configure(registrar, name, labels);
             world.narrate(|| {
@@ -275,7 +277,11 @@ impl Github for Door {
         .await
     }
 
-    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+    async fn runner(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<RunnerSeen, ProviderError> {
         let look = async {
             self.token(registrar).await?;
             self.call(|world| {
@@ -291,7 +297,11 @@ impl Github for Door {
         answer
     }
 
-    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+    async fn runner_named(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+    ) -> Result<RunnerSeen, ProviderError> {
         let look = async {
             self.token(registrar).await?;
             self.call(|world| {
@@ -312,7 +322,7 @@ impl Github for Door {
         registrar: &Registrar,
         repository: &str,
         number: u64,
-    ) -> Result<Option<JobSeen>, Trouble> {
+    ) -> Result<Option<JobSeen>, ProviderError> {
         self.token(registrar).await?;
         self.call(|world| {
             world.ask_github(registrar, "get-job")?;
@@ -331,14 +341,14 @@ impl Github for Door {
         &self,
         registrar: &Registrar,
         id: RunnerId,
-    ) -> Result<Deregistration, Trouble> {
+    ) -> Result<Deregistration, ProviderError> {
         let delete = async {
             self.token(registrar).await?;
             self.call(|world| {
                 world.ask_github(registrar, "delete-runner")?;
                 if world.github.removes_nothing {
                     world.narrate(|| format!("delete-runner {id}: no answer"));
-                    return Err(Trouble::Unavailable(
+                    return Err(ProviderError::Unavailable(
                         world.github_told("delete-runner", "timeout"),
                     ));
                 }
@@ -355,7 +365,7 @@ impl Github for Door {
         answer
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-deliveries")?;
             let all = world.github.attempts.iter().enumerate().rev();
@@ -372,7 +382,7 @@ impl Github for Door {
         .await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
         self.call(|world| {
             world.github_answers("redeliver")?;
             Ok(u32::try_from(delivery).is_ok_and(|number| world.attempt_again(number)))

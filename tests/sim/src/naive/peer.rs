@@ -8,7 +8,7 @@ use muster_control::ports::{
 };
 use muster_domain::ids::{LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
 use super::Naive;
@@ -54,19 +54,19 @@ impl Compute for Peer<'_> {
         self.door.launch(&self.token(id), &request).await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, Trouble> {
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
         self.door.find_launched(id).await
     }
 
-    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, Trouble> {
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError> {
         self.door.machine(id).await
     }
 
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, Trouble> {
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         self.door.identify(id).await
     }
 
-    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, Trouble> {
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         self.door.list(page).await
     }
 
@@ -100,14 +100,22 @@ impl Github for Peer<'_> {
         self.door.configure(registrar, &name, labels, group).await
     }
 
-    async fn runner(&self, registrar: &Registrar, id: RunnerId) -> Result<RunnerSeen, Trouble> {
+    async fn runner(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<RunnerSeen, ProviderError> {
         match self.naive {
             Naive::AgentsAreBelieved => Ok(RunnerSeen::NotBusy(id)),
             _ => self.door.runner(registrar, id).await,
         }
     }
 
-    async fn runner_named(&self, registrar: &Registrar, name: &str) -> Result<RunnerSeen, Trouble> {
+    async fn runner_named(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+    ) -> Result<RunnerSeen, ProviderError> {
         self.door.runner_named(registrar, name).await
     }
 
@@ -116,7 +124,7 @@ impl Github for Peer<'_> {
         registrar: &Registrar,
         repository: &str,
         job: u64,
-    ) -> Result<Option<JobSeen>, Trouble> {
+    ) -> Result<Option<JobSeen>, ProviderError> {
         Github::job(self.door, registrar, repository, job).await
     }
 
@@ -124,15 +132,15 @@ impl Github for Peer<'_> {
         &self,
         registrar: &Registrar,
         id: RunnerId,
-    ) -> Result<Deregistration, Trouble> {
+    ) -> Result<Deregistration, ProviderError> {
         self.door.deregister(registrar, id).await
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, Trouble> {
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         self.door.deliveries(since).await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, Trouble> {
+    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
         self.door.redeliver(delivery).await
     }
 }

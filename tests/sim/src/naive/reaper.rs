@@ -7,7 +7,7 @@ use muster_domain::ids::{MachineId, RunnerId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::JobStatus;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
-use muster_domain::observation::{Deregistration, Machine, RunnerSeen, Trouble};
+use muster_domain::observation::{Deregistration, Machine, ProviderError, RunnerSeen};
 use muster_domain::time::Seconds;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(super) async fn scale_down(door: &Door) {
     }
 }
 
-async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), Trouble> {
+async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), ProviderError> {
     let Some(machine) = row.machine() else { return Ok(()) };
     let age = door.now().as_millis() - row.created_at.as_millis();
     if age < MIN_AGE {
@@ -58,7 +58,7 @@ async fn scale_down_one(door: &Door, row: &Instance) -> Result<(), Trouble> {
 }
 
 /// DELETE, and then at once terminate.
-async fn end(door: &Door, row: &Instance, runner: RunnerId) -> Result<(), Trouble> {
+async fn end(door: &Door, row: &Instance, runner: RunnerId) -> Result<(), ProviderError> {
     let answer = door.deregister(&registrar(row), runner).await?;
     if let (Deregistration::Done, Some(machine)) = (answer, row.machine()) {
         one(door, machine).await;

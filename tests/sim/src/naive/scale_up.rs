@@ -12,9 +12,9 @@ use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::Launch;
-use muster_domain::limits::Room;
+use muster_domain::limits::Headroom;
 use muster_domain::message::JobsMessage;
-use muster_domain::observation::Trouble;
+use muster_domain::observation::ProviderError;
 use muster_domain::plan::{self, Answered, PlannedLaunch, View};
 
 use crate::agenda::Which;
@@ -63,7 +63,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         stack: &settings.stack,
         pool,
         live: stored.as_ref().map_or(0, |capacity| capacity.live),
-        room: Room::default(),
+        room: Headroom::default(),
         idle_hold: None,
         held: None,
         demand: vec![job],
@@ -146,7 +146,7 @@ pub(super) async fn is_refused(door: &Door, batch: &[Received]) -> bool {
         let Ok(entity) = owner.parse() else { continue };
         let registrar = Registrar { entity, installation: event.installation };
         let asked = Github::job(door, &registrar, &event.repository, event.key.job).await;
-        if matches!(asked, Err(Trouble::Unauthorized(_))) {
+        if matches!(asked, Err(ProviderError::Unauthorized(_))) {
             return true;
         }
     }

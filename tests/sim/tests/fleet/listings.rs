@@ -3,7 +3,7 @@
 use muster_control::administer::Administer;
 use muster_control::ports::{Table, Write};
 use muster_domain::entity::EntityHealth;
-use muster_domain::instance::Fault;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::limits::{Balance, Limits};
 use muster_domain::pools::PoolSet;
 use muster_domain::time::Seconds;
@@ -118,7 +118,7 @@ fn status_shows_entities_and_their_health() {
     let now = bench.door.now();
     let refused = EntityHealth {
         unauthorized_since: Some(now),
-        last_error: Some(Fault {
+        last_error: Some(ErrorDetail {
             at: now,
             operation: "access-token".into(),
             code: "401".into(),

@@ -5,7 +5,7 @@ use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
 use muster_domain::limits::{Balance, Limits};
 use muster_domain::pools::PoolSet;
-use muster_domain::switches::{Off, Switch, Switches};
+use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_sim::schedule;
 use serde_json::json;
 
@@ -13,8 +13,11 @@ use super::bench::Bench;
 use super::listings::{ask, ask_with};
 
 fn switched_off(bench: &Bench, switch: &Switch) {
-    let off =
-        Off { since: bench.door.now(), by: "mira".to_owned(), reason: "moving subnets".to_owned() };
+    let off = SwitchedOff {
+        since: bench.door.now(),
+        by: "mira".to_owned(),
+        reason: "moving subnets".to_owned(),
+    };
     let next = Switches::default().with(switch, Some(off));
     bench.put(&[Write::Switches { next, replaces: None }]);
 }

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use muster_conformance::records;
 use muster_control::ports::Write;
-use muster_control::register::{Denied, Register};
+use muster_control::register::{Register, RunnerApiError};
 use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::{Closed, Cooldown, Cooldowns};
+use muster_domain::cooldown::{Cooldown, CooldownScope, Cooldowns};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
@@ -25,7 +25,7 @@ fn stack() -> Bench {
     let bench = Bench::of(vec![pool("small"), pool("other")]);
     let now = bench.door.now();
     let closed = Cooldown {
-        closed: Closed::Pool(small()),
+        closed: CooldownScope::Pool(small()),
         since: now,
         at: now,
         until: now + Seconds(900),
@@ -215,7 +215,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let ask = |begun| bench.drive(pass.configure(&machine, begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);
     let late = ask(first).err();
-    assert!(matches!(late, Some(Denied::Later { .. })), "{late:?}");
+    assert!(matches!(late, Some(RunnerApiError::Later { .. })), "{late:?}");
     let name = records::planned(1, None).name;
     let row = bench.change(|world| Instance::clone(&world.tables.instances[&name]));
     assert_eq!(answered, Ok(row.runner_name()));

@@ -1,6 +1,6 @@
 //! Slots, marks, orders: what each call leaves in the record.
 
-use crate::instance::{DeleteReason, Drain, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
+use crate::instance::{DeleteMark, DeleteReason, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
 use crate::launch::ErrorClass;
 use crate::testkit::{
     Story, With, active, at, booting, creating, error, exited, fault, forced, idle, machine, plain,
@@ -90,7 +90,7 @@ fn a_launch_that_failed_is_news_to_a_creating_slot_alone() {
 #[test]
 fn the_first_mark_stands_until_it_is_cleared() {
     let marked = idle().marked(DeleteReason::Idle, 700);
-    let fresh = Drain {
+    let fresh = DeleteMark {
         at: at(700),
         reason: DeleteReason::Idle,
         not_busy_since: None,

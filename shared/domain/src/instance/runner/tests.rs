@@ -1,6 +1,6 @@
 //! What the machine and GitHub report, in any order and any number of times.
 
-use super::{Refused, Start};
+use super::{ReportError, Start};
 use crate::ids::{JobKey, RunnerId};
 use crate::instance::{DeleteReason, Instance, RunnerState};
 use crate::testkit::{
@@ -11,7 +11,7 @@ use crate::testkit::{
 
 const OTHER: JobKey = JobKey { repository: 1, job: 9 };
 
-fn start(instance: &mut Instance, second: u32) -> Result<Start, Refused> {
+fn start(instance: &mut Instance, second: u32) -> Result<Start, ReportError> {
     let name = instance.runner_name();
     instance.job_started(&name, report(), at(second))
 }
@@ -34,7 +34,7 @@ fn a_configuration_is_counted_before_it_is_asked_for() {
 
 #[test]
 fn no_second_agent_and_none_on_a_machine_that_ends() {
-    use Refused::{AlreadyStarted, Draining, Ended};
+    use ReportError::{AlreadyStarted, Draining, Ended};
     let by_github = || installing().with(|i| assert!(i.github_started(CLAIMED, at(35))));
     let ended_at_github =
         || installing().with(|i| assert!(i.github_completed(CLAIMED, at(36), &timings())));
@@ -126,10 +126,10 @@ fn reports_of_another_registration_are_refused() {
     let old = "default-l-1-0";
     let mut instance = idle();
     let before = instance.clone();
-    let refused = Err(Refused::OtherRegistration);
+    let refused = Err(ReportError::OtherRegistration);
     assert_eq!(instance.runner_started(old, true, at(50), &timings()), refused);
     let start = instance.job_started(old, report(), at(50));
-    assert_eq!(start, Err(Refused::OtherRegistration));
+    assert_eq!(start, Err(ReportError::OtherRegistration));
     assert_eq!(instance.job_completed(old, at(50), &timings()), refused);
     assert_eq!(instance, before);
 }
@@ -162,7 +162,7 @@ fn a_job_starts_unless_a_delete_came_first() {
     assert_eq!(start(&mut idle_one, 55), Ok(Start::Accepted), "the answer was lost");
     assert_eq!(idle_one, once);
 
-    use Refused::{Draining, Ended};
+    use ReportError::{Draining, Ended};
     let rows = [
         ("marked by an order", idle().marked(DeleteReason::Ordered, 45), Draining),
         ("taken back by EC2", idle().marked(DeleteReason::SpotNotice, 45), Draining),
@@ -213,7 +213,7 @@ fn a_start_while_github_is_asked_is_undecided_until_it_answers() {
         }
         let mut kept = open.clone().with(|i| i.update_drain(|drain| drain.removing_until = None));
         assert_eq!(start(&mut kept, 50), Ok(Start::Accepted), "{reason:?}");
-        assert_eq!(start(&mut open.deregistered(), 50), Err(Refused::Draining), "{reason:?}");
+        assert_eq!(start(&mut open.deregistered(), 50), Err(ReportError::Draining), "{reason:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
-use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
+use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
     LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, idle_without_hooks,
     installing, plain, timings, unauthorized, unavailable,
@@ -18,7 +18,7 @@ fn kill(second: u32) -> Order {
     Order { kill_running_job: true, ..plain(second) }
 }
 
-fn refused(trouble: Trouble) -> Observation {
+fn refused(trouble: ProviderError) -> Observation {
     Observation { deregistration: Look::Failed(trouble), ..nothing() }
 }
 
@@ -121,7 +121,7 @@ fn force_does_not_pass_a_silent_github() {
         (
             "a rate limit ends by itself",
             hooked().due(1300),
-            refused(Trouble::RateLimited(at(1400))),
+            refused(ProviderError::RateLimited(at(1400))),
             1300,
             "rest until 1400, waits RateLimited",
         ),
@@ -184,7 +184,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
         (
             "rate limit",
             gated(),
-            refused(Trouble::RateLimited(at(800))),
+            refused(ProviderError::RateLimited(at(800))),
             700,
             "rest until 800, waits RateLimited",
         ),

@@ -3,7 +3,7 @@
 use super::{check, nothing, sees_runner};
 use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance};
-use crate::observation::{Look, Observation, RunnerSeen, Trouble};
+use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, asking, at, completed, idle, idle_without_hooks,
     installing, timings, unauthorized, unavailable,
@@ -24,7 +24,7 @@ fn read_once(instance: Instance) -> Instance {
     })
 }
 
-fn no_answer(trouble: Trouble) -> Observation {
+fn no_answer(trouble: ProviderError) -> Observation {
     Observation { runner: Look::Failed(trouble), ..nothing() }
 }
 
@@ -209,21 +209,21 @@ fn silence_is_no_read() {
         (
             "rate limit",
             marked(idle()),
-            no_answer(Trouble::RateLimited(at(1200))),
+            no_answer(ProviderError::RateLimited(at(1200))),
             700,
             "rest until 1200, waits RateLimited",
         ),
         (
             "a limit that has ended is no loop",
             marked(idle()),
-            no_answer(Trouble::RateLimited(at(600))),
+            no_answer(ProviderError::RateLimited(at(600))),
             700,
             "rest until 701, waits RateLimited",
         ),
         (
             "a limit that never ends is no halt",
             marked(idle()),
-            no_answer(Trouble::RateLimited(at(99_999))),
+            no_answer(ProviderError::RateLimited(at(99_999))),
             700,
             "rest until 1300, waits RateLimited",
         ),

@@ -4,7 +4,7 @@ use super::{answers, check, hint, nothing, sees, sees_launch, sees_runner};
 use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState::{Open, Settled};
-use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Trouble};
+use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, asking, at, booting, completed, creating, exited, forced,
     idle, idle_without_hooks, installing, machine, plain, timings, unauthorized, unavailable,
@@ -25,7 +25,7 @@ fn waits(instance: Instance, waiting: Waiting) -> Instance {
     instance.with(|i| i.update_drain(|drain| drain.waiting = Some(waiting)))
 }
 
-fn refused(trouble: Trouble) -> Observation {
+fn refused(trouble: ProviderError) -> Observation {
     Observation { deregistration: Look::Failed(trouble), ..nothing() }
 }
 
@@ -273,7 +273,7 @@ fn a_job_whose_start_is_undecided_is_asked_for() {
 
 #[test]
 fn githubs_answer_to_the_delete_decides() {
-    let limited = |until| refused(Trouble::RateLimited(at(until)));
+    let limited = |until| refused(ProviderError::RateLimited(at(until)));
     let silent = |n| passed(idle()).with(|i| i.update_drain(|d| d.silences = n));
     check(vec![
         ("204", passed(idle()), answers(Deregistration::Done), 700, "deregistered"),

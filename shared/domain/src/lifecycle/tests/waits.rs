@@ -6,7 +6,7 @@ use crate::instance::{Instance, Waiting};
 use crate::launch::{ErrorClass, LaunchState};
 use crate::lifecycle::{Step, decide};
 use crate::observation::{
-    Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
+    Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };
 use crate::testkit::{
     RUNNER, Story, active, asking, at, creating, fault, idle, idle_without_hooks, plain, policy,
@@ -47,7 +47,9 @@ fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
             sees_runner(RunnerSeen::NotBusy(RUNNER)),
             "a later look before it may end",
         ),
-        Waiting::RateLimited => (passed(), refused(Trouble::RateLimited(at(900))), "rate limit"),
+        Waiting::RateLimited => {
+            (passed(), refused(ProviderError::RateLimited(at(900))), "rate limit")
+        }
         Waiting::Unauthorized => (passed(), refused(unauthorized()), "bypass_github_unauthorized"),
         Waiting::GithubUnavailable => (passed(), refused(unavailable()), "GitHub does not answer"),
         Waiting::LaunchOpen => (

@@ -4,16 +4,16 @@ use proptest::prelude::*;
 
 use crate::launch::{ErrorClass, LaunchState};
 use crate::observation::{
-    Deregistration, Look, Machine, Observation, RunnerSeen, Termination, Trouble,
+    Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };
 use crate::surplus::Standing;
 use crate::testkit::{RUNNER, aborted, at, fault, unauthorized, unavailable};
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn trouble() -> impl Strategy<Value = ProviderError> {
     prop_oneof![
         Just(unauthorized()),
         Just(unavailable()),
-        (0..100_000_u32).prop_map(|second| Trouble::RateLimited(at(second))),
+        (0..100_000_u32).prop_map(|second| ProviderError::RateLimited(at(second))),
     ]
 }
 

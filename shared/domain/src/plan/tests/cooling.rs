@@ -1,7 +1,7 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
 use super::{plan, view};
-use crate::cooldown::{Bucket, Closed, Cooldown, Cooldowns};
+use crate::cooldown::{Bucket, Cooldown, CooldownScope, Cooldowns};
 use crate::instance::{Instance, State};
 use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::launch::{ErrorClass, LaunchAnswer, Market, Override};
@@ -9,11 +9,11 @@ use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuc
 use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
 
-fn standard(market: Market) -> Closed {
-    Closed::Quota { market, bucket: Bucket::Standard }
+fn standard(market: Market) -> CooldownScope {
+    CooldownScope::Quota { market, bucket: Bucket::Standard }
 }
 
-fn closed(closed: Closed, until: u32) -> Cooldown {
+fn closed(closed: CooldownScope, until: u32) -> Cooldown {
     Cooldown {
         closed,
         since: at(900),
@@ -64,7 +64,8 @@ fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
 fn what_cools_down_is_not_in_the_request() {
     let market = Market::OnDemand;
     let dry = place("m7i.large", "subnet-a");
-    let known = known(vec![closed(Closed::Place { market, place: dry.clone(), pool: None }, 1001)]);
+    let known =
+        known(vec![closed(CooldownScope::Place { market, place: dry.clone(), pool: None }, 1001)]);
     let plan = planned(&pool(), &known, Vec::new());
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     let rest: Vec<Override> = pool().places().into_iter().filter(|one| *one != dry).collect();
@@ -75,7 +76,8 @@ fn what_cools_down_is_not_in_the_request() {
 #[test]
 fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
     let pool = of(MarketPolicy::Spot);
-    let all = [Closed::Calls, standard(Market::Spot), Closed::Pool(pool.name.clone())];
+    let all =
+        [CooldownScope::Calls, standard(Market::Spot), CooldownScope::Pool(pool.name.clone())];
     for one in all {
         let sentence = one.to_string();
         let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
@@ -107,7 +109,7 @@ fn a_long_wait_is_looked_at_again_in_between() {
 #[test]
 fn a_hold_keeps_count_of_what_the_job_has_lost() {
     let pool = of(MarketPolicy::Spot);
-    let known = known(vec![closed(Closed::Calls, 1100)]);
+    let known = known(vec![closed(CooldownScope::Calls, 1100)]);
     let timings = timings();
     let lost = job(1).with(|job| {
         let reason = "its machine did not start a runner".to_owned();
@@ -120,7 +122,7 @@ fn a_hold_keeps_count_of_what_the_job_has_lost() {
 #[test]
 fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
     let pool = of(MarketPolicy::Spot).with(|pool| pool.max = 1);
-    let plan = planned(&pool, &known(vec![closed(Closed::Calls, 1100)]), Vec::new());
+    let plan = planned(&pool, &known(vec![closed(CooldownScope::Calls, 1100)]), Vec::new());
     assert_eq!((plan.held.len(), plan.over_maximum), (1, 1));
 }
 
@@ -214,7 +216,7 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let open = planned(&pool, &Cooldowns::default(), slots());
     assert_eq!((open.launches.len(), names(&open).len()), (1, 0));
 
-    let calls = known(vec![closed(Closed::Calls, 1100)]);
+    let calls = known(vec![closed(CooldownScope::Calls, 1100)]);
     let cooling = planned(&pool, &calls, slots());
     assert_eq!((cooling.launches.len(), names(&cooling).len()), (0, 2));
     // As it is written, and not as it was.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::Plan;
 use super::{claims, free_booting, free_idle, free_slot, launched, plan, view};
 use crate::job::Hold;
-use crate::limits::{Limits, Room, Scope};
+use crate::limits::{Headroom, Limits, Scope};
 use crate::pool::Pool;
 use crate::testkit::{With, at, job, pool, timings};
 use crate::time::Seconds;
@@ -137,7 +137,7 @@ fn limits_of_stack_and_entity_bound_jobs_and_min_idle_together() {
         let limits = Limits { stack, entities: entities.into_iter().collect() };
         let counted = BTreeMap::from([(Scope::Stack, counted), (acme(), counted)]);
         let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
-            view.room = Room::new(limits.clone(), counted);
+            view.room = Headroom::new(limits.clone(), counted);
         }));
         assert_eq!((launched(&plan).concat(), idle(&plan)), (jobs.clone(), expected), "{limits:?}");
         assert_eq!(plan.over_maximum, 2 - jobs.len());
@@ -156,7 +156,7 @@ fn a_full_entity_does_not_hold_up_the_jobs_of_another() {
     let api = job(2).with(|job| job.said.repository = "other/api".into());
     let limits = Limits { stack: None, entities: [("acme".parse().expect("valid"), 0)].into() };
     let plan = plan(view(&own, &timings, vec![job(1), api, job(3)]).with(|view| {
-        view.room = Room::new(limits, BTreeMap::new());
+        view.room = Headroom::new(limits, BTreeMap::new());
     }));
     assert_eq!(launched(&plan), [[2]]);
     let left: Vec<(u64, &str)> =

@@ -95,7 +95,7 @@ fn a_few_jobs_more_go_with_a_full_launch() {
     // Where limits are counted as well, it is cut as before.
     let counted = plan(view(&pool, &timings, jobs(49)).with(|view| {
         let limits = crate::limits::Limits { stack: Some(500), ..Default::default() };
-        view.room = crate::limits::Room::new(limits, Default::default());
+        view.room = crate::limits::Headroom::new(limits, Default::default());
     }));
     assert_eq!(launched(&counted).iter().map(Vec::len).collect::<Vec<_>>(), [48, 1]);
 }

@@ -8,7 +8,8 @@ use super::yaml;
 use crate::ids::{Entity, EntityKind};
 use crate::pool::{Arch, Image};
 use crate::pool_file::{
-    Answers, EntityId, FoundImage, Group, ImageFilter, Question, Reading, Unread, read, written,
+    Answers, EntityId, FoundImage, Group, ImageFilter, Question, ReadPoolFile, UnreadPoolFile,
+    read, written,
 };
 
 fn entity(text: &str) -> Entity {
@@ -38,7 +39,7 @@ pools:";
     head.to_owned() + &lines.iter().enumerate().map(pool).collect::<String>()
 }
 
-fn asked(text: &str, answers: &Answers) -> Result<Reading, Unread> {
+fn asked(text: &str, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFile> {
     read(yaml(text), answers)
 }
 
@@ -207,7 +208,7 @@ fn what_is_not_there_is_told_by_its_place() {
     for (lines, path, words) in rows {
         let unread = asked(&pools(&[lines]), &answers()).expect_err("wrong");
         assert!(unread.open.is_empty(), "{unread:?}");
-        let [wrong] = &unread.wrongs[..] else { panic!("{lines}: {unread:#?}") };
+        let [wrong] = &unread.problems[..] else { panic!("{lines}: {unread:#?}") };
         assert_eq!(wrong.path, *path, "{lines}");
         assert!(wrong.what.contains(words), "{wrong}\n{lines}");
     }
@@ -219,9 +220,9 @@ fn a_mistake_keeps_no_question_back() {
     let text = pools(&["entity: { organization: 7 }\nlimits: { max: 0 }", IMAGE]);
     let unread = asked(&text, &Answers::default()).expect_err("wrong");
     assert_eq!(unread.open.len(), 2);
-    assert_eq!(unread.wrongs[0].path, "pools[0].limits.max");
+    assert_eq!(unread.problems[0].path, "pools[0].limits.max");
     let unread = asked(&text, &answers()).expect_err("wrong");
-    let paths: BTreeSet<&str> = unread.wrongs.iter().map(|wrong| wrong.path.as_str()).collect();
+    let paths: BTreeSet<&str> = unread.problems.iter().map(|wrong| wrong.path.as_str()).collect();
     assert_eq!(paths, ["pools[0].entity", "pools[0].limits.max"].into());
 }
 
@@ -231,5 +232,5 @@ fn an_entity_behind_an_id_is_counted() {
     let text = pools(&["entity: { organization: 9919 }\nlimits: { max: 9, min_idle: 3 }"]);
     let text = format!("limits: {{ entities: {{ ACME: 3 }} }}{text}");
     let unread = asked(&text, &answers()).expect_err("wrong");
-    assert_eq!(unread.wrongs[0].path, "limits.entities.ACME");
+    assert_eq!(unread.problems[0].path, "limits.entities.ACME");
 }

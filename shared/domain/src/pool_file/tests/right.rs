@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn whatever_is_right_survives_being_told(value in parts()) {
-        let file = read(value.clone()).map_err(|wrongs| TestCaseError::fail(format!("{wrongs:?}")))?;
+        let file = read(value.clone()).map_err(|problems| TestCaseError::fail(format!("{problems:?}")))?;
         prop_assert_eq!(read(told(&file)), Ok(file));
     }
 

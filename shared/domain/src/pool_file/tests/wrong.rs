@@ -264,9 +264,9 @@ fn every_mistake_is_named_by_its_place() {
     let pools = POOLS.iter().map(|(lines, path, words)| (with(lines), *path, *words));
     let files = FILES.iter().map(|(text, path, words)| ((*text).to_owned(), *path, *words));
     for (text, path, words) in pools.chain(files) {
-        let Err(wrongs) = file(&text) else { panic!("accepted: {text}") };
-        let told = wrongs.iter().any(|wrong| wrong.path == path && wrong.what.contains(words));
-        assert!(told, "{path:?} {words:?} is not among {wrongs:#?}\n{text}");
+        let Err(problems) = file(&text) else { panic!("accepted: {text}") };
+        let told = problems.iter().any(|wrong| wrong.path == path && wrong.what.contains(words));
+        assert!(told, "{path:?} {words:?} is not among {problems:#?}\n{text}");
     }
 }
 
@@ -285,7 +285,7 @@ pools:
     ] {
         let read = file(&format!("{limits}{kept}"));
         let path = path.map(str::to_owned);
-        assert_eq!(read.err().map(|wrongs| wrongs[0].path.clone()), path, "{limits}");
+        assert_eq!(read.err().map(|problems| problems[0].path.clone()), path, "{limits}");
     }
 }
 
@@ -293,11 +293,11 @@ pools:
 #[test]
 fn a_mistake_is_told_once() {
     for (lines, path, _) in POOLS {
-        let Err(wrongs) = file(&with(lines)) else { panic!("accepted: {lines}") };
-        let alone = wrongs.len() == 1
+        let Err(problems) = file(&with(lines)) else { panic!("accepted: {lines}") };
+        let alone = problems.len() == 1
             // A field that is spelt wrong is also missing.
-            || (wrongs.len() == 2 && wrongs.iter().any(|wrong| wrong.what.contains("no such field")));
-        assert!(alone, "{path}: {wrongs:#?}\n{lines}");
+            || (problems.len() == 2 && problems.iter().any(|wrong| wrong.what.contains("no such field")));
+        assert!(alone, "{path}: {problems:#?}\n{lines}");
     }
 }
 
@@ -309,8 +309,8 @@ defaults: { subnets: [x], tagz: {} }
 pools:
   - { name: a, labels: [], instances: { types: [m7i.large] }, limits: { max: 1 } }
   - { name: b b, labels: [x], instances: { types: [m7i.large] }, limits: { max: 0 } }";
-    let Err(wrongs) = file(text) else { panic!("accepted") };
-    let paths: Vec<&str> = wrongs.iter().map(|wrong| wrong.path.as_str()).collect();
+    let Err(problems) = file(text) else { panic!("accepted") };
+    let paths: Vec<&str> = problems.iter().map(|wrong| wrong.path.as_str()).collect();
     assert_eq!(
         paths,
         [
@@ -322,7 +322,7 @@ pools:
             "pools[1].limits.max",
         ]
     );
-    let told: Vec<String> = wrongs.iter().map(ToString::to_string).collect();
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(told.iter().all(|line| line.contains(": ")), "{told:#?}");
 }
 
@@ -348,8 +348,8 @@ fn what_is_too_much_is_refused() {
         ),
     ];
     for (lines, path) in rows {
-        let Err(wrongs) = file(&with(&lines)) else { panic!("accepted: {path}") };
-        assert_eq!(wrongs.iter().map(|wrong| wrong.path.as_str()).collect::<Vec<_>>(), [path]);
+        let Err(problems) = file(&with(&lines)) else { panic!("accepted: {path}") };
+        assert_eq!(problems.iter().map(|wrong| wrong.path.as_str()).collect::<Vec<_>>(), [path]);
     }
     let pool = |n: u32| {
         format!(
@@ -359,6 +359,6 @@ fn what_is_too_much_is_refused() {
         )
     };
     let text = format!("pools: [{}]", many(20, &pool));
-    let Err(wrongs) = read(yaml(&text)) else { panic!("accepted") };
-    assert_eq!(wrongs[0].path, "pools");
+    let Err(problems) = read(yaml(&text)) else { panic!("accepted") };
+    assert_eq!(problems[0].path, "pools");
 }
