@@ -90,11 +90,14 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its own count is lost, and not
 /// what the sweep has found, which the alarms watch.
-async fn in_time(left: Seconds, inquiry: impl Future<Output = inquire::Report>) -> inquire::Report {
+async fn in_time(
+    left: Seconds,
+    inquiry: impl Future<Output = inquire::RecoveryReport>,
+) -> inquire::RecoveryReport {
     let left = Duration::from_secs(left.0.into());
     tokio::time::timeout(left, inquiry).await.unwrap_or_else(|_| {
         let why = "GitHub takes too long; the next sweep asks for the rest".to_owned();
-        inquire::Report { problems: vec![why], ..inquire::Report::default() }
+        inquire::RecoveryReport { problems: vec![why], ..inquire::RecoveryReport::default() }
     })
 }
 
@@ -237,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tick_does_not_wait_for_github_for_ever() {
-        let asked = || inquire::Report { asked: 7, ..inquire::Report::default() };
+        let asked = || inquire::RecoveryReport { asked: 7, ..inquire::RecoveryReport::default() };
         assert_eq!(in_time(Seconds(60), async { asked() }).await, asked());
         let stopped = in_time(Seconds(0), std::future::pending()).await;
         assert_eq!((stopped.asked, stopped.problems.len()), (0, 1));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::Settings;
 use muster_control::ports::{Compute, Github, Queue, Table};
-use muster_control::register::{Configuration, Register, Report, RunnerApiError};
+use muster_control::register::{Configuration, MachineReport, Register, RunnerApiError};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
 use muster_domain::time::Time;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The version of requests and answers.
 const VERSION: u64 = 1;
 /// Longest log a failed boot may leave in the record, bytes.
-const LOG_KEPT: usize = 4096;
+const MAX_LOG: usize = 4096;
 
 /// What an invocation works with.
 pub struct Deps<T, Q, C, G> {
@@ -94,7 +94,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
 async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     machine: &MachineId,
-    report: Option<&Report>,
+    report: Option<&MachineReport>,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
     let settings = match report {
@@ -138,7 +138,7 @@ fn caller(request: &ApiGatewayV2httpRequest, instance_role: &str) -> Option<Mach
     session.parse().ok()
 }
 
-fn read(request: &ApiGatewayV2httpRequest) -> Result<Report, String> {
+fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, String> {
     let body = request.body.as_deref().unwrap_or_default();
     let event: Event = if request.is_base64_encoded {
         use base64::Engine as _;
@@ -152,15 +152,17 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<Report, String> {
     .map_err(|error| error.to_string())?;
     Ok(match event {
         Event::RunnerStarted { runner_name, hooks } => {
-            Report::RunnerStarted { runner: runner_name, hooks }
+            MachineReport::RunnerStarted { runner: runner_name, hooks }
         }
-        Event::JobStarted { runner_name, repository, run_id, job_name } => Report::JobStarted {
-            runner: runner_name,
-            job: StartReport { repository, run: run_id, name: job_name },
-        },
-        Event::JobCompleted { runner_name } => Report::JobCompleted { runner: runner_name },
-        Event::Exited { code } => Report::Exited { code },
-        Event::BootFailed { log } => Report::BootFailed { log: last(&log, LOG_KEPT) },
+        Event::JobStarted { runner_name, repository, run_id, job_name } => {
+            MachineReport::JobStarted {
+                runner: runner_name,
+                job: StartReport { repository, run: run_id, name: job_name },
+            }
+        }
+        Event::JobCompleted { runner_name } => MachineReport::JobCompleted { runner: runner_name },
+        Event::Exited { code } => MachineReport::Exited { code },
+        Event::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
     })
 }
 
@@ -300,7 +302,7 @@ mod tests {
         let read = |event: &str| read(&request(event)).expect("a report");
         assert_eq!(
             read(include_str!("../../../events/runner-api-runner-started.json")),
-            Report::RunnerStarted { runner: runner(), hooks: true }
+            MachineReport::RunnerStarted { runner: runner(), hooks: true }
         );
         let job = StartReport {
             repository: "harbor-example/tide-tables".to_owned(),
@@ -309,27 +311,27 @@ mod tests {
         };
         assert_eq!(
             read(include_str!("../../../events/runner-api-job-started.json")),
-            Report::JobStarted { runner: runner(), job }
+            MachineReport::JobStarted { runner: runner(), job }
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-job-completed.json")),
-            Report::JobCompleted { runner: runner() }
+            MachineReport::JobCompleted { runner: runner() }
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-exited.json")),
-            Report::Exited { code: 0 }
+            MachineReport::Exited { code: 0 }
         );
         let boot_failed = read(include_str!("../../../events/runner-api-boot-failed.json"));
-        let Report::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };
+        let MachineReport::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };
         assert!(log.contains("giving up"));
     }
 
     #[test]
     fn a_long_log_keeps_its_end_in_whole_characters() {
-        let log = "é".repeat(LOG_KEPT);
-        let kept = last(&log, LOG_KEPT - 1);
-        assert!(kept.len() < LOG_KEPT && kept.chars().all(|character| character == 'é'));
-        assert_eq!(last("short", LOG_KEPT), "short");
+        let log = "é".repeat(MAX_LOG);
+        let kept = last(&log, MAX_LOG - 1);
+        assert!(kept.len() < MAX_LOG && kept.chars().all(|character| character == 'é'));
+        assert_eq!(last("short", MAX_LOG), "short");
     }
 
     #[test]

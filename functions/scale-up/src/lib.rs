@@ -6,7 +6,9 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
 use muster_control::ingest::{Folded, Ingest};
 use muster_control::ports::{Compute, Queue, Table};
-use muster_control::scale_up::{Report, ScaleUp, again_after, comes_again, last_call, send_wakes};
+use muster_control::scale_up::{
+    LaunchReport, ScaleUp, again_after, comes_again, last_call, send_wakes,
+};
 use muster_control::woken::Woken;
 use muster_domain::ids::PoolName;
 use muster_domain::job::JobEvent;
@@ -202,7 +204,7 @@ async fn take_in<T: Table, Q: Queue, C>(
 async fn finish<T, Q: Queue, C>(
     deps: &Deps<T, Q, C>,
     pool: &PoolName,
-    report: &Report,
+    report: &LaunchReport,
     outcome: &mut Outcome,
 ) {
     tracing::info!(pool.name = %pool, ?report, "launch pass");

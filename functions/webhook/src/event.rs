@@ -20,7 +20,7 @@ use serde_json::json;
 /// The largest body that is looked at, bytes. GitHub's job payloads have about 20 KB.
 pub const MAX_BODY: usize = 1 << 20;
 /// Longest delivery id or event name in our logs and messages.
-const WORD_KEPT: usize = 64;
+const MAX_WORD: usize = 64;
 
 /// A delivery, as the gateway hands it over. No `Debug`: the body is nobody's to print.
 #[derive(Default, Deserialize)]
@@ -81,7 +81,7 @@ impl Event {
 
 fn plain(text: Option<&str>) -> &str {
     let is_plain = |text: &&str| {
-        text.len() <= WORD_KEPT
+        text.len() <= MAX_WORD
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
     text.filter(is_plain).unwrap_or_default()

@@ -17,11 +17,11 @@ const BATCH: usize = 10;
 /// refuses more instead of cutting it, and does not tell how old a receipt is: the rest is for the
 /// time that a worker may have had it.
 /// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
-const LONGEST_WAIT: u32 = 12 * 3600 - 300;
+const MAX_WAIT: u32 = 12 * 3600 - 300;
 
 /// The longest time that SQS keeps a new message back.
 /// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatchRequestEntry.html
-const LONGEST_DELAY: u32 = 900;
+const MAX_DELAY: u32 = 900;
 
 /// The addresses of a stack's queues. A function that has no business with one of them leaves it empty.
 #[derive(Clone, Debug, Default)]
@@ -124,12 +124,12 @@ fn all_sent(count: usize, failed: &[BatchResultErrorEntry]) -> Result<(), QueueE
 
 /// The longest time that SQS takes instead of a longer one.
 fn visibility(wait: Seconds) -> i32 {
-    i32::try_from(wait.0.min(LONGEST_WAIT)).unwrap_or(i32::MAX)
+    i32::try_from(wait.0.min(MAX_WAIT)).unwrap_or(i32::MAX)
 }
 
 /// None: at once. The longest time that SQS takes instead of a longer one.
 fn delay_seconds(delay: Seconds) -> Option<i32> {
-    let cut = i32::try_from(delay.0.min(LONGEST_DELAY)).unwrap_or(i32::MAX);
+    let cut = i32::try_from(delay.0.min(MAX_DELAY)).unwrap_or(i32::MAX);
     (cut > 0).then_some(cut)
 }
 

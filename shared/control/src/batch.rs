@@ -26,7 +26,7 @@ pub struct Received {
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct BatchReport {
     /// For each message, in order: done with it; the others come back.
     pub acked: Vec<bool>,
     /// Machines whose end began because they were older than their pool allows.
@@ -57,7 +57,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
         messages: &[Received],
         deadline: Time,
         now: &dyn Fn() -> Time,
-    ) -> Report {
+    ) -> BatchReport {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
         let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
@@ -85,7 +85,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             })
             .await;
         let acked = acked.iter().map(Cell::get).collect();
-        Report { acked, outlived: outlived.get(), postponed: postponed.get() }
+        BatchReport { acked, outlived: outlived.get(), postponed: postponed.get() }
     }
 
     /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of another version

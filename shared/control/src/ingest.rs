@@ -16,7 +16,7 @@ use crate::ports::{CommitError, ReadError, Table, Write};
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that are read, and written, in one call.
-const MOST_TOGETHER: usize = 100;
+const MAX_TOGETHER: usize = 100;
 
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl<T: Table> Ingest<'_, T> {
             })
             .collect();
         if together.len() > 1 {
-            for part in together.chunks(MOST_TOGETHER) {
+            for part in together.chunks(MAX_TOGETHER) {
                 self.fold_together(events, part, &mut folded, now).await;
             }
         }

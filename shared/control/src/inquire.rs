@@ -33,15 +33,15 @@ const MOST: usize = 100;
 /// Cursor of the last question to entities that refuse us.
 const REFUSED: &str = "refused";
 /// Most such entities that one run asks.
-const MOST_REFUSED: usize = 20;
+const MAX_REFUSED: usize = 20;
 /// No runner has this name: those of ours end in a number.
 const NOBODY: &str = "muster-asks";
 /// Calls that may fail before the run leaves the others to the next sweep.
-const MOST_TROUBLES: usize = 3;
+const MAX_TROUBLES: usize = 3;
 
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RecoveryReport {
     /// Events that GitHub delivers once more.
     pub redelivered: usize,
     /// Jobs that GitHub was asked for.
@@ -52,7 +52,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-impl Report {
+impl RecoveryReport {
     /// What CloudWatch is told.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
@@ -80,8 +80,8 @@ pub struct Inquire<'a, T, G> {
 impl<T: Table, G: Github> Inquire<'_, T, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
     /// Asks for the entities that are `unwell` as well.
-    pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> Report {
-        let mut report = Report::default();
+    pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> RecoveryReport {
+        let mut report = RecoveryReport::default();
         if let Err(error) = self.redeliver(now, &mut report).await {
             report.problems.push(format!("deliveries: {error}"));
         }
@@ -114,7 +114,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
         }
         let first = somewhere(refused.len(), now);
         refused.rotate_left(first);
-        for EntityHealth { entity, .. } in refused.into_iter().take(MOST_REFUSED) {
+        for EntityHealth { entity, .. } in refused.into_iter().take(MAX_REFUSED) {
             let registrar = Registrar { entity: entity.clone(), installation: None };
             let answer = self.github.runner_named(&registrar, NOBODY).await;
             note_health(self.table, entity, Asked::Other, answer.as_ref().err(), now).await?;
@@ -123,7 +123,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
     }
 
     /// The cursor moves when the work is done: after a crash it is done again, and a doubled delivery does no harm.
-    async fn redeliver(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+    async fn redeliver(&self, now: Time, report: &mut RecoveryReport) -> Result<(), PassError> {
         let Some(last) = self.table.cursor(DELIVERIES).await? else {
             // The next sweep looks. However long GitHub does not answer, the look begins here.
             return self.move_cursor(None, now - FIRST).await;
@@ -153,7 +153,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
                     seen_until = seen_until.min(delivery.at);
                     troubles += 1;
                     // One that GitHub cannot repeat must not keep the others back.
-                    if troubles == MOST_TROUBLES {
+                    if troubles == MAX_TROUBLES {
                         break;
                     }
                 }
@@ -177,7 +177,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
         &self,
         silent: &[Job],
         now: Time,
-        report: &mut Report,
+        report: &mut RecoveryReport,
     ) -> Result<(), PassError> {
         let ingest = Ingest { table: self.table, settings: self.settings };
         let mut troubles = 0;
@@ -217,7 +217,7 @@ impl<T: Table, G: Github> Inquire<'_, T, G> {
                     }
                     // It has had its turn: the others must not wait for an answer about it.
                     self.note_asked(job, now).await?;
-                    if troubles == MOST_TROUBLES {
+                    if troubles == MAX_TROUBLES {
                         return Ok(());
                     }
                 }

@@ -10,7 +10,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::time::Time;
 
 use crate::ports::{CommitError, Compute, Queue, Table, Write};
-use crate::sweep::{Report, Sweep};
+use crate::sweep::{Sweep, SweepReport};
 use crate::terminate;
 use crate::writes::PassError;
 
@@ -26,7 +26,7 @@ enum Seen {
 
 impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     /// With deletes switched off, orphans are left alone and still counted.
-    pub(crate) async fn count_orphans(&self, report: &mut Report) -> Result<(), PassError> {
+    pub(crate) async fn count_orphans(&self, report: &mut SweepReport) -> Result<(), PassError> {
         report.orphans = self.table.orphans().await?.len();
         Ok(())
     }
@@ -35,7 +35,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     pub(crate) async fn work_ledger(
         &self,
         now: Time,
-        report: &mut Report,
+        report: &mut SweepReport,
     ) -> Result<(), PassError> {
         let orphans = self.table.orphans().await?;
         self.try_orphans(orphans, now, report).await
@@ -46,7 +46,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         &self,
         strays: Vec<MachineId>,
         now: Time,
-        report: &mut Report,
+        report: &mut SweepReport,
     ) -> Result<(), PassError> {
         let mut entered = Vec::new();
         for machine in strays {
@@ -72,7 +72,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         &self,
         orphans: Vec<Orphan>,
         now: Time,
-        report: &mut Report,
+        report: &mut SweepReport,
     ) -> Result<(), PassError> {
         let mut seen = Vec::with_capacity(orphans.len());
         for orphan in orphans {

@@ -21,7 +21,7 @@ use crate::writes::PassError;
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
 const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and stay until it serves them.
-const UNMATCHED_READ: u32 = 500;
+const MAX_UNMATCHED: u32 = 500;
 /// How long a job that no pool serves any more waits until it is looked at again.
 const MATCHED_AGAIN: Seconds = Seconds(300);
 
@@ -133,7 +133,7 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     /// Gives jobs that no pool served when they came to the pool that serves them now.
     pub(crate) async fn match_unmatched(&self) -> Result<(), PassError> {
         let mut wake = Woken::default();
-        for job in self.table.unmatched_jobs(UNMATCHED_READ).await? {
+        for job in self.table.unmatched_jobs(MAX_UNMATCHED).await? {
             let chosen = choice::choose(&self.settings.pools, self.settings.balance, &job);
             let Ok(pool) = chosen else { continue };
             let mut next = Job { pool: Some(pool.name.clone()), unmatched: None, ..job.clone() };

@@ -344,7 +344,7 @@ pub trait Compute {
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
     /// All machines of our stack that are not gone, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
-    /// One TerminateInstances of at most [`MOST_TERMINATED`] machines, without retries of the SDK's own: the
+    /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's own: the
     /// row's ladder is the retry. Answers what EC2 says that they are now. [`crate::terminate::all`] keeps what is
     /// wrong with one of them from the others.
     async fn terminate(
@@ -354,7 +354,7 @@ pub trait Compute {
 }
 
 /// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
-pub const MOST_TERMINATED: usize = 100;
+pub const MAX_TERMINATED: usize = 100;
 
 /// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected machine fails
 /// those of its own zone alone.

@@ -26,14 +26,14 @@ use crate::woken::Woken;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that are counted as the demand that an idle runner may yet serve.
-const DEMAND_READ: u32 = 100;
+const MAX_DEMAND: u32 = 100;
 
 /// Most decisions of one pass. A full delete takes seven.
 const ROUNDS: usize = 16;
 
 /// Waits up to this long are kept by the message itself; longer ones by the row and the sweep, which costs
 /// no receive. SQS counts every hidden return as a receive.
-const LONGEST_HIDE: Seconds = Seconds(900);
+const MAX_VISIBILITY: Seconds = Seconds(900);
 
 /// After this many receives the message is let go, and the sweep sends a new one: only poison
 /// is ever in the DLQ.
@@ -287,7 +287,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let listed = Listed {
             free: self.table.free_instances(&pool.name).await?,
             marked: self.table.marked_instances(&pool.name).await?,
-            demand: self.table.demand(&pool.name, DEMAND_READ).await?,
+            demand: self.table.demand(&pool.name, MAX_DEMAND).await?,
             scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
         };
         let timings = &self.settings.timings;
@@ -511,14 +511,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         ticket: &Ticket,
         now: Time,
     ) -> Result<Settlement, PassError> {
-        let wait = next.due_at().map_or(LONGEST_HIDE, |due| wait_until(due, now));
+        let wait = next.due_at().map_or(MAX_VISIBILITY, |due| wait_until(due, now));
         let chain_is_dead = before.wake().is_none()
             || before
                 .due_at()
                 .is_none_or(|due| due + self.settings.timings.sweep_slack_seconds <= now);
         let mine = before.wake() == Some(ticket.nonce) || chain_is_dead;
         let hides =
-            retries_soon(&next) && mine && wait < LONGEST_HIDE && ticket.receives < MAX_RECEIVES;
+            retries_soon(&next) && mine && wait < MAX_VISIBILITY && ticket.receives < MAX_RECEIVES;
         let wake = match (hides, before.wake() == Some(ticket.nonce)) {
             (true, _) => Some(ticket.nonce),
             (false, true) => None,

@@ -57,7 +57,7 @@ pub enum RunnerApiError {
 
 /// A report of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum MachineReport {
     /// The agent runs.
     RunnerStarted {
         /// Its registration.
@@ -89,7 +89,7 @@ pub enum Report {
     },
 }
 
-impl Report {
+impl MachineReport {
     /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits, with a limit of its
     /// own, and refuses the job for a late answer.
     #[must_use]
@@ -180,7 +180,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
     pub async fn report(
         &self,
         machine: &MachineId,
-        report: &Report,
+        report: &MachineReport,
         now: Time,
     ) -> Result<(), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
@@ -406,28 +406,30 @@ fn later(instance: &Instance, after: Seconds, why: String) -> RunnerApiError {
 
 /// What a report makes of the record.
 fn take(
-    report: &Report,
+    report: &MachineReport,
     next: &mut Instance,
     now: Time,
     timings: &Timings,
 ) -> Result<(), RunnerApiError> {
     match report {
-        Report::RunnerStarted { runner, hooks } => {
+        MachineReport::RunnerStarted { runner, hooks } => {
             Ok(next.runner_started(runner, *hooks, now, timings)?)
         }
-        Report::JobStarted { runner, job } => match next.job_started(runner, job.clone(), now)? {
-            Start::Accepted => Ok(()),
-            Start::Undecided => {
-                let why = "GitHub is asked to remove this runner, and decides".to_owned();
-                Err(RunnerApiError::Later { after: Seconds(2), why })
+        MachineReport::JobStarted { runner, job } => {
+            match next.job_started(runner, job.clone(), now)? {
+                Start::Accepted => Ok(()),
+                Start::Undecided => {
+                    let why = "GitHub is asked to remove this runner, and decides".to_owned();
+                    Err(RunnerApiError::Later { after: Seconds(2), why })
+                }
             }
-        },
-        Report::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
-        Report::Exited { code } => {
+        }
+        MachineReport::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
+        MachineReport::Exited { code } => {
             next.runner_ended(Some(*code), None, now, timings);
             Ok(())
         }
-        Report::BootFailed { log } => {
+        MachineReport::BootFailed { log } => {
             next.runner_ended(None, Some(log.clone()), now, timings);
             Ok(())
         }

@@ -25,7 +25,7 @@ use muster_domain::untold;
 
 use self::commits::{claim_writes, outcome_writes};
 use self::known::{PoolSnapshot, count_refusals, newest};
-pub use self::report::{Report, again_after, comes_again, last_call, send_wakes};
+pub use self::report::{LaunchReport, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
 use crate::ports::{CommitError, Compute, Table, Write};
 use crate::room;
@@ -33,14 +33,14 @@ use crate::spill::Spill;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
-const DEMAND_READ: u32 = 120;
+const MAX_DEMAND: u32 = 120;
 /// How many times as many the next round reads where those jobs are of entities that may have no machine more: behind them
 /// may be one of another entity.
 const FURTHER: u32 = 4;
 /// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
-const MOST_READ: u32 = DEMAND_READ * FURTHER * FURTHER * FURTHER;
+const MAX_READ: u32 = MAX_DEMAND * FURTHER * FURTHER * FURTHER;
 /// How many writes a commit takes.
-const MOST_WRITES: usize = 100;
+const MAX_WRITES: usize = 100;
 /// Rounds in which a launch that is not full gives way to jobs that are just coming in.
 const GATHERING: usize = 3;
 /// Most rounds of one pass. What is left after that wakes the next pass.
@@ -75,8 +75,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         wake: &WakePool,
         receives: u32,
         now: Time,
-    ) -> Result<Report, PassError> {
-        let (name, mut report) = (&wake.pool, Report::default());
+    ) -> Result<LaunchReport, PassError> {
+        let (name, mut report) = (&wake.pool, LaunchReport::default());
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
         };
@@ -119,7 +119,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         pool: &Pool,
         known: &mut PoolSnapshot,
         now: Time,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<(), PassError> {
         for round in 0..ROUNDS {
             if round > 0 {
@@ -156,7 +156,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         round: usize,
         known: &mut PoolSnapshot,
         now: Time,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<Round, PassError> {
         let has_instances = known.has_instances();
         if has_instances && !self.replay_open(pool, known, now, report).await? {
@@ -215,7 +215,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 report.moved_to.entry(to).or_default().extend(jobs);
             }
         }
-        if full_read && !progress && plan.entity_full && known.reach < MOST_READ {
+        if full_read && !progress && plan.entity_full && known.reach < MAX_READ {
             known.reach *= FURTHER;
             return Ok(Round::Again);
         }
@@ -333,7 +333,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 
     /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records meanwhile knows better, and
     /// the plan does nothing else with that one.
-    async fn put_off(&self, plan: &mut Plan, report: &mut Report) -> Result<(), PassError> {
+    async fn put_off(&self, plan: &mut Plan, report: &mut LaunchReport) -> Result<(), PassError> {
         report.held += plan.held.len();
         let jobs = plan.held.iter().map(|job| Write::Job {
             next: Box::new(job.clone()),
@@ -345,7 +345,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             replaces: Some(slot.generation() - 1),
         });
         let writes: Vec<Write> = jobs.chain(slots).collect();
-        for part in writes.chunks(MOST_WRITES) {
+        for part in writes.chunks(MAX_WRITES) {
             match self.table.commit(part).await {
                 Ok(()) => {}
                 // One of them has changed: the others need not wait for the next pass.
@@ -393,7 +393,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         pool: &Pool,
         known: &mut PoolSnapshot,
         now: Time,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<bool, PassError> {
         for (number, listed) in self.table.open_launches(&pool.name).await?.into_iter().enumerate()
         {
@@ -439,7 +439,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         slots: Vec<Instance>,
         known: &mut PoolSnapshot,
         now: Time,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<(), PassError> {
         let mut answer = self.compute.launch(&launch.id, &launch.request).await;
         if known.capacity.is_settling(now, &self.settings.timings) {
@@ -505,7 +505,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }];
         let mut first = Vec::new();
         for part in outcome_writes(slots, outcome) {
-            let fits = last.len() + part.len() <= MOST_WRITES;
+            let fits = last.len() + part.len() <= MAX_WRITES;
             if fits { &mut last } else { &mut first }.extend(part);
         }
         if !first.is_empty() {
@@ -551,7 +551,7 @@ enum Round {
     Drained,
 }
 
-fn count(outcome: &Outcome, report: &mut Report) {
+fn count(outcome: &Outcome, report: &mut LaunchReport) {
     report.launched += outcome.bound.len();
     report.failed += outcome.failed.len();
     report.open += usize::from(outcome.launch.state == LaunchState::Open);

@@ -21,18 +21,18 @@ use crate::writes::{self, PassError};
 /// Rows of one page of the due index.
 const PAGE: u32 = 200;
 /// Most rows that one sweep sends; the rest is due in the next one.
-const MOST_DUE: usize = 5_000;
+const MAX_DUE: usize = 5_000;
 /// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold stands where its time
 /// comes, behind younger ones; its age is seen all the same. A page of the index holds hundreds.
-const MOST_WAITING: u32 = 5_000;
+const MAX_WAITING: u32 = 5_000;
 /// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
-const MOST_EXPIRED: usize = 100;
+const MAX_EXPIRED: usize = 100;
 /// A waiting job is asked for after this silence, and again after each further one. GitHub may have ended it long ago.
 const SILENCE: Seconds = Seconds(3600);
 /// Most jobs that are asked for after one sweep.
-const MOST_SILENT: usize = 20;
+const MAX_SILENT: usize = 20;
 /// Most jobs behind an approval that a sweep looks at, those of the longest silence.
-const MOST_GATED: u32 = 100;
+const MAX_GATED: u32 = 100;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
@@ -41,7 +41,7 @@ const BLAST_RADIUS: usize = 5;
 
 /// What a sweep saw and did.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct SweepReport {
     /// Rows sent to the reap queue.
     pub sent: usize,
     /// Rows that this version cannot read.
@@ -75,7 +75,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-impl Report {
+impl SweepReport {
     /// Entities that GitHub refuses us. A rate limit ends by itself.
     fn refused(&self) -> usize {
         self.unwell.iter().filter(|health| health.unauthorized_since.is_some()).count()
@@ -115,8 +115,8 @@ pub struct Sweep<'a, T, Q, C> {
 
 impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     /// Runs all parts. One that fails does not keep the others from running.
-    pub async fn sweep(&self, now: Time) -> Report {
-        let mut report = Report::default();
+    pub async fn sweep(&self, now: Time) -> SweepReport {
+        let mut report = SweepReport::default();
         let mut problems = Vec::new();
         note(&mut problems, "due rows", self.send_due(now, &mut report).await);
         for pool in &self.settings.pools {
@@ -126,7 +126,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
         note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
         report.silent.sort_by_key(turn);
-        report.silent.truncate(MOST_SILENT);
+        report.silent.truncate(MAX_SILENT);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
             Err(error) => problems.push(format!("switches: {error}")),
@@ -157,7 +157,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report
     }
 
-    async fn send_due(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+    async fn send_due(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
         let mut page = None;
         loop {
             let due = self.table.due_instances(now, PAGE, page).await?;
@@ -175,7 +175,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             report.sent += messages.len();
             self.queue.send_reap(&messages).await?;
             page = due.next;
-            if page.is_none() || report.sent >= MOST_DUE {
+            if page.is_none() || report.sent >= MAX_DUE {
                 return Ok(());
             }
         }
@@ -186,14 +186,14 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         &self,
         pool: &Pool,
         now: Time,
-        report: &mut Report,
+        report: &mut SweepReport,
     ) -> Result<(), PassError> {
-        let waiting = self.table.waiting_jobs(&pool.name, MOST_WAITING).await?;
+        let waiting = self.table.waiting_jobs(&pool.name, MAX_WAITING).await?;
         let (mut demand, mut expired) = (false, 0);
         let mut silent: Vec<&Job> =
             waiting.iter().filter(|job| job.is_silent(SILENCE, now)).collect();
         silent.sort_by_key(|job| turn(job));
-        report.silent.extend(silent.into_iter().take(MOST_SILENT).cloned());
+        report.silent.extend(silent.into_iter().take(MAX_SILENT).cloned());
         for job in &waiting {
             let age = now.since(job.waits_since());
             if age < self.settings.timings.job_expiry_seconds {
@@ -203,7 +203,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
                 let late = age >= self.settings.timings.launch_deadline_seconds;
                 report.overdue += usize::from(late);
-            } else if expired < MOST_EXPIRED {
+            } else if expired < MAX_EXPIRED {
                 self.expire(job).await?;
                 expired += 1;
             }
@@ -228,8 +228,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     }
 
     /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up after GitHub's 30 days.
-    async fn look_at_gated(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
-        for job in self.table.gated_jobs(MOST_GATED).await? {
+    async fn look_at_gated(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
+        for job in self.table.gated_jobs(MAX_GATED).await? {
             if now.is_past(job.gated_since(), GATE_EXPIRY) {
                 self.expire(&job).await?;
                 report.expired += 1;
@@ -269,7 +269,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
 
     /// Compares EC2's list of our machines with the tables: machines without a live record end, records
     /// without a machine get a pass. Every third of the orphan age, by one sweep at a time.
-    async fn reconcile(&self, now: Time, report: &mut Report) -> Result<(), PassError> {
+    async fn reconcile(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
         let last = self.table.cursor(RECONCILED).await?;
         let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);
         if last.is_some_and(|last| !now.is_past(last, interval)) {
@@ -288,7 +288,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         self.end_strays(&machines, &records, now, report).await
     }
 
-    async fn list_machines(&self, report: &mut Report) -> Option<Vec<ListedMachine>> {
+    async fn list_machines(&self, report: &mut SweepReport) -> Option<Vec<ListedMachine>> {
         let mut machines = Vec::new();
         let mut page = None;
         loop {
@@ -355,7 +355,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         machines: &[ListedMachine],
         records: &[Instance],
         now: Time,
-        report: &mut Report,
+        report: &mut SweepReport,
     ) -> Result<(), PassError> {
         let owned: BTreeSet<&MachineId> =
             records.iter().filter_map(|record| record.machine()).collect();

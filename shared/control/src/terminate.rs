@@ -8,7 +8,7 @@ use muster_domain::launch::ErrorClass;
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::time::Time;
 
-use crate::ports::{Compute, MOST_TERMINATED, Refusal};
+use crate::ports::{Compute, MAX_TERMINATED, Refusal};
 
 /// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a protected one its
 /// zone, so after such an error those that it names are set apart, or the call is halved, until every machine has
@@ -107,7 +107,7 @@ const fn is_about_a_machine(answer: &Termination) -> bool {
 fn chunks(machines: BTreeSet<MachineId>) -> Vec<BTreeSet<MachineId>> {
     let all: Vec<MachineId> = machines.into_iter().collect();
     // The first is asked first: parts are taken from the end.
-    all.chunks(MOST_TERMINATED).rev().map(|chunk| chunk.iter().cloned().collect()).collect()
+    all.chunks(MAX_TERMINATED).rev().map(|chunk| chunk.iter().cloned().collect()).collect()
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use muster_domain::ids::MachineId;
 use muster_domain::observation::Termination;
 use muster_domain::time::{Seconds, Time};
 
-use crate::ports::{Compute, MOST_TERMINATED};
+use crate::ports::{Compute, MAX_TERMINATED};
 use crate::terminate;
 
 /// Most passes under way that do not wait for a termination. With five invocations at once that is half of what
 /// GitHub takes of concurrent requests (100, docs.github.com/rest, "secondary rate limits").
-const MOST_UNDER_WAY: usize = 10;
+const MAX_UNDER_WAY: usize = 10;
 /// A machine whose pass is ready to end it waits this long for slower passes.
 const PATIENCE: Seconds = Seconds(10);
 
@@ -75,7 +75,7 @@ impl<'a, C: Compute> TerminateBatcher<'a, C> {
         poll_fn(|cx| {
             loop {
                 self.moved.set(false);
-                while more && under_way.len() < MOST_UNDER_WAY + self.waiting() {
+                while more && under_way.len() < MAX_UNDER_WAY + self.waiting() {
                     let pass = next();
                     more = pass.is_some();
                     under_way.extend(pass.map(Box::pin));
@@ -109,7 +109,7 @@ impl<'a, C: Compute> TerminateBatcher<'a, C> {
     fn is_time_to_call(&self, all_wait: bool) -> bool {
         let Some(since) = self.since.get() else { return false };
         all_wait
-            || self.asked.borrow().len() >= MOST_TERMINATED
+            || self.asked.borrow().len() >= MAX_TERMINATED
             || (self.now)().is_past(since, PATIENCE)
     }
 

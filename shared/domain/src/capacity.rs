@@ -52,7 +52,7 @@ pub struct Configured {
 
 impl Capacity {
     /// The longest wait that a message keeps: SQS holds a new one back for 15 minutes at most.
-    const LONGEST_DELAY: Seconds = Seconds(899);
+    const MAX_DELAY: Seconds = Seconds(899);
 
     /// The record of a pool that has none yet.
     #[must_use]
@@ -125,7 +125,7 @@ impl Capacity {
     pub fn wake_later(&mut self, at: Time, now: Time) -> Option<Seconds> {
         let at = at.max(now);
         let on_its_way = self.wake_at.is_some_and(|known| now < known && known <= at);
-        if on_its_way || at > now + Self::LONGEST_DELAY {
+        if on_its_way || at > now + Self::MAX_DELAY {
             return None;
         }
         self.wake_at = Some(at);

@@ -35,7 +35,7 @@ pub struct WakePool {
 
 impl WakePool {
     /// Most jobs that one message names: as many as one read by key takes.
-    const MOST_JOBS: usize = 100;
+    const MAX_JOBS: usize = 100;
 
     /// Look at the whole pool.
     #[must_use]
@@ -46,7 +46,7 @@ impl WakePool {
     /// For these jobs, in as many messages as they need.
     pub fn for_jobs(pool: &PoolName, jobs: &[JobKey]) -> impl Iterator<Item = Self> {
         let part = |part: &[JobKey]| Self { pool: pool.clone(), jobs: part.to_vec() };
-        jobs.chunks(Self::MOST_JOBS).map(part)
+        jobs.chunks(Self::MAX_JOBS).map(part)
     }
 }
 

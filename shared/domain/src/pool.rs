@@ -287,17 +287,17 @@ impl std::fmt::Display for Mismatch {
 
 /// Most labels that a reason names, and most characters of each. Anybody who can write a workflow chooses them, and the
 /// reason is stored once for each pool.
-const MOST_NAMED: usize = 5;
-const LONGEST_NAMED: usize = 32;
+const MAX_NAMED: usize = 5;
+const MAX_NAMED_LENGTH: usize = 32;
 
 /// The first labels, and how many more there are.
 fn named(labels: &[String]) -> String {
-    let cut = |label: &String| match label.char_indices().nth(LONGEST_NAMED) {
+    let cut = |label: &String| match label.char_indices().nth(MAX_NAMED_LENGTH) {
         Some((end, _)) => format!("{}…", &label[..end]),
         None => label.clone(),
     };
-    let first: Vec<String> = labels.iter().take(MOST_NAMED).map(cut).collect();
-    match labels.len().saturating_sub(MOST_NAMED) {
+    let first: Vec<String> = labels.iter().take(MAX_NAMED).map(cut).collect();
+    match labels.len().saturating_sub(MAX_NAMED) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }

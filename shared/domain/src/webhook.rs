@@ -11,10 +11,10 @@ use crate::labels::Labels;
 use crate::time::Time;
 
 /// Longest name we keep, characters. Names are shown, never interpreted.
-const NAME_KEPT: usize = 200;
+const MAX_NAME: usize = 200;
 /// Most labels, and longest label (bytes), that a job may carry.
-const LABELS_MAX: usize = 100;
-const LABEL_MAX: usize = 256;
+const MAX_LABELS: usize = 100;
+const MAX_LABEL_LENGTH: usize = 256;
 
 /// What a delivery asks of us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +92,11 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, String> {
         }
     };
     let job = payload.workflow_job;
-    if job.labels.len() > LABELS_MAX || job.labels.iter().any(|label| label.len() > LABEL_MAX) {
+    if job.labels.len() > MAX_LABELS
+        || job.labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH)
+    {
         return Ok(Delivery::Ignored(format!(
-            "more than {LABELS_MAX} labels, or a label over {LABEL_MAX} bytes"
+            "more than {MAX_LABELS} labels, or a label over {MAX_LABEL_LENGTH} bytes"
         )));
     }
     Ok(Delivery::Job(Box::new(JobEvent {
@@ -106,7 +108,7 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, String> {
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
         run: job.run_id,
         attempt: job.run_attempt.unwrap_or(1),
-        name: job.name.unwrap_or_default().chars().take(NAME_KEPT).collect::<String>().into(),
+        name: job.name.unwrap_or_default().chars().take(MAX_NAME).collect::<String>().into(),
         labels: Labels::new(&job.labels),
         runner: job.runner_name.filter(|name| !name.is_empty()),
         conclusion: job.conclusion,

@@ -17,7 +17,7 @@ use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
 /// The longest wait before another machine is launched for withheld jobs: what they wait at most once GitHub gives them out.
-const LONGEST_WAIT: Seconds = Seconds(900);
+const MAX_WAIT: Seconds = Seconds(900);
 
 /// A connected runner idled beside a job in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 
 fn next_probe(withheld: &[PassedOver], timings: &Timings) -> Option<Time> {
     let last = withheld.iter().map(|one| one.at).max()?;
     let in_vain: u32 = withheld.iter().map(|one| one.times - 1).sum();
-    Some(last + backoff::grown(timings.launch_retry_seconds, in_vain + 1, LONGEST_WAIT))
+    Some(last + backoff::grown(timings.launch_retry_seconds, in_vain + 1, MAX_WAIT))
 }
 
 /// A runner, or what becomes one, that has taken no job yet.

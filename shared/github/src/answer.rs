@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use crate::client::Answer;
 
 /// Longest sentence of GitHub's that we keep, characters.
-const MESSAGE_KEPT: usize = 300;
+const MAX_MESSAGE: usize = 300;
 /// How long to wait when a rate limit does not say. GitHub asks for at least a minute.
 ///
 /// Source: docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 const UNSTATED_WAIT: Seconds = Seconds(60);
 /// The longest wait that we believe. The hourly limit resets within an hour.
-const LONGEST_WAIT: Seconds = Seconds(3600);
+const MAX_WAIT: Seconds = Seconds(3600);
 
 #[derive(Deserialize)]
 struct Complaint {
@@ -98,7 +98,7 @@ impl Answer {
             Err(_) => self.status.canonical_reason().unwrap_or("unknown status").to_owned(),
         };
         let line: String = message.chars().filter(|c| !c.is_control()).collect();
-        without_tokens(&line).chars().take(MESSAGE_KEPT).collect()
+        without_tokens(&line).chars().take(MAX_MESSAGE).collect()
     }
 
     /// A 403 is a rate limit when its headers say so. Some secondary limits say it in the sentence alone.
@@ -112,7 +112,7 @@ impl Answer {
         let number = |name| self.header(name).and_then(|text| text.trim().parse::<i64>().ok());
         let until = match (number("retry-after"), number("x-ratelimit-reset")) {
             (Some(wait), _) => {
-                let wait = u32::try_from(wait.max(0)).unwrap_or(LONGEST_WAIT.0);
+                let wait = u32::try_from(wait.max(0)).unwrap_or(MAX_WAIT.0);
                 self.at + Seconds(wait)
             }
             (None, Some(reset)) if self.header("x-ratelimit-remaining") == Some("0") => {
@@ -121,7 +121,7 @@ impl Answer {
             _ => self.at + UNSTATED_WAIT,
         };
         // At least a second: a reset in our past would make the caller spin.
-        until.clamp(self.at + Seconds(1), self.at + LONGEST_WAIT)
+        until.clamp(self.at + Seconds(1), self.at + MAX_WAIT)
     }
 
     /// The address of a listing's next page, of a header like `<https://…?page=2>; rel="next"`.

@@ -21,7 +21,7 @@ use crate::{Settings, SetupError};
 /// GitHub asks every client to name itself.
 const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
 /// A renamed repository redirects once; more is a loop.
-const REDIRECTS_MAX: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 /// How long an unused connection is trusted. A frozen function wakes up to connections that the other
 /// side has closed meanwhile, and a request sent down one of those is lost.
 const IDLE_KEPT: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ impl Client {
             let request = self.octocrab.build_request(request, call.body.as_ref())?;
             let response = self.octocrab.send(request).await?;
             match self.redirect(&call.method, response.status(), response.headers()) {
-                Some(next) if redirects < REDIRECTS_MAX => {
+                Some(next) if redirects < MAX_REDIRECTS => {
                     address = next;
                     redirects += 1;
                 }

@@ -13,7 +13,7 @@ use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE};
 
 /// Most pages of one listing: five thousand attempts. What is older than those is not seen.
-const PAGES_MAX: u32 = 50;
+const MAX_PAGES: u32 = 50;
 /// The event that jobs come with.
 const JOBS: &str = "workflow_job";
 
@@ -45,7 +45,7 @@ impl<K: AppKey> App<K> {
     pub(crate) async fn attempts(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         let mut all = Vec::new();
         let mut cursor = String::new();
-        for _ in 0..PAGES_MAX {
+        for _ in 0..MAX_PAGES {
             let call = Call {
                 operation: "list-deliveries",
                 method: Method::GET,

@@ -16,7 +16,7 @@ use crate::client::{Answer, Call};
 use crate::{App, AppKey, PAGE_SIZE, route};
 
 /// Most pages of one listing: ten thousand entries. What has more would take minutes.
-const PAGES_MAX: u32 = 100;
+const MAX_PAGES: u32 = 100;
 
 /// Source: docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
 #[derive(Deserialize)]
@@ -127,7 +127,7 @@ impl<K: AppKey> App<K> {
         read: impl Fn(&Answer) -> Result<Vec<T>, ProviderError>,
     ) -> Result<Vec<T>, ProviderError> {
         let mut found = Vec::new();
-        for page in 1..=PAGES_MAX {
+        for page in 1..=MAX_PAGES {
             let path = format!("{path}?per_page={PAGE_SIZE}&page={page}");
             let call = Call { operation, method: Method::GET, path, body: None };
             let answer = send(&call).await?;

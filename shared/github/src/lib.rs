@@ -37,7 +37,7 @@ use crate::client::{Answer, Call, Client};
 use crate::token::Token;
 
 /// Most pages of a listing that a search by name reads. Servers that know the filter need one.
-const PAGES_MAX: u32 = 20;
+const MAX_PAGES: u32 = 20;
 /// GitHub's largest page.
 const PAGE_SIZE: usize = 100;
 
@@ -292,7 +292,7 @@ impl<K: AppKey> Github for App<K> {
         name: &str,
     ) -> Result<RunnerSeen, ProviderError> {
         let mut passed = 0;
-        for page in 1..=PAGES_MAX {
+        for page in 1..=MAX_PAGES {
             let call = Call {
                 operation: "list-runners",
                 method: Method::GET,

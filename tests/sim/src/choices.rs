@@ -338,6 +338,6 @@ impl World {
 
 /// How long a surplus may last: after a launch ten minutes, the idle limit, five halvings, and what a mark that is
 /// taken back costs.
-pub(crate) const LONGEST_SURPLUS: Millis = 40 * MINUTE;
+pub(crate) const MAX_SURPLUS: Millis = 40 * MINUTE;
 /// How long a min idle may be short: the longest wait after failures, and a boot.
-pub(crate) const LONGEST_SHORTAGE: Millis = 90 * MINUTE;
+pub(crate) const MAX_SHORTAGE: Millis = 90 * MINUTE;

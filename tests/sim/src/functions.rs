@@ -11,7 +11,7 @@ use muster_control::ingest::{Folded, Ingest};
 use muster_control::inquire::Inquire;
 use muster_control::ports::{Compute, Github, Queue, ReadError};
 use muster_control::reap::Ticket;
-use muster_control::register::{Register, Report, RunnerApiError};
+use muster_control::register::{MachineReport, Register, RunnerApiError};
 use muster_control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
 use muster_control::sweep::Sweep;
 use muster_control::woken::Woken;
@@ -83,7 +83,7 @@ pub enum Ask {
     /// Its configuration.
     Configuration,
     /// A report.
-    Report(Report),
+    Report(MachineReport),
 }
 
 /// What it is answered.
@@ -280,12 +280,12 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let Some(settings) = &followed(door, &parameters).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
-    if report != muster_control::sweep::Report::default() {
+    if report != muster_control::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Inquire { table: door, github: door, settings };
     let report = pass.run(&report.silent, &report.unwell, door.now()).await;
-    if report != muster_control::inquire::Report::default() {
+    if report != muster_control::inquire::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }
 }

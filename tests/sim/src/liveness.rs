@@ -29,7 +29,7 @@ use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
-use crate::choices::{LONGEST_SHORTAGE, LONGEST_SURPLUS};
+use crate::choices::{MAX_SHORTAGE, MAX_SURPLUS};
 use crate::ec2::{Machine, Power};
 use crate::github::Status;
 use crate::world::World;
@@ -78,18 +78,18 @@ impl Suspect {
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
-            Self::LaunchBlock(_) | Self::Unheard(_) => LONGEST_LIFE,
+            Self::LaunchBlock(_) | Self::Unheard(_) => MAX_LIFE,
             Self::Leaving(_) => 70 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
-            Self::Surplus(_) => LONGEST_SURPLUS,
-            Self::Shortage(_) => LONGEST_SHORTAGE,
+            Self::Surplus(_) => MAX_SURPLUS,
+            Self::Shortage(_) => MAX_SHORTAGE,
         }
     }
 }
 
 /// The longest life of a machine in all pools of the schedules.
-const LONGEST_LIFE: Millis = 4 * HOUR;
+const MAX_LIFE: Millis = 4 * HOUR;
 
 /// What was seen at every look so far, and since when. Minutes in which a job holds a row are not counted as leaving: its
 /// beginning moves on with them.

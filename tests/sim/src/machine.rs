@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use muster_control::register::Report;
+use muster_control::register::MachineReport;
 use muster_domain::instance::StartReport;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
@@ -25,12 +25,12 @@ const REGISTER_LIMIT: Millis = 8 * MINUTE;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
 /// How often `infra/boot.sh` sends each other report.
-const fn tries(report: &Report) -> u32 {
+const fn tries(report: &MachineReport) -> u32 {
     match report {
-        Report::JobCompleted { .. } => 2,
-        Report::RunnerStarted { .. } => 3,
-        Report::JobStarted { .. } => u32::MAX,
-        Report::Exited { .. } | Report::BootFailed { .. } => 5,
+        MachineReport::JobCompleted { .. } => 2,
+        MachineReport::RunnerStarted { .. } => 3,
+        MachineReport::JobStarted { .. } => u32::MAX,
+        MachineReport::Exited { .. } | MachineReport::BootFailed { .. } => 5,
     }
 }
 
@@ -94,20 +94,20 @@ impl Script {
 
     async fn serve(&self) {
         if self.behaviour().boot_fails {
-            self.report(Report::BootFailed { log: "simulated".to_owned() }).await;
+            self.report(MachineReport::BootFailed { log: "simulated".to_owned() }).await;
             return;
         }
         let Some((name, runner)) = self.register().await else { return };
         let hooks = self.behaviour().reports_hooks();
         // The agent runs before its start is reported, and whatever becomes of the report.
         let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
-        let started = Report::RunnerStarted { runner: name.clone(), hooks };
+        let started = MachineReport::RunnerStarted { runner: name.clone(), hooks };
         self.report(started).await;
         if connected {
             self.work(&name, runner).await;
         }
         // Whatever the listener ended with: run.sh has an exit code of its own for a few of its ends alone.
-        self.report(Report::Exited { code: 0 }).await;
+        self.report(MachineReport::Exited { code: 0 }).await;
     }
 
     /// Asks for a configuration until there is one.
@@ -128,7 +128,7 @@ impl Script {
             }
             self.pause(wait).await;
         }
-        self.report(Report::BootFailed { log: "no configuration".to_owned() }).await;
+        self.report(MachineReport::BootFailed { log: "no configuration".to_owned() }).await;
         None
     }
 
@@ -161,7 +161,7 @@ impl Script {
         };
         let passed = matches!(hook, Hook::Passes);
         if passed && !self.behaviour().no_hooks {
-            self.report(Report::JobCompleted { runner: name.to_owned() }).await;
+            self.report(MachineReport::JobCompleted { runner: name.to_owned() }).await;
         }
         self.done(runner, job, conclusion, !passed);
         self.pause(SECOND).await;
@@ -186,7 +186,7 @@ impl Script {
                 name: said.name.to_string(),
             }
         };
-        let report = Report::JobStarted { runner: name.to_owned(), job: report };
+        let report = MachineReport::JobStarted { runner: name.to_owned(), job: report };
         if self.report(report).await == Reply::Noted {
             return Hook::Passes;
         }
@@ -213,7 +213,7 @@ impl Script {
     }
 
     /// Sends a report until somebody hears it.
-    async fn report(&self, report: Report) -> Reply {
+    async fn report(&self, report: MachineReport) -> Reply {
         let last = self.now() + START_LIMIT;
         for attempt in 1..=tries(&report) {
             match self.ask(Ask::Report(report.clone())).await {

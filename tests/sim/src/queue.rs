@@ -32,9 +32,9 @@ pub const LAUNCH: Template = Template { most_receives: 100, batch: 1, concurrenc
 /// The reap queue.
 pub const REAP: Template = Template { most_receives: 100, batch: 50, concurrency: 3 };
 /// Longest time that SQS keeps a new message back.
-const LONGEST_DELAY: Seconds = Seconds(900);
+const MAX_DELAY: Seconds = Seconds(900);
 /// Longest visibility, counted from the receive.
-const LONGEST_HIDE: Millis = 12 * 60 * MINUTE;
+const MAX_VISIBILITY: Millis = 12 * 60 * MINUTE;
 
 /// What a message says.
 #[derive(Clone, Debug)]
@@ -356,7 +356,7 @@ impl World {
         let Some(message) = queue.messages.get(&id).filter(|one| one.receives == receives) else {
             return Err(QueueError("the receipt is too old".to_owned()));
         };
-        if visible_at > message.received_at + LONGEST_HIDE {
+        if visible_at > message.received_at + MAX_VISIBILITY {
             self.broken("form", || {
                 format!("hidden for {wait}: more than 12 hours from the receive")
             });
@@ -379,7 +379,7 @@ impl Door {
         bodies: Vec<Body>,
         delay: Seconds,
     ) -> Result<(), QueueError> {
-        if delay > LONGEST_DELAY {
+        if delay > MAX_DELAY {
             let mut world = self.sim.world.borrow_mut();
             world.broken("form", || format!("SQS refuses a delay of {delay}"));
         }

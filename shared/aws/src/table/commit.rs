@@ -22,7 +22,7 @@ use super::row::{self, Item, Record};
 use crate::error::{self, PutFailure};
 
 /// How many actions DynamoDB takes in one transaction.
-const MOST_ACTIONS: usize = 100;
+const MAX_ACTIONS: usize = 100;
 
 /// What a put asks of the item that stands there.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,9 +207,9 @@ pub(crate) async fn carry_out(
     names: &TableNames,
     mut actions: Vec<Action>,
 ) -> Result<(), CommitError> {
-    if actions.len() > MOST_ACTIONS {
+    if actions.len() > MAX_ACTIONS {
         return Err(CommitError::Unavailable(format!(
-            "a commit of {} actions; DynamoDB takes {MOST_ACTIONS}",
+            "a commit of {} actions; DynamoDB takes {MAX_ACTIONS}",
             actions.len()
         )));
     }

@@ -14,14 +14,14 @@ use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
-use super::request::LARGEST_LIMIT;
+use super::request::MAX_LIMIT;
 use super::resolve::told;
 use super::switch::{SUBJECT, shown};
 use super::{AdminError, Administer};
 use crate::ports::{Directory, Github, Queue, Table};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
-const COUNTED: u32 = LARGEST_LIMIT;
+const COUNTED: u32 = MAX_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
@@ -269,9 +269,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
 /// A listing's limit as it was asked for.
 fn within(limit: u32) -> Result<usize, AdminError> {
     match limit {
-        1..=LARGEST_LIMIT => Ok(limit as usize),
+        1..=MAX_LIMIT => Ok(limit as usize),
         _ => {
-            let message = format!("\"limit\" must be 1 to {LARGEST_LIMIT}");
+            let message = format!("\"limit\" must be 1 to {MAX_LIMIT}");
             Err(AdminError::new("bad_request", message))
         }
     }
@@ -286,7 +286,7 @@ fn with_more(mut listing: Value, more: bool) -> Value {
     listing["more"] = json!(more);
     if more {
         listing["hint"] = json!(format!(
-            "not all are shown: name a \"pool\", or a larger \"limit\" (up to {LARGEST_LIMIT})"
+            "not all are shown: name a \"pool\", or a larger \"limit\" (up to {MAX_LIMIT})"
         ));
     }
     listing

@@ -4,7 +4,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
-use muster_domain::pools::{Diff, Fate, PoolSet, VERSIONS_KEPT};
+use muster_domain::pools::{Diff, Fate, MAX_VERSIONS, PoolSet};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
@@ -148,12 +148,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
 
     async fn history(&self) -> Result<Value, AdminError> {
         let (_, set) = self.stored().await?;
-        let oldest = (set.version + 1).saturating_sub(VERSIONS_KEPT).max(1);
+        let oldest = (set.version + 1).saturating_sub(MAX_VERSIONS).max(1);
         let versions: Vec<u64> = (oldest..=set.version).collect();
         let mut kept = self.table.pool_versions(&versions).await?;
         kept.sort_by_key(|set| std::cmp::Reverse(set.version));
         let trail =
-            self.table.audit(SUBJECT, u32::try_from(VERSIONS_KEPT).unwrap_or(u32::MAX)).await?;
+            self.table.audit(SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX)).await?;
         Ok(json!({
             "versions": kept.iter().map(shown).collect::<Vec<_>>(),
             "audit": trail,
@@ -187,7 +187,7 @@ fn writes(next: &PoolSet, replaces: Option<u64>, audit: Audit) -> Vec<Write> {
         Write::PoolsVersion(Box::new(next.clone())),
         Write::Audit(audit),
     ];
-    if let Some(oldest) = next.version.checked_sub(VERSIONS_KEPT).filter(|version| *version > 0) {
+    if let Some(oldest) = next.version.checked_sub(MAX_VERSIONS).filter(|version| *version > 0) {
         writes.push(Write::PoolsVersionGone(oldest));
     }
     writes

@@ -68,7 +68,7 @@ pub enum Request {
 /// The `limit` of a listing whose request names none.
 const USUAL_LIMIT: u32 = 200;
 /// The largest `limit`: what fits into the 6 MB of Lambda's answer.
-pub(super) const LARGEST_LIMIT: u32 = 5_000;
+pub(super) const MAX_LIMIT: u32 = 5_000;
 
 const fn usual_limit() -> u32 {
     USUAL_LIMIT

@@ -14,7 +14,7 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
-use super::{DEMAND_READ, Report};
+use super::{LaunchReport, MAX_DEMAND};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -60,7 +60,7 @@ impl PoolSnapshot {
             jobs: BTreeMap::new(),
             thorough: true,
             waits: None,
-            reach: DEMAND_READ,
+            reach: MAX_DEMAND,
         }
     }
 
@@ -194,7 +194,7 @@ pub(super) fn newest(slots: impl Iterator<Item = Instance>) -> Vec<Instance> {
 pub(super) fn count_refusals(
     launch: &Launch,
     answer: &Result<LaunchAnswer, LaunchError>,
-    report: &mut Report,
+    report: &mut LaunchReport,
 ) {
     let errors = match answer {
         Ok(answer) => answer.errors.as_slice(),

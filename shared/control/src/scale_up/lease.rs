@@ -8,7 +8,7 @@ use muster_domain::time::{Seconds, Time};
 
 use super::allowances::first_entities;
 use super::known::PoolSnapshot;
-use super::{Report, ScaleUp};
+use super::{LaunchReport, ScaleUp};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -51,7 +51,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn give_back(
         &self,
         known: &PoolSnapshot,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<bool, PassError> {
         if !known.capacity.is_held_by(self.holder) {
             return Ok(false);
@@ -81,7 +81,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         &self,
         name: &PoolName,
         known: &PoolSnapshot,
-        report: &mut Report,
+        report: &mut LaunchReport,
     ) -> Result<Option<Capacity>, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
             let Some(stored) = self.table.capacity(name).await? else {

@@ -16,7 +16,7 @@ const CALL: Seconds = Seconds(25);
 
 /// What a launch pass did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LaunchReport {
     /// Another pass holds the pool; it will see that it was asked to run again.
     pub held_by_other: bool,
     /// Jobs given to runners that were there.
@@ -58,7 +58,7 @@ pub fn last_call(begun: Time, deadline: Time) -> Time {
 const HELD: Seconds = Seconds(2);
 
 /// After this many receives a wake-up is let go, and the sweep sends another one: only poison is ever in the dead-letter queue.
-const MOST_RECEIVES: u32 = 50;
+const MAX_RECEIVES: u32 = 50;
 
 /// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
 /// queue's own time-out is minutes.
@@ -69,13 +69,13 @@ pub fn again_after(receives: u32) -> Seconds {
 
 /// How long a wake-up waits before it comes again; none when it is done with.
 #[must_use]
-pub fn comes_again(passed: &Result<Report, PassError>, receives: u32) -> Option<Seconds> {
+pub fn comes_again(passed: &Result<LaunchReport, PassError>, receives: u32) -> Option<Seconds> {
     let wait = match passed {
         Ok(report) if report.again => HELD,
         Ok(_) => return None,
         Err(_) => again_after(receives),
     };
-    (receives < MOST_RECEIVES).then_some(wait)
+    (receives < MAX_RECEIVES).then_some(wait)
 }
 
 /// Sends the wake-ups that follow from a pass of `pool`.
@@ -85,7 +85,7 @@ pub fn comes_again(passed: &Result<Report, PassError>, receives: u32) -> Option<
 pub async fn send_wakes<Q: Queue>(
     queue: &Q,
     pool: &PoolName,
-    report: &Report,
+    report: &LaunchReport,
 ) -> Result<(), QueueError> {
     let mut woken = Woken::default();
     if report.unfinished {

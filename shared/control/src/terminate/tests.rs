@@ -40,7 +40,7 @@ impl Ends for Ec2 {
         &self,
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
-        assert!((1..=MOST_TERMINATED).contains(&machines.len()), "{}", machines.len());
+        assert!((1..=MAX_TERMINATED).contains(&machines.len()), "{}", machines.len());
         self.calls.borrow_mut().push(machines.len());
         let among = |ids: &BTreeSet<MachineId>| -> BTreeSet<MachineId> {
             machines.intersection(ids).cloned().collect()

@@ -122,7 +122,7 @@ fn few_are_under_way_at_once() {
             now.set(now.get() - 1);
         })
     }));
-    assert_eq!(most.get(), MOST_UNDER_WAY);
+    assert_eq!(most.get(), MAX_UNDER_WAY);
 }
 
 #[test]

@@ -27,10 +27,10 @@ use crate::time::Time;
 use crate::timings::Timings;
 
 /// How many events a record keeps; older ones are in the logs.
-const EVENTS_KEPT: usize = 30;
+const MAX_EVENTS: usize = 30;
 
 /// How many names of an ended instance GitHub is asked for.
-const MOST_NAMES_LEFT: usize = 5;
+const MAX_NAMES_LEFT: usize = 5;
 
 /// How many of them are counted where a quota is used up: after two a slot has asked on each market.
 const QUOTA_ATTEMPTS: u32 = 2;
@@ -309,7 +309,7 @@ impl Instance {
         let last = if removed { self.runner.n.saturating_sub(1) } else { self.runner.n };
         (1..=last)
             .rev()
-            .take(MOST_NAMES_LEFT)
+            .take(MAX_NAMES_LEFT)
             .map(|n| crate::ids::runner_name(&self.name, n))
             .collect()
     }
@@ -427,7 +427,7 @@ impl Instance {
     fn note(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
         events.push(Event { at, what: what.into() });
-        if events.len() > EVENTS_KEPT {
+        if events.len() > MAX_EVENTS {
             events.remove(0);
         }
     }
@@ -555,7 +555,7 @@ pub(crate) mod tests {
         for n in 0..100 {
             instance.tell(at(n), format!("line {n}"));
         }
-        assert_eq!(instance.events.len(), EVENTS_KEPT);
+        assert_eq!(instance.events.len(), MAX_EVENTS);
         assert_eq!(instance.events.last().map(|event| &*event.what), Some("line 99"));
     }
 }

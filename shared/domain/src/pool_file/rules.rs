@@ -10,7 +10,7 @@ use crate::time::Seconds;
 
 /// EC2 takes at most so many combinations of types and subnets in one fleet request.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
-const MOST_OVERRIDES: usize = 300;
+const MAX_OVERRIDES: usize = 300;
 
 /// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the wrongs.
 pub(super) fn pool(written: WrittenPool, of: &Section, problems: &mut Wrongs) -> Option<Pool> {
@@ -54,9 +54,9 @@ fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     }
     let count = |list: &Option<Vec<String>>| list.as_ref().map_or(1, Vec::len);
     let overrides = count(&written.types) * count(&written.subnets);
-    if overrides > MOST_OVERRIDES {
+    if overrides > MAX_OVERRIDES {
         let what =
-            format!("types times subnets are {overrides}; EC2 takes at most {MOST_OVERRIDES}");
+            format!("types times subnets are {overrides}; EC2 takes at most {MAX_OVERRIDES}");
         problems.add(&group.path_of("types"), what);
     }
 }

@@ -11,14 +11,14 @@ use crate::labels::{LabelRows, Labels};
 use crate::pool::{Disk, Image, Requirements};
 
 /// EC2 allows 50 tags to a resource; the launch template and we use some.
-const MOST_TAGS: usize = 40;
+const MAX_TAGS: usize = 40;
 /// The longest boot hook and the largest environment, in bytes.
-const LONGEST_HOOK: usize = 16_384;
-const LARGEST_ENVIRONMENT: usize = 8_192;
+const MAX_HOOK_BYTES: usize = 16_384;
+const MAX_ENVIRONMENT: usize = 8_192;
 /// Of a label, in characters, and of labels, in number: GitHub's limits.
 /// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100 labels)
-const LONGEST_LABEL: usize = 256;
-const MOST_LABELS: usize = 100;
+const MAX_LABEL_LENGTH: usize = 256;
+const MAX_LABELS: usize = 100;
 /// What boot.sh sets itself: a pool must not unhook its runners.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
@@ -93,8 +93,8 @@ pub(super) fn labels(node: &Node, problems: &mut Wrongs) -> Option<LabelRows> {
         vec![label_row(node, of_what, problems)?]
     };
     let rows = LabelRows::new(rows);
-    if rows.carried().iter().count() > MOST_LABELS {
-        problems.add(&node.path, format!("GitHub takes at most {MOST_LABELS} labels of a runner"));
+    if rows.carried().iter().count() > MAX_LABELS {
+        problems.add(&node.path, format!("GitHub takes at most {MAX_LABELS} labels of a runner"));
         return None;
     }
     Some(rows)
@@ -118,11 +118,11 @@ fn label_row(node: &Node, of_what: &str, problems: &mut Wrongs) -> Option<Labels
 fn label(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let label = read::text(node, problems)?;
     let fits = label.trim() == label
-        && label.chars().count() <= LONGEST_LABEL
+        && label.chars().count() <= MAX_LABEL_LENGTH
         && !label.chars().any(|one| one == ',' || one.is_control());
     if !fits {
         let rule = "without commas, line breaks or blanks at its ends";
-        let what = format!("{label:?} is no label: at most {LONGEST_LABEL} characters, {rule}");
+        let what = format!("{label:?} is no label: at most {MAX_LABEL_LENGTH} characters, {rule}");
         problems.add(&node.path, what);
     }
     fits.then_some(label)
@@ -175,10 +175,10 @@ pub(super) fn is_repository(text: &str) -> bool {
 }
 
 pub(super) fn requirements(instances: &Section, problems: &mut Wrongs) -> Option<Requirements> {
-    const MOST_VCPUS: u32 = 1024;
-    const MOST_MEMORY: u32 = 33_554_432;
-    let vcpus = instances.read("vcpus", problems, |node, w| range(node, MOST_VCPUS, w));
-    let memory = instances.read("memory_mib", problems, |node, w| range(node, MOST_MEMORY, w));
+    const MAX_VCPUS: u32 = 1024;
+    const MAX_MEMORY: u32 = 33_554_432;
+    let vcpus = instances.read("vcpus", problems, |node, w| range(node, MAX_VCPUS, w));
+    let memory = instances.read("memory_mib", problems, |node, w| range(node, MAX_MEMORY, w));
     let ((vcpus_min, vcpus_max), (memory_mib_min, memory_mib_max)) = (vcpus?, memory?);
     Some(Requirements { vcpus_min, vcpus_max, memory_mib_min, memory_mib_max })
 }
@@ -371,8 +371,8 @@ pub(super) fn tags(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String
         problems.add(&node.path, wrong);
         None
     })?;
-    if tags.len() > MOST_TAGS {
-        problems.add(&node.path, format!("{} tags; at most {MOST_TAGS}", tags.len()));
+    if tags.len() > MAX_TAGS {
+        problems.add(&node.path, format!("{} tags; at most {MAX_TAGS}", tags.len()));
         return None;
     }
     Some(tags)
@@ -380,8 +380,8 @@ pub(super) fn tags(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String
 
 pub(super) fn boot_hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = read::text(node, problems)?;
-    if text.len() > LONGEST_HOOK || text.contains('\0') {
-        let rule = format!("a boot hook is shell text of at most {LONGEST_HOOK} bytes");
+    if text.len() > MAX_HOOK_BYTES || text.contains('\0') {
+        let rule = format!("a boot hook is shell text of at most {MAX_HOOK_BYTES} bytes");
         problems.add(&node.path, format!("{rule}; let it fetch what is longer"));
         return None;
     }
@@ -415,8 +415,8 @@ pub(super) fn environment(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap
         Some(value)
     })?;
     let size: usize = environment.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-    if size > LARGEST_ENVIRONMENT {
-        problems.add(&node.path, format!("{size} bytes; at most {LARGEST_ENVIRONMENT} in all"));
+    if size > MAX_ENVIRONMENT {
+        problems.add(&node.path, format!("{size} bytes; at most {MAX_ENVIRONMENT} in all"));
         return None;
     }
     Some(environment)

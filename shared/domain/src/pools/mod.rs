@@ -16,7 +16,7 @@ use crate::time::{Seconds, Time};
 pub use self::diff::{Change, Diff, Fate, PoolDiff};
 
 /// How many versions are kept; an apply removes the one that is older.
-pub const VERSIONS_KEPT: u64 = 20;
+pub const MAX_VERSIONS: u64 = 20;
 
 /// How long a removed pool stays in the set at least. Longer than any Lambda runs: one that started with the set before
 /// may still match a job to the pool.

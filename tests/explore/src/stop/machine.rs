@@ -9,7 +9,7 @@ use crate::act::Act;
 use crate::search::Step;
 
 /// How often a machine asks for its configuration before it gives up.
-const MOST_CALLS: u32 = 2;
+const MAX_CALLS: u32 = 2;
 
 /// The job that the runner may be given.
 const JOB: JobKey = JobKey { repository: 1, job: 1 };
@@ -230,7 +230,7 @@ impl Stop {
         }
         let mut next = state.clone();
         let mut row = (*state.row).clone();
-        if row.runner.n >= MOST_CALLS || !state.is_live() {
+        if row.runner.n >= MAX_CALLS || !state.is_live() {
             return push(steps, "the boot script gives up", true, state, State::exit);
         }
         match row.ask_configuration(state.now) {

@@ -169,7 +169,7 @@ struct Ended {
 }
 
 /// A pass lasts no longer.
-const LONGEST_PASS: Millis = MINUTE;
+const MAX_PASS: Millis = MINUTE;
 
 /// All of GitHub.
 #[derive(Debug)]
@@ -274,7 +274,7 @@ impl Github {
     /// A call about a registration has ended.
     fn note_outcome(&mut self, about: String, ended: Ended) {
         let all = self.outcomes.entry(about).or_default();
-        all.retain(|one| one.caller != ended.caller && one.at >= ended.at - LONGEST_PASS);
+        all.retain(|one| one.caller != ended.caller && one.at >= ended.at - MAX_PASS);
         all.push(ended);
     }
 
@@ -293,7 +293,7 @@ impl Github {
         now: Millis,
     ) -> Option<Outcome> {
         let all = self.outcomes.get(&about(row))?;
-        let own = all.iter().find(|one| one.caller == caller && one.at >= now - LONGEST_PASS)?;
+        let own = all.iter().find(|one| one.caller == caller && one.at >= now - MAX_PASS)?;
         Some(own.how)
     }
 

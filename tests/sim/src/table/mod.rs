@@ -30,7 +30,7 @@ use self::index::Change;
 pub use self::index::Index;
 
 /// How many actions DynamoDB takes in one transaction.
-const MOST_ACTIONS: usize = 100;
+const MAX_ACTIONS: usize = 100;
 
 /// All records.
 #[derive(Debug)]
@@ -408,7 +408,7 @@ impl World {
                 if !next.state().is_live() && next.machine().is_some())
         });
         let actions = writes.len() + ends.count();
-        if actions > MOST_ACTIONS {
+        if actions > MAX_ACTIONS {
             self.broken("form", || format!("a commit of {actions} actions"));
         }
         let mut items: Vec<Item<'_>> =
@@ -437,6 +437,6 @@ impl World {
         if writes.is_empty() {
             self.broken("form", || "an empty commit".to_owned());
         }
-        actions <= MOST_ACTIONS
+        actions <= MAX_ACTIONS
     }
 }

@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 
 use muster_control::Settings;
 use muster_control::ports::Write;
-use muster_control::scale_up::{Report, ScaleUp, comes_again, send_wakes};
+use muster_control::scale_up::{LaunchReport, ScaleUp, comes_again, send_wakes};
 use muster_control::sweep::Sweep;
 use muster_domain::capacity::Capacity;
 use muster_domain::ids::{JobKey, PoolName};
@@ -158,7 +158,7 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     assert_eq!(comes_again(&report, 2), None);
 
     let before = bench.change(|world| world.calls);
-    assert_eq!(pass(&named), Ok(Report::default()), "served");
+    assert_eq!(pass(&named), Ok(LaunchReport::default()), "served");
     let after = bench.change(|world| world.calls);
     assert_eq!((after.reads - before.reads, after.commits - before.commits), (1, 0));
 }

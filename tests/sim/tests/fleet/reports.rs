@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use muster_control::batch::{Batch, Received};
 use muster_control::reap::Ticket;
-use muster_control::register::{Register, Report};
+use muster_control::register::{MachineReport, Register};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
 use muster_domain::message::ReapMessage;
@@ -14,15 +14,15 @@ use muster_sim::door::Door;
 use super::bench::Bench;
 
 /// All that a machine may report, in the order of its life.
-fn reports(runner: &str) -> Vec<Report> {
+fn reports(runner: &str) -> Vec<MachineReport> {
     let runner = || runner.to_owned();
     let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
     vec![
-        Report::RunnerStarted { runner: runner(), hooks: true },
-        Report::JobStarted { runner: runner(), job },
-        Report::JobCompleted { runner: runner() },
-        Report::Exited { code: 0 },
-        Report::BootFailed { log: "simulated".to_owned() },
+        MachineReport::RunnerStarted { runner: runner(), hooks: true },
+        MachineReport::JobStarted { runner: runner(), job },
+        MachineReport::JobCompleted { runner: runner() },
+        MachineReport::Exited { code: 0 },
+        MachineReport::BootFailed { log: "simulated".to_owned() },
     ]
 }
 
@@ -43,7 +43,7 @@ fn stored(bench: &Bench, row: &Instance) -> Instance {
 }
 
 /// Before each call of a pass over the row, the machine says `says`. The pass may take up a conflict six times.
-fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Report]) {
+fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[MachineReport]) {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
     let machine = row.machine().expect("a machine").clone();
@@ -59,7 +59,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Repo
     });
 }
 
-fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &Report) {
+fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) {
     let settings = &Rc::clone(&door.sim).settings;
     let pass = Register { table: door, queue: door, compute: door, github: door, settings };
     // A refusal is an answer as good as any.
@@ -74,7 +74,7 @@ fn woken(row: &Instance) -> ReapMessage {
 #[test]
 fn no_report_keeps_the_machine_of_a_job_that_is_to_end() {
     let all = reports("small-l0-0-1");
-    let mut sets: Vec<&[Report]> = all.chunks(1).collect();
+    let mut sets: Vec<&[MachineReport]> = all.chunks(1).collect();
     sets.push(&all[..2]);
     sets.push(&all);
     for says in sets {
@@ -138,7 +138,7 @@ fn an_end_that_is_reported_again_wakes_nobody() {
     bench.store(std::slice::from_ref(&row));
     let machine = row.machine().expect("a machine").clone();
     let sent = |bench: &Bench| {
-        say(bench, &bench.door, &machine, &Report::Exited { code: 1 });
+        say(bench, &bench.door, &machine, &MachineReport::Exited { code: 1 });
         bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 1_000));
         bench.change(|world| {
             let now = world.now;

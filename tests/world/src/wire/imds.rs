@@ -117,13 +117,13 @@ async fn answer(cloud: &Cloud, request: &Request) -> Reply {
     found.map_or_else(|| Reply::text(404, "Not Found"), |text| Reply::text(200, text))
 }
 
-const LONGEST_TTL_SECONDS: Millis = 21_600;
+const MAX_TTL_SECONDS: Millis = 21_600;
 
 fn issue(request: &Request) -> Reply {
     let ttl: Option<Millis> = request.ttl.as_ref().and_then(|ttl| ttl.parse().ok());
     match ttl {
         _ if !request.put => Reply::text(405, "Not Allowed"),
-        Some(ttl @ 1..=LONGEST_TTL_SECONDS) => {
+        Some(ttl @ 1..=MAX_TTL_SECONDS) => {
             let ends = now() + ttl * 1000;
             let mut reply = Reply::text(200, token(&request.instance, ends));
             let header = "x-aws-ec2-metadata-token-ttl-seconds".to_owned();

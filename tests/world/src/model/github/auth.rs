@@ -48,7 +48,7 @@ impl RateView {
 
 /// GitHub's clock may be this far behind the caller's.
 const SKEW_SECONDS: i64 = 60;
-const LONGEST_SECONDS: i64 = 600;
+const MAX_SECONDS: i64 = 600;
 const RATE_WINDOW_MS: Millis = 3_600_000;
 
 impl GitHub {
@@ -77,7 +77,7 @@ impl GitHub {
         if claims.exp <= now {
             return refuse("'Expiration time' claim ('exp') must be a numeric value in the future");
         }
-        if claims.exp - claims.iat > LONGEST_SECONDS || claims.exp > now + LONGEST_SECONDS {
+        if claims.exp - claims.iat > MAX_SECONDS || claims.exp > now + MAX_SECONDS {
             return refuse("'Expiration time' claim ('exp') is too far in the future");
         }
         let identity = match &claims.jti {
