@@ -6,7 +6,7 @@
 mod yaml;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use muster_control::administer::{Administer, unavailable};
+use muster_control::admin::{Admin, unavailable};
 use muster_domain::metrics::Metric;
 use muster_stack::{GithubApp, Stack};
 use serde_json::Value;
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Error> {
             Ok(settings) => settings,
             Err(error) => return Ok(unavailable(error)),
         };
-        let pass = Administer {
+        let pass = Admin {
             table: &stack.table,
             queue: &stack.queue,
             github,

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
 use muster_control::batch::{Batch, Received};
-use muster_control::inquire::{self, Inquire};
 use muster_control::ports::{Compute, Github, Queue, Table};
 use muster_control::reap::Ticket;
+use muster_control::recover::{self, Recover};
 use muster_control::sweep::Sweep;
 use muster_domain::ids::MachineId;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
@@ -78,7 +78,7 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
     tracing::info!(?report, silent = silent.len(), "sweep");
-    let pass = Inquire { table: &deps.table, github: &deps.github, settings: &settings };
+    let pass = Recover { table: &deps.table, github: &deps.github, settings: &settings };
     let left = (deadline - LAST).since(now());
     let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
     tracing::info!(?inquiry, "GitHub asked");
@@ -92,12 +92,12 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
 /// what the sweep has found, which the alarms watch.
 async fn in_time(
     left: Seconds,
-    inquiry: impl Future<Output = inquire::RecoveryReport>,
-) -> inquire::RecoveryReport {
+    inquiry: impl Future<Output = recover::RecoveryReport>,
+) -> recover::RecoveryReport {
     let left = Duration::from_secs(left.0.into());
     tokio::time::timeout(left, inquiry).await.unwrap_or_else(|_| {
         let why = "GitHub takes too long; the next sweep asks for the rest".to_owned();
-        inquire::RecoveryReport { problems: vec![why], ..inquire::RecoveryReport::default() }
+        recover::RecoveryReport { problems: vec![why], ..recover::RecoveryReport::default() }
     })
 }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tick_does_not_wait_for_github_for_ever() {
-        let asked = || inquire::RecoveryReport { asked: 7, ..inquire::RecoveryReport::default() };
+        let asked = || recover::RecoveryReport { asked: 7, ..recover::RecoveryReport::default() };
         assert_eq!(in_time(Seconds(60), async { asked() }).await, asked());
         let stopped = in_time(Seconds(0), std::future::pending()).await;
         assert_eq!((stopped.asked, stopped.problems.len()), (0, 1));

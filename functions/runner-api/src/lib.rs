@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::Settings;
 use muster_control::ports::{Compute, Github, Queue, Table};
-use muster_control::register::{Configuration, MachineReport, Register, RunnerApiError};
+use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
 use muster_domain::time::Time;
@@ -101,7 +101,7 @@ async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
         Some(report) if !report.asks_pools() => Cow::Borrowed(&deps.settings),
         _ => deps.settings.current(&deps.table).await?,
     };
-    let register = Register {
+    let register = RunnerApi {
         table: &deps.table,
         queue: &deps.queue,
         compute: &deps.compute,

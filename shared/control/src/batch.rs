@@ -8,7 +8,7 @@ use muster_domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, Table};
 use crate::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
-use crate::together::TerminateBatcher;
+use crate::terminate_batch::TerminateBatcher;
 
 /// A message that is not begun is away for this long, so that others come first.
 const POSTPONED: Seconds = Seconds(5);

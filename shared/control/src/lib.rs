@@ -3,25 +3,25 @@
 
 #![warn(missing_docs)]
 
-pub mod administer;
+pub mod admin;
 pub mod batch;
+mod headroom;
 pub mod ingest;
-pub mod inquire;
-mod ledger;
-mod once;
+mod orphans;
+mod overflow;
 pub mod pools;
 pub mod ports;
 mod quota;
+mod read_cache;
 pub mod reap;
-pub mod register;
-mod room;
+pub mod recover;
+pub mod runner_api;
 pub mod scale_up;
-mod spill;
 pub mod sweep;
 pub mod terminate;
+pub mod terminate_batch;
 #[cfg(test)]
 pub(crate) mod testkit;
-pub mod together;
 pub mod woken;
 mod writes;
 

@@ -16,12 +16,12 @@ use muster_domain::surplus::{self, Listed, Standing};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::headroom;
 use crate::ingest::Ingest;
-use crate::once::ReadCache;
 use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table, Write};
 use crate::quota;
-use crate::room;
-use crate::together::TerminateBatcher;
+use crate::read_cache::ReadCache;
+use crate::terminate_batch::TerminateBatcher;
 use crate::woken::Woken;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
@@ -359,7 +359,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         });
         if let Err(error) = self.table.commit(&writes).await {
             let uncounted = match error {
-                CommitError::Conflict => room::uncounted(self.table, &writes).await?,
+                CommitError::Conflict => headroom::uncounted(self.table, &writes).await?,
                 CommitError::Unavailable(_) => Vec::new(),
             };
             if uncounted.is_empty() {
@@ -468,7 +468,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             None => {}
         }
         if ended {
-            let waiting = room::waiting_for(self.table, self.settings, instance, now).await?;
+            let waiting = headroom::waiting_for(self.table, self.settings, instance, now).await?;
             waiting.into_iter().for_each(|pool| woken.whole(pool));
             match self.reopen_quota(instance).await {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),

@@ -2,8 +2,8 @@
 
 mod allowances;
 mod commits;
-mod known;
 mod lease;
+mod pool_snapshot;
 mod report;
 
 use std::collections::BTreeSet;
@@ -24,12 +24,12 @@ use muster_domain::time::Time;
 use muster_domain::untold;
 
 use self::commits::{claim_writes, outcome_writes};
-use self::known::{PoolSnapshot, count_refusals, newest};
+use self::pool_snapshot::{PoolSnapshot, count_refusals, newest};
 pub use self::report::{LaunchReport, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
+use crate::headroom;
+use crate::overflow::Overflow;
 use crate::ports::{CommitError, Compute, Table, Write};
-use crate::room;
-use crate::spill::Spill;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
@@ -210,7 +210,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let mut left = plan.left;
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
-        if let Some(mut spill) = Spill::of(self.table, self.settings, pool, &left).await? {
+        if let Some(mut spill) = Overflow::of(self.table, self.settings, pool, &left).await? {
             for (to, jobs) in spill.run(pool, &left, now).await? {
                 report.moved_to.entry(to).or_default().extend(jobs);
             }
@@ -278,7 +278,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         known.wait_for(told_until, now);
         supply.retain(Instance::is_free_supply);
         let limits = if works { &self.settings.limits } else { &Limits::default() };
-        let room = room::left(self.table, limits).await?;
+        let room = headroom::left(self.table, limits).await?;
         let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {
             self.heal_idle(&pool.name).await?;
             None

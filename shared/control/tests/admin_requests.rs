@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use muster_control::administer::{Request, read};
+use muster_control::admin::{Request, read};
 use serde_json::{Value, json};
 
 #[test]

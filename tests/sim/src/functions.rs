@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_control::administer::Administer;
+use muster_control::admin::Admin;
 use muster_control::batch::{self, Batch};
 use muster_control::ingest::{Folded, Ingest};
-use muster_control::inquire::Inquire;
 use muster_control::ports::{Compute, Github, Queue, ReadError};
 use muster_control::reap::Ticket;
-use muster_control::register::{MachineReport, Register, RunnerApiError};
+use muster_control::recover::Recover;
+use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError};
 use muster_control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
 use muster_control::sweep::Sweep;
 use muster_control::woken::Woken;
@@ -283,9 +283,9 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     if report != muster_control::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
-    let pass = Inquire { table: door, github: door, settings };
+    let pass = Recover { table: door, github: door, settings };
     let report = pass.run(&report.silent, &report.unwell, door.now()).await;
-    if report != muster_control::inquire::RecoveryReport::default() {
+    if report != muster_control::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }
 }
@@ -307,7 +307,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         Err(error) => Err(error.into()),
         Ok(settings) => {
             let settings = &settings;
-            let pass = Register { table: door, queue: door, compute: door, github, settings };
+            let pass = RunnerApi { table: door, queue: door, compute: door, github, settings };
             match &*ask {
                 Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
                     let number = config.encoded.parse().unwrap_or_default();
@@ -337,7 +337,7 @@ async fn operator(door: &Door, number: u32) {
     let parameters = parameters(door);
     let Some(settings) = &settings(door, &parameters).await else { return };
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
-    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use muster_control::register::MachineReport;
+use muster_control::runner_api::MachineReport;
 use muster_domain::instance::StartReport;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};

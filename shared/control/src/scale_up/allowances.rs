@@ -12,7 +12,7 @@ use muster_domain::time::Time;
 use muster_domain::withheld;
 
 use super::ScaleUp;
-use super::known::PoolSnapshot;
+use super::pool_snapshot::PoolSnapshot;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
 

@@ -11,7 +11,7 @@ use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 
 use super::ScaleUp;
-use super::known::PoolSnapshot;
+use super::pool_snapshot::PoolSnapshot;
 use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 

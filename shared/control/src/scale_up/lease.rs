@@ -7,7 +7,7 @@ use muster_domain::pool::Pool;
 use muster_domain::time::{Seconds, Time};
 
 use super::allowances::first_entities;
-use super::known::PoolSnapshot;
+use super::pool_snapshot::PoolSnapshot;
 use super::{LaunchReport, ScaleUp};
 use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};

@@ -1,6 +1,6 @@
 //! What operators are shown of many records.
 
-use muster_control::administer::Administer;
+use muster_control::admin::Admin;
 use muster_control::ports::{Table, Write};
 use muster_domain::entity::EntityHealth;
 use muster_domain::instance::ErrorDetail;
@@ -20,7 +20,7 @@ pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize))
     let door = &bench.door;
     let yaml = |text: &str| Err(text.to_owned());
     let settings = &door.sim.settings;
-    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     bench.drive_with(pass.answer(request, door.now()), before)
 }
 

@@ -1,6 +1,6 @@
 //! A pool file with names: what is asked, what is stored, and that nothing changes without an answer.
 
-use muster_control::administer::Administer;
+use muster_control::admin::Admin;
 use muster_domain::ids::EntityKind;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
@@ -63,7 +63,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
     let settings = &door.sim.settings;
-    let pass = Administer { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     bench.drive(pass.answer(request, door.now()))
 }
 

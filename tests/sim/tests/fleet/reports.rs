@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use muster_control::batch::{Batch, Received};
 use muster_control::reap::Ticket;
-use muster_control::register::{MachineReport, Register};
+use muster_control::runner_api::{MachineReport, RunnerApi};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
 use muster_domain::message::ReapMessage;
@@ -61,7 +61,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
 
 fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) {
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = Register { table: door, queue: door, compute: door, github: door, settings };
+    let pass = RunnerApi { table: door, queue: door, compute: door, github: door, settings };
     // A refusal is an answer as good as any.
     let _ = bench.drive(pass.report(machine, report, door.now()));
 }

@@ -6,10 +6,10 @@ use muster_domain::pool_file::{self, Answers, Question, ReadPoolFile, UnreadPool
 use serde_json::Value;
 
 use super::pools::refused;
-use super::{AdminError, Administer};
+use super::{Admin, AdminError};
 use crate::ports::{Directory, Images};
 
-impl<T, Q, G: Directory, I: Images> Administer<'_, T, Q, G, I> {
+impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
     /// Reads a file to its end. One that names nothing makes no call; otherwise there are two rounds of questions at
     /// most, ids and images first and then the groups behind ids.
     pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {

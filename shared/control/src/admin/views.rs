@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::request::MAX_LIMIT;
 use super::resolve::told;
 use super::switch::{SUBJECT, shown};
-use super::{AdminError, Administer};
+use super::{Admin, AdminError};
 use crate::ports::{Directory, Github, Queue, Table};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
@@ -25,7 +25,7 @@ const COUNTED: u32 = MAX_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
-impl<T: Table, Q: Queue, G: Github + Directory, I> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     pub(super) async fn list(
         &self,
         pool: Option<&PoolName>,

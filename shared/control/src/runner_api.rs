@@ -99,7 +99,7 @@ impl MachineReport {
 }
 
 /// The passes behind runner-api.
-pub struct Register<'a, T, Q, C, G> {
+pub struct RunnerApi<'a, T, Q, C, G> {
     /// The tables.
     pub table: &'a T,
     /// The queues.
@@ -112,7 +112,7 @@ pub struct Register<'a, T, Q, C, G> {
     pub settings: &'a Settings,
 }
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Register<'_, T, Q, C, G> {
+impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer may
     /// be lost on its way. The registration of an earlier call is removed.
     ///

@@ -173,7 +173,7 @@ fn a_pass_may_end_one_machine_after_another() {
 
 #[test]
 fn what_one_pass_reads_the_others_know() {
-    use crate::once::ReadCache;
+    use crate::read_cache::ReadCache;
     let ec2 = Ec2::default();
     let clock = || at(0);
     let together = &TerminateBatcher::new(&ec2, &clock);

@@ -68,7 +68,7 @@ fn somewhere(many: usize, now: Time) -> usize {
 }
 
 /// Asks GitHub.
-pub struct Inquire<'a, T, G> {
+pub struct Recover<'a, T, G> {
     /// The tables.
     pub table: &'a T,
     /// GitHub.
@@ -77,7 +77,7 @@ pub struct Inquire<'a, T, G> {
     pub settings: &'a Settings,
 }
 
-impl<T: Table, G: Github> Inquire<'_, T, G> {
+impl<T: Table, G: Github> Recover<'_, T, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
     /// Asks for the entities that are `unwell` as well.
     pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> RecoveryReport {

@@ -1,11 +1,11 @@
 //! What an operator can ask and order.
 
 mod delete;
-mod look;
 mod pools;
 mod request;
 mod resolve;
 mod switch;
+mod views;
 
 use muster_domain::explain;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
@@ -21,7 +21,7 @@ use crate::ports::{Directory, Github, Images, Queue, ReadError, Table, Write};
 use crate::writes::PassError;
 
 /// The operator's passes.
-pub struct Administer<'a, T, Q, G, I> {
+pub struct Admin<'a, T, Q, G, I> {
     /// The tables.
     pub table: &'a T,
     /// The queues.
@@ -42,7 +42,7 @@ pub fn unavailable(error: ReadError) -> Value {
     json!({ "version": VERSION, "ok": false, "error": AdminError::from(error) })
 }
 
-impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I> {
     /// Answers a request.
     pub async fn answer(&self, request: Value, now: Time) -> Value {
         let answer = match read(request) {
@@ -83,7 +83,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, 
     }
 }
 
-impl<T: Table, Q, G, I> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
     /// The pools a listing is about.
     fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, AdminError> {
         let names: Vec<PoolName> =

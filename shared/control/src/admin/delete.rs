@@ -11,13 +11,13 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{DeleteRequest, check_reason};
-use super::{AdminError, Administer};
+use super::{Admin, AdminError};
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reap::{note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
 
-impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     pub(super) async fn delete(
         &self,
         request: &DeleteRequest,

@@ -9,7 +9,7 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{PoolsRequest, check_reason};
-use super::{AdminError, Administer};
+use super::{Admin, AdminError};
 use crate::Settings;
 use crate::pools::end_outdated;
 use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
@@ -18,7 +18,7 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
 
-impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I> {
     pub(super) async fn pool_set(
         &self,
         request: &PoolsRequest,

@@ -14,14 +14,14 @@ use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 
 use crate::Settings;
+use crate::headroom;
 use crate::ports::{CommitError, Table, Write};
-use crate::room;
 use crate::writes::PassError;
 
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's row, with the reason;
 /// where a slot has waited for the job, it ends in the same commit. The pass of the pool that it came to finds it
 /// there, and the sweep if nobody wakes that one.
-pub(crate) struct Spill<'a, T> {
+pub(crate) struct Overflow<'a, T> {
     table: &'a T,
     settings: &'a Settings,
     limits: Headroom,
@@ -29,7 +29,7 @@ pub(crate) struct Spill<'a, T> {
     rooms: BTreeMap<PoolName, u32>,
 }
 
-impl<'a, T: Table> Spill<'a, T> {
+impl<'a, T: Table> Overflow<'a, T> {
     /// Nothing is read when no job could move.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl<'a, T: Table> Spill<'a, T> {
         if !left.iter().any(elsewhere) {
             return Ok(None);
         }
-        let limits = room::left(table, &settings.limits).await?;
+        let limits = headroom::left(table, &settings.limits).await?;
         Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
     }
 

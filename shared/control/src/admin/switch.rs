@@ -6,14 +6,14 @@ use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::{SwitchRequest, To, check_reason};
-use super::{AdminError, Administer};
+use super::{Admin, AdminError};
 use crate::ports::{CommitError, Github, Queue, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// The subject of the switches' lines in the audit trail.
 pub(super) const SUBJECT: &str = "switches";
 
-impl<T: Table, Q: Queue, G: Github, I> Administer<'_, T, Q, G, I> {
+impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     pub(super) async fn switch(
         &self,
         request: &SwitchRequest,
