@@ -215,7 +215,7 @@ async fn finish<T, Q: Queue, C>(
         // The others as none, so that each class has a line once there is any.
         let of = |class| report.refusals.get(&class).map_or(0.0, |count| *count as f64);
         let classes = ErrorClass::ALL.into_iter();
-        let counted = classes.filter_map(|class| Some((Metric::of_refusal(class)?, of(class))));
+        let counted = classes.filter_map(|class| Some((Metric::for_refusal(class)?, of(class))));
         outcome.metrics.extend(counted);
     }
     if let Err(error) = send_wakes(&deps.queue, pool, report).await {

@@ -30,7 +30,7 @@ pub struct Failure {
 impl Failure {
     /// Reads an error of the SDK.
     #[must_use]
-    pub fn of<E>(error: &SdkError<E, HttpResponse>) -> Self
+    pub fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
     where
         E: ProvideErrorMetadata + Error + 'static,
     {
@@ -66,19 +66,19 @@ fn chain(error: &dyn Error) -> String {
 }
 
 /// A read that failed.
-pub(crate) fn of_read<E>(what: &str, error: &SdkError<E, HttpResponse>) -> ReadError
+pub(crate) fn read_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> ReadError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    ReadError::Unavailable(format!("{what}: {}", Failure::of(error)))
+    ReadError::Unavailable(format!("{what}: {}", Failure::from_sdk(error)))
 }
 
 /// A write without a condition that failed.
-pub(crate) fn of_write<E>(what: &str, error: &SdkError<E, HttpResponse>) -> CommitError
+pub(crate) fn write_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> CommitError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    let failure = Failure::of(error);
+    let failure = Failure::from_sdk(error);
     if failure.code.as_deref() == Some(TRANSACTION_CONFLICT_EXCEPTION) {
         return CommitError::Conflict;
     }
@@ -94,7 +94,7 @@ pub(crate) enum PutFailure {
 }
 
 /// A conditional put that failed.
-pub(crate) fn of_put(error: SdkError<PutItemError, HttpResponse>) -> PutFailure {
+pub(crate) fn put_error(error: SdkError<PutItemError, HttpResponse>) -> PutFailure {
     if matches!(error.as_service_error(), Some(PutItemError::ConditionalCheckFailedException(_))) {
         return match error.into_service_error() {
             PutItemError::ConditionalCheckFailedException(failed) => {
@@ -103,18 +103,18 @@ pub(crate) fn of_put(error: SdkError<PutItemError, HttpResponse>) -> PutFailure 
             _ => PutFailure::Occupied(None),
         };
     }
-    PutFailure::Other(of_write("PutItem", &error))
+    PutFailure::Other(write_error("PutItem", &error))
 }
 
 /// A transaction that failed.
-pub(crate) fn of_transaction(
+pub(crate) fn transaction_error(
     error: &SdkError<TransactWriteItemsError, HttpResponse>,
 ) -> CommitError {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
-            of_reasons(&reasons(canceled))
+            error_from_reasons(&reasons(canceled))
         }
-        _ => of_write("TransactWriteItems", error),
+        _ => write_error("TransactWriteItems", error),
     }
 }
 
@@ -167,7 +167,7 @@ const TRANSACTION_CONFLICT_EXCEPTION: &str = "TransactionConflictException";
 
 /// The reasons of a cancelled transaction, one per action. A conflict on any action is a conflict
 /// of the whole: reading again is then the right thing to do, whatever else was wrong.
-fn of_reasons(reasons: &[(&str, &str)]) -> CommitError {
+fn error_from_reasons(reasons: &[(&str, &str)]) -> CommitError {
     if reasons.iter().any(|(code, _)| [CONDITION_FAILED, TRANSACTION_CONFLICT].contains(code)) {
         return CommitError::Conflict;
     }
@@ -203,14 +203,18 @@ mod tests {
         ];
         for (codes, conflict) in cases {
             let reasons: Vec<(&str, &str)> = codes.iter().map(|code| (*code, "why")).collect();
-            assert_eq!(of_reasons(&reasons) == CommitError::Conflict, conflict, "{codes:?}");
+            assert_eq!(
+                error_from_reasons(&reasons) == CommitError::Conflict,
+                conflict,
+                "{codes:?}"
+            );
         }
     }
 
     #[test]
     fn the_reasons_are_told_with_the_number_of_their_action() {
         let CommitError::Unavailable(text) =
-            of_reasons(&[("None", ""), ("ValidationError", "item too large")])
+            error_from_reasons(&[("None", ""), ("ValidationError", "item too large")])
         else {
             panic!("a conflict")
         };

@@ -76,7 +76,7 @@ impl SqsQueue {
                 .send()
                 .await
                 .map_err(|error| {
-                    QueueError(format!("SendMessageBatch: {}", Failure::of(&error)))
+                    QueueError(format!("SendMessageBatch: {}", Failure::from_sdk(&error)))
                 })?;
             // SQS answers 200 for a batch of which it took nothing.
             all_sent(batch.len(), answer.failed())?;
@@ -93,7 +93,7 @@ impl SqsQueue {
             .send()
             .await
             .map_err(|error| {
-                QueueError(format!("ChangeMessageVisibility: {}", Failure::of(&error)))
+                QueueError(format!("ChangeMessageVisibility: {}", Failure::from_sdk(&error)))
             })?;
         Ok(())
     }

@@ -216,7 +216,7 @@ async fn get(
     match client.get_secret_value().secret_id(id).version_stage(stage).send().await {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {
-            let failure = Failure::of(&error);
+            let failure = Failure::from_sdk(&error);
             if failure.code.as_deref() == Some("ResourceNotFoundException") {
                 return Ok(None);
             }

@@ -252,7 +252,7 @@ impl<T: Table> Ingest<'_, T> {
     /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or for what a pool carries that
     /// refuses it now, is kept, so that `explain` can say why nobody serves it; a job of GitHub's own runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
-        let asks_for_self_hosted = job.said.labels.iter().any(|label| label == "self-hosted");
+        let asks_for_self_hosted = job.last_event.labels.iter().any(|label| label == "self-hosted");
         let is_meant = self.settings.pools.iter().any(|pool| pool.is_meant_by(job));
         (!asks_for_self_hosted && !is_meant && job.ran_on().is_none())
             .then(|| job.unmatched.clone().unwrap_or_default())
@@ -332,7 +332,7 @@ fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
     let ends = taker.may_kill_job() && (taker.state() == State::Deleting || told);
     (ends && !taker.runner.has_taken_job() && taker.runner.exit.is_none()).then(|| {
         let (by, why) = taker.killer();
-        Audit::of(&taker.name, AuditKind::JobKilled, by, why, now)
+        Audit::new(&taker.name, AuditKind::JobKilled, by, why, now)
     })
 }
 

@@ -53,7 +53,7 @@ pub struct Settings {
 impl Settings {
     /// The settings of a stack as its parameters say.
     #[must_use]
-    pub fn of_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
+    pub fn from_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
         let longest = pools.iter().map(|pool| pool.max_lifetime_seconds).max();
         Self {
             stack,

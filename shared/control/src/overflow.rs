@@ -34,7 +34,7 @@ impl<'a, T: Table> Overflow<'a, T> {
     ///
     /// # Errors
     /// When the tables do not answer.
-    pub(crate) async fn of(
+    pub(crate) async fn new(
         table: &'a T,
         settings: &'a Settings,
         from: &Pool,

@@ -304,7 +304,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let claims = |job: &Job| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
         let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
         let registrar = registrar(instance);
-        let (repository, number) = (&*job.said.repository, job.key().job);
+        let (repository, number) = (&*job.last_event.repository, job.key().job);
         let answer = self.github.job(&registrar, repository, number).await;
         self.note_health(instance, answer.as_ref().err(), now).await?;
         match answer {
@@ -320,7 +320,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
             Ok(Some(shown)) => {
                 let ingest = Ingest { table: self.table, settings: self.settings };
-                ingest.fold(&shown.event(job.said), now).await?;
+                ingest.fold(&shown.event(job.last_event), now).await?;
                 // The fold has most likely changed this instance too: start over with what stands now.
                 Err(CommitError::Conflict.into())
             }
@@ -344,7 +344,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Option<JobKey>, PassError> {
         let timings = &self.settings.timings;
-        let mut writes = writes::of_instance(self.table, before, next, now, timings).await?;
+        let mut writes = writes::for_instance(self.table, before, next, now, timings).await?;
         writes.extend(records.into_iter().map(|record| match record {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Write::Orphan { next: orphan, replaces: None },
@@ -512,17 +512,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Settlement, PassError> {
         let wait = next.due_at().map_or(MAX_VISIBILITY, |due| wait_until(due, now));
-        let chain_is_dead = before.wake().is_none()
+        let chain_is_dead = before.wake_nonce().is_none()
             || before
                 .due_at()
                 .is_none_or(|due| due + self.settings.timings.sweep_slack_seconds <= now);
-        let mine = before.wake() == Some(ticket.nonce) || chain_is_dead;
+        let mine = before.wake_nonce() == Some(ticket.nonce) || chain_is_dead;
         let hides =
             retries_soon(&next) && mine && wait < MAX_VISIBILITY && ticket.receives < MAX_RECEIVES;
-        let wake = match (hides, before.wake() == Some(ticket.nonce)) {
+        let wake = match (hides, before.wake_nonce() == Some(ticket.nonce)) {
             (true, _) => Some(ticket.nonce),
             (false, true) => None,
-            (false, false) => before.wake(),
+            (false, false) => before.wake_nonce(),
         };
         next.set_wake(wake);
         self.commit(before, &next, Vec::new(), now).await?;

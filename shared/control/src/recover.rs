@@ -186,8 +186,9 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
             // Its pool may be gone: not asked for, it would have the first turn of each sweep for ever.
             let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
             let Some(entity) = entity else { continue };
-            let registrar = Registrar { entity, installation: job.said.installation };
-            let answer = self.github.job(&registrar, &job.said.repository, job.key().job).await;
+            let registrar = Registrar { entity, installation: job.last_event.installation };
+            let answer =
+                self.github.job(&registrar, &job.last_event.repository, job.key().job).await;
             note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
                 .await?;
             report.asked += 1;
@@ -195,7 +196,7 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
                 Ok(Some(seen)) if seen.status > JobStatus::Queued => {
                     tracing::warn!(job.id = %job.key(), status = ?seen.status, "job had moved on unheard");
                     report.moved_on += 1;
-                    ingest.fold(&seen.event(job.said.clone()), now).await?;
+                    ingest.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
                 Ok(Some(seen)) if seen.status == JobStatus::Waiting => {
                     unless_changed(ingest.found_waiting(job, now).await)?;
@@ -203,7 +204,7 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
                 Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
                     tracing::info!(job.id = %job.key(), "the job waits for no approval");
                     report.moved_on += usize::from(job.is_gated());
-                    ingest.fold(&seen.event(job.said.clone()), now).await?;
+                    ingest.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
                 // Not shown to us is no reason to drop a job.
                 Ok(_) => self.note_asked(job, now).await?,

@@ -210,7 +210,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let mut left = plan.left;
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
-        if let Some(mut spill) = Overflow::of(self.table, self.settings, pool, &left).await? {
+        if let Some(mut spill) = Overflow::new(self.table, self.settings, pool, &left).await? {
             for (to, jobs) in spill.run(pool, &left, now).await? {
                 report.moved_to.entry(to).or_default().extend(jobs);
             }

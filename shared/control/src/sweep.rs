@@ -409,7 +409,7 @@ fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
 
 /// The row's own message will come back by itself.
 fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
-    instance.wake().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
+    instance.wake_nonce().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
 }
 
 pub(crate) fn reap_message(instance: &Instance, now: Time) -> ReapMessage {

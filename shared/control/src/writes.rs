@@ -46,7 +46,7 @@ pub(crate) fn job(before: Option<&Job>, next: &Job) -> Option<Write> {
 
 /// All writes that belong to an instance's change: the record, the end of its claim at the job, and at
 /// its end the counters.
-pub(crate) async fn of_instance<T: Table>(
+pub(crate) async fn for_instance<T: Table>(
     table: &T,
     before: &Instance,
     next: &Instance,

@@ -43,7 +43,7 @@ pub struct Audit {
 impl Audit {
     /// A line about an instance.
     #[must_use]
-    pub fn of(instance: &InstanceName, kind: AuditKind, by: &str, why: &str, at: Time) -> Self {
+    pub fn new(instance: &InstanceName, kind: AuditKind, by: &str, why: &str, at: Time) -> Self {
         Self {
             at,
             kind,

@@ -100,7 +100,7 @@ fn why_after(better: &Pool, other: &Pool, balance: Balance) -> String {
     let (first, second) = (rank(better), rank(other));
     if first.0 != second.0 {
         let of = |pool: &Pool| {
-            pool.entity.as_ref().map_or("no entity", |entity| entity.kind().word()).to_owned()
+            pool.entity.as_ref().map_or("no entity", |entity| entity.kind().as_str()).to_owned()
         };
         return format!("it is of {}, the other of {}", of(other), of(better));
     }

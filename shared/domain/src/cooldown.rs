@@ -166,13 +166,13 @@ impl Default for Cooldowns {
 impl Cooldowns {
     /// Why this is not asked for now, if it is not.
     #[must_use]
-    pub fn of(&self, closed: &CooldownScope, now: Time) -> Option<&Cooldown> {
+    pub fn covering(&self, closed: &CooldownScope, now: Time) -> Option<&Cooldown> {
         self.list.iter().find(|one| one.closed == *closed && one.is_on(now))
     }
 
     /// Why a pool does not ask for a place now, if it does not.
     #[must_use]
-    pub fn of_place(
+    pub fn covering_place(
         &self,
         of: &PoolName,
         on: Market,
@@ -192,16 +192,17 @@ impl Cooldowns {
 
     /// Why a pool does not ask for a type now, if a quota that counts it is used up.
     #[must_use]
-    pub fn of_quota(
+    pub fn covering_quota(
         &self,
         of: &PoolName,
         on: Market,
         at: &Override,
         now: Time,
     ) -> Option<&Cooldown> {
-        let buckets = [Some(Bucket::Pool(of.clone())), Bucket::of(&at.instance_type)];
+        let buckets =
+            [Some(Bucket::Pool(of.clone())), Bucket::from_instance_type(&at.instance_type)];
         let mut quotas = buckets.into_iter().flatten();
-        quotas.find_map(|bucket| self.of(&CooldownScope::Quota { market: on, bucket }, now))
+        quotas.find_map(|bucket| self.covering(&CooldownScope::Quota { market: on, bucket }, now))
     }
 
     /// What nobody asks for now.
@@ -231,7 +232,7 @@ impl Cooldowns {
         now: Time,
     ) -> Result<LaunchOptions, LaunchBlock> {
         let whole = [CooldownScope::Calls, CooldownScope::Pool(pool.name.clone())];
-        if let Some(cooldown) = whole.iter().find_map(|closed| self.of(closed, now)) {
+        if let Some(cooldown) = whole.iter().find_map(|closed| self.covering(closed, now)) {
             return Err(LaunchBlock::by(cooldown));
         }
         let refusals = match self.on_market(pool, first, now) {
@@ -263,8 +264,8 @@ impl Cooldowns {
         let mut refusals = Vec::new();
         let mut places = pool.places();
         places.retain(|place| {
-            let quota = self.of_quota(&pool.name, market, place, now);
-            let cooldown = quota.or_else(|| self.of_place(&pool.name, market, place, now));
+            let quota = self.covering_quota(&pool.name, market, place, now);
+            let cooldown = quota.or_else(|| self.covering_place(&pool.name, market, place, now));
             refusals.extend(cooldown);
             cooldown.is_none()
         });
@@ -325,7 +326,9 @@ fn is_opened(launch: &Launch, closed: &CooldownScope) -> bool {
         CooldownScope::Calls => true,
         CooldownScope::Pool(pool) => *pool == launch.pool,
         CooldownScope::Quota { market, bucket } => {
-            let asks = |place: &Override| Bucket::of(&place.instance_type).as_ref() == Some(bucket);
+            let asks = |place: &Override| {
+                Bucket::from_instance_type(&place.instance_type).as_ref() == Some(bucket)
+            };
             let is_asked = *bucket == Bucket::Pool(launch.pool.clone())
                 || launch.request.overrides.iter().any(asks);
             *market == launch.request.market && is_asked

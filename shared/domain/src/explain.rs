@@ -33,7 +33,7 @@ pub struct JobContext<'a> {
 /// Why a job has a runner, or none yet, or never will.
 #[must_use]
 pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
-    let said = &job.said;
+    let said = &job.last_event;
     let mut lines = vec![format!(
         "Job {} ({:?} of {}, run {} attempt {}) asks for the labels {}.",
         job.key(),
@@ -232,7 +232,7 @@ fn ending(instance: &Instance) -> Vec<String> {
             | State::Deleting
             | State::Deleted => "On its way out",
         };
-        lines.push(format!("{how}: {}.", drain.reason.word()));
+        lines.push(format!("{how}: {}.", drain.reason.as_str()));
         if let Some(waiting) = &drain.waiting {
             lines.push(format!("{}.", waits_for(waiting, instance.attempts)));
         }

@@ -141,7 +141,7 @@ pub enum EntityKind {
 impl EntityKind {
     /// The word for people, with its article.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Repository => "a repository",
             Self::Organization => "an organization",
@@ -153,7 +153,7 @@ impl EntityKind {
 impl Entity {
     /// Whether both name the same owner: GitHub compares names without regard to case.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn same_as(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 

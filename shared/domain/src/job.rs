@@ -113,7 +113,7 @@ pub struct Job {
     pub generation: u64,
     /// All that GitHub said, merged.
     #[serde(flatten)]
-    pub said: JobEvent,
+    pub last_event: JobEvent,
     /// When the first event reached us.
     pub seen_at: Time,
     /// The pool that serves the job.
@@ -163,13 +163,13 @@ impl Job {
     /// The job's key.
     #[must_use]
     pub const fn key(&self) -> JobKey {
-        self.said.key
+        self.last_event.key
     }
 
     /// Where GitHub is with it, as far as we were told.
     #[must_use]
     pub const fn status(&self) -> JobStatus {
-        self.said.status
+        self.last_event.status
     }
 
     /// Queued at GitHub and served by one of our pools: it must end in a runner, an end event or a reason.
@@ -259,7 +259,7 @@ impl Job {
     /// When GitHub queued it; when we first heard of it where GitHub did not say.
     #[must_use]
     pub fn queued_at(&self) -> Time {
-        self.said.queued_at.unwrap_or(self.seen_at)
+        self.last_event.queued_at.unwrap_or(self.seen_at)
     }
 
     /// Since when it could have had a runner: since GitHub queued it, or, after a wait for somebody's approval, since we
@@ -282,21 +282,21 @@ impl Job {
     /// The runner that GitHub says took it, as an instance of ours.
     #[must_use]
     pub fn ran_on(&self) -> Option<InstanceName> {
-        self.said.runner.as_deref().and_then(crate::ids::instance_of_runner)
+        self.last_event.runner.as_deref().and_then(crate::ids::instance_of_runner)
     }
 
     /// Where runners for it are registered, unless its pool says otherwise.
     #[must_use]
     pub fn home(&self) -> Option<Entity> {
-        let repository = &*self.said.repository;
+        let repository = &*self.last_event.repository;
         let (owner, _) = repository.split_once('/')?;
-        if self.said.user_owned { repository } else { owner }.parse().ok()
+        if self.last_event.user_owned { repository } else { owner }.parse().ok()
     }
 
     /// The owner of the repository, as an entity.
     #[must_use]
     pub fn repository_entity(&self) -> Option<Entity> {
-        self.said.repository.parse().ok()
+        self.last_event.repository.parse().ok()
     }
 }
 
@@ -314,7 +314,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         return Job {
             schema: SCHEMA,
             generation: 0,
-            said: event,
+            last_event: event,
             seen_at: now,
             pool: None,
             unmatched: None,
@@ -329,10 +329,10 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         };
     };
     let status = event.status;
-    let said = join(job.said.clone(), event);
-    if said != job.said {
+    let said = join(job.last_event.clone(), event);
+    if said != job.last_event {
         let was_queued = is_queued(&job);
-        job.said = said;
+        job.last_event = said;
         if !was_queued && is_queued(&job) {
             job.queued_seen_at = Some(now);
         }

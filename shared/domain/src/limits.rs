@@ -51,8 +51,8 @@ impl std::fmt::Display for Scope {
 impl Limits {
     /// Every limit that an instance of this entity counts against.
     #[must_use]
-    pub fn of(&self, entity: &Entity) -> Vec<(Scope, u32)> {
-        let own = self.entities.iter().find(|(limited, _)| limited.is(entity));
+    pub fn for_entity(&self, entity: &Entity) -> Vec<(Scope, u32)> {
+        let own = self.entities.iter().find(|(limited, _)| limited.same_as(entity));
         let own = own.map(|(limited, max)| (Scope::Entity(limited.lower_case()), *max));
         self.stack.map(|max| (Scope::Stack, max)).into_iter().chain(own).collect()
     }
@@ -63,7 +63,7 @@ impl Limits {
         match scope {
             Scope::Stack => self.stack,
             Scope::Entity(entity) => {
-                let own = self.entities.iter().find(|(limited, _)| limited.is(entity));
+                let own = self.entities.iter().find(|(limited, _)| limited.same_as(entity));
                 own.map(|(_, max)| *max)
             }
         }
@@ -112,7 +112,7 @@ impl Headroom {
     /// The counters that an instance of this entity is counted in.
     #[must_use]
     pub fn scopes_of(&self, entity: &Entity) -> Vec<Scope> {
-        self.limits.of(entity).into_iter().map(|(scope, _)| scope).collect()
+        self.limits.for_entity(entity).into_iter().map(|(scope, _)| scope).collect()
     }
 
     /// Whether there is a limit for the stack.
@@ -132,7 +132,7 @@ impl Headroom {
     /// # Errors
     /// Which limit is reached; then nothing is counted.
     pub fn take(&mut self, entity: &Entity) -> Result<(), Full> {
-        let limits = self.limits.of(entity);
+        let limits = self.limits.for_entity(entity);
         let reached =
             |(scope, max): &&(Scope, u32)| self.counted.get(scope).copied().unwrap_or(0) >= *max;
         if let Some((scope, _)) = limits.iter().find(reached) {
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn an_instance_counts_against_the_stack_and_its_own_entity() {
         let all = limits(Some(9), &[("Acme", 3), ("acme/web", 2)]);
-        let of = |name: &str| all.of(&entity(name));
+        let of = |name: &str| all.for_entity(&entity(name));
         let stack = (Scope::Stack, 9);
         assert_eq!(of("ACME"), [stack.clone(), (Scope::Entity(entity("acme")), 3)]);
         // An organization's limit is not that of its repositories.
         assert_eq!(of("acme/web"), [stack.clone(), (Scope::Entity(entity("acme/web")), 2)]);
         assert_eq!(of("acme/api"), [stack]);
-        assert_eq!(limits(None, &[]).of(&entity("acme")), []);
+        assert_eq!(limits(None, &[]).for_entity(&entity("acme")), []);
         assert_eq!(all.max(&Scope::Entity(entity("acme"))), Some(3));
         assert_eq!(all.scopes().len(), 3);
     }

@@ -88,7 +88,7 @@ impl Metric {
 
     /// The one that counts launch calls with an answer of this class; none for those that no launch gets.
     #[must_use]
-    pub const fn of_refusal(class: ErrorClass) -> Option<Self> {
+    pub const fn for_refusal(class: ErrorClass) -> Option<Self> {
         Some(match class {
             ErrorClass::Throttle => Self::LaunchThrottled,
             ErrorClass::Capacity => Self::LaunchNoCapacity,

@@ -328,7 +328,7 @@ pub fn is_launch_due(
 #[must_use]
 pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
     let closed = job.hold.as_ref().and_then(|hold| hold.closed.as_ref());
-    let is_open_again = closed.is_some_and(|closed| cooldowns.of(closed, now).is_none());
+    let is_open_again = closed.is_some_and(|closed| cooldowns.covering(closed, now).is_none());
     job.is_due(now) || (job.is_demand() && is_open_again)
 }
 
@@ -416,7 +416,7 @@ fn planned_launch(
                 name: format!("{id}-{index}").parse().ok()?,
                 pool: pool.name.clone(),
                 entity: pool.entity_for(&job)?,
-                installation: job.said.installation,
+                installation: job.last_event.installation,
                 launch: id.clone(),
                 claim: (index < claimed).then(|| job.key()),
             };

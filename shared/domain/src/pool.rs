@@ -79,7 +79,7 @@ pub enum Arch {
 impl Arch {
     /// As GitHub's labels and the pool file spell it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::X64 => "x64",
             Self::Arm64 => "arm64",
@@ -363,18 +363,18 @@ impl Pool {
             return Err(Mismatch::Disabled);
         }
         if let Some(entity) = &self.entity
-            && !entity.covers(&job.said.repository)
+            && !entity.covers(&job.last_event.repository)
         {
             return Err(Mismatch::Entity(entity.clone()));
         }
-        if !self.allows(&job.said.repository) {
+        if !self.allows(&job.last_event.repository) {
             return Err(Mismatch::Repository);
         }
-        if job.said.labels.is_empty() {
+        if job.last_event.labels.is_empty() {
             return Err(Mismatch::NoLabels);
         }
-        self.matches_labels(&job.said.labels)?;
-        if !job.said.private && !self.public_repositories {
+        self.matches_labels(&job.last_event.labels)?;
+        if !job.last_event.private && !self.public_repositories {
             return Err(Mismatch::Public);
         }
         Ok(())
@@ -384,10 +384,10 @@ impl Pool {
     /// reason that an operator can change: it is disabled, removed, or not for that repository.
     #[must_use]
     pub fn is_meant_by(&self, job: &Job) -> bool {
-        let covers = |entity: &Entity| entity.covers(&job.said.repository);
-        !job.said.labels.is_empty()
+        let covers = |entity: &Entity| entity.covers(&job.last_event.repository);
+        !job.last_event.labels.is_empty()
             && self.entity.as_ref().is_none_or(covers)
-            && self.matches_labels(&job.said.labels).is_ok()
+            && self.matches_labels(&job.last_event.labels).is_ok()
     }
 
     /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names have no case.

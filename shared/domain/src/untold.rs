@@ -34,7 +34,7 @@ pub fn without(mut demand: Vec<Job>, free: &[Instance], now: Time) -> (Vec<Job>,
 
 fn is_of_run(taker: &Instance, job: &Job) -> bool {
     taker.runner.started.as_ref().is_some_and(|started| {
-        started.run == job.said.run && started.repository == *job.said.repository
+        started.run == job.last_event.run && started.repository == *job.last_event.repository
     })
 }
 
@@ -48,13 +48,13 @@ mod tests {
 
     fn of_run(n: u32, run: u64) -> Job {
         let mut job = job(n);
-        job.said.run = run;
+        job.last_event.run = run;
         job
     }
 
     fn of(repository: &str) -> Job {
         let mut job = job(1);
-        job.said.repository = repository.into();
+        job.last_event.repository = repository.into();
         job
     }
 

@@ -16,8 +16,8 @@ fn page() -> PathBuf {
 fn table() -> String {
     let mut table = "| from | to | cause |\n|---|---|---|\n".to_owned();
     for transition in TRANSITIONS {
-        let from = transition.from.map_or("∅", |state| state.word());
-        let (to, cause) = (transition.to.word(), transition.cause);
+        let from = transition.from.map_or("∅", |state| state.as_str());
+        let (to, cause) = (transition.to.as_str(), transition.cause);
         // Writing to a String cannot fail.
         let _ = writeln!(table, "| {from} | {to} | {cause} |");
     }

@@ -106,7 +106,7 @@ fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorCl
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    let failure = Failure::of(error);
+    let failure = Failure::from_sdk(error);
     let class = classify::classify(failure.code.as_deref(), failure.status, &failure.message);
     tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
     let fault = ErrorDetail {

@@ -453,7 +453,7 @@ async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
         match expected {
             Some(machine) => assert_eq!(seen, Ok(machine.into()), "{state}"),
             None => {
-                assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{state}: {seen:?}")
+                assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{state}: {seen:?}");
             }
         }
     }

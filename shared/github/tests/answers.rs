@@ -100,7 +100,7 @@ async fn troubles_are_the_same_for_every_call() {
         assert_eq!(kind(&gone), expected, "{gone:?}");
         match app.configure(&acme, "a-1", &[], 1).await {
             Err(JitError::ProviderError(trouble)) => {
-                assert_eq!(kind(&trouble), expected, "{trouble:?}")
+                assert_eq!(kind(&trouble), expected, "{trouble:?}");
             }
             Err(other) => panic!("{other:?}"),
             Ok(_) => panic!("configured"),

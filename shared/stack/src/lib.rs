@@ -37,7 +37,7 @@ impl Stack {
         let settings = Settings {
             limits: read.json("MUSTER_LIMITS"),
             balance: read.json("MUSTER_BALANCE"),
-            ..Settings::of_parameters(read.required("MUSTER_STACK"), read.pools(), read.timings())
+            ..Settings::from_parameters(read.required("MUSTER_STACK"), read.pools(), read.timings())
         };
         let names = TableNames {
             stack: settings.stack.clone(),

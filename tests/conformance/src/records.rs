@@ -177,7 +177,7 @@ pub fn orphan(n: u32) -> Orphan {
 /// A line of the audit trail.
 #[must_use]
 pub fn audit(second: u32, why: &str) -> Audit {
-    Audit::of(&planned(1, None).name, AuditKind::Ordered, "somebody", why, at(second))
+    Audit::new(&planned(1, None).name, AuditKind::Ordered, "somebody", why, at(second))
 }
 
 /// A pool's counter and the holder of its lease.

@@ -174,7 +174,7 @@ impl<'a> Key<'a> {
 
     fn drain(&mut self, drain: &DeleteMark) {
         let timings = self.timings;
-        self.text(drain.reason.word());
+        self.text(drain.reason.as_str());
         let apart = timings.busy_reads_apart_seconds;
         let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);
         self.maybe_age(drain.not_busy_since, apart);
@@ -203,10 +203,10 @@ impl<'a> Key<'a> {
         self.num(job.key().job);
         self.num(job.status() as u64);
         if job.status() == JobStatus::Completed {
-            return self.maybe_text(job.said.runner.as_deref());
+            return self.maybe_text(job.last_event.runner.as_deref());
         }
         self.maybe_text(job.claim.as_ref().map(muster_domain::ids::InstanceName::as_str));
-        self.maybe_text(job.said.runner.as_deref());
+        self.maybe_text(job.last_event.runner.as_deref());
         self.maybe_until(job.hold.as_ref().map(|hold| hold.until));
         self.num(job.hold.as_ref().map_or(0, |hold| u64::from(hold.failures.min(7))));
         self.bit(job.expired);

@@ -20,8 +20,8 @@ pub fn last_event_wins() -> Rules {
     fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         let status = event.status;
         let mut next = muster_domain::job::fold(job, event, now);
-        next.generation += u64::from(next.said.status != status);
-        next.said.status = status;
+        next.generation += u64::from(next.last_event.status != status);
+        next.last_event.status = status;
         next
     }
     Rules { fold, ..Rules::real() }

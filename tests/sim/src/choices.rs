@@ -136,7 +136,7 @@ impl World {
     fn check_new_row(&mut self, next: &Instance, overfull: bool) {
         let Some(pool) = self.checker.pool(&next.pool).cloned() else { return };
         let name = &next.name;
-        let limits = self.checker.limits.of(&next.entity);
+        let limits = self.checker.limits.for_entity(&next.entity);
         if !limits.iter().all(|(scope, _)| next.counted_in.contains(scope)) {
             self.broken("I7", || format!("{name} is not counted in {limits:?}"));
         }
@@ -273,7 +273,7 @@ impl World {
     /// What a pool's own launches wait for: its maximum, a limit, or the pool file.
     pub(crate) fn is_held_up(&self, pool: &Pool, job: &Job) -> bool {
         let live = self.tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live);
-        let limits = pool.entity_for(job).map(|entity| self.checker.limits.of(&entity));
+        let limits = pool.entity_for(job).map(|entity| self.checker.limits.for_entity(&entity));
         let reached =
             limits.iter().flatten().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let young = self.now < pool.launches_at(job).as_millis() + 2 * MINUTE;
@@ -304,7 +304,7 @@ impl World {
         }
         let Some(entity) = &pool.entity else { return false };
         let live = self.tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live);
-        let limits = self.checker.limits.of(entity);
+        let limits = self.checker.limits.for_entity(entity);
         let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let rows = self.tables.live_rows();
         let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();

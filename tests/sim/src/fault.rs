@@ -17,7 +17,7 @@ macro_rules! faults {
 
             /// The word in traces and counters.
             #[must_use]
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
                 }
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_word_of_its_own() {
-        let mut words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
+        let mut words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.as_str()).collect();
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), Fault::ALL.len());

@@ -190,7 +190,7 @@ impl World {
         let at = |place: &Override| {
             let places =
                 of.clone().map(|pool| CooldownScope::Place { market, place: place.clone(), pool });
-            let bucket = Bucket::of(&place.instance_type);
+            let bucket = Bucket::from_instance_type(&place.instance_type);
             places.into_iter().chain(bucket.map(|bucket| CooldownScope::Quota { market, bucket }))
         };
         let own = CooldownScope::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
@@ -202,8 +202,8 @@ impl World {
             |closed: &CooldownScope| accepted && !matches!(closed, CooldownScope::Place { .. });
         let found = closed.find(|closed| {
             !is_heard(closed)
-                && versions.iter().all(|(_, one)| one.of(closed, next.created_at).is_some())
-                && stored.of(closed, next.created_at.max(now)).is_some()
+                && versions.iter().all(|(_, one)| one.covering(closed, next.created_at).is_some())
+                && stored.covering(closed, next.created_at.max(now)).is_some()
         });
         if let Some(closed) = found {
             self.broken("cool", || format!("{} is planned although {closed}", next.id));
@@ -213,7 +213,8 @@ impl World {
     /// Each write makes another pass begin anew, so none is made to say what is known. A job could say it all day, in its
     /// machine's name.
     fn check_news(&mut self, before: &Instance, next: &Instance) {
-        let life = |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake());
+        let life =
+            |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake_nonce());
         let outside = |row: &Instance| (row.attempts, row.absent_since, row.spot_notice_at);
         let told = before.events != next.events;
         let is_same = before.runner == next.runner

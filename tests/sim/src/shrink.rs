@@ -128,7 +128,9 @@ impl Plan {
             let words: Vec<String> = Fault::ALL
                 .iter()
                 .filter(|fault| odds.of(**fault) > 0)
-                .map(|fault| format!("{} {:.1} %", fault.word(), f64::from(odds.of(*fault)) / 1e4))
+                .map(|fault| {
+                    format!("{} {:.1} %", fault.as_str(), f64::from(odds.of(*fault)) / 1e4)
+                })
                 .collect();
             lines.push((*from, format!("faults from here on: {}", words.join(", "))));
         }
@@ -144,7 +146,7 @@ impl Plan {
         }
         for window in &self.windows {
             let until = at(window.until);
-            lines.push((window.from, format!("{} until {until}", window.fault.word())));
+            lines.push((window.from, format!("{} until {until}", window.fault.as_str())));
         }
         lines.sort();
         let lines: Vec<String> =

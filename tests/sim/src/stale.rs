@@ -17,9 +17,9 @@ impl World {
                 }
             }
             Write::Job { next, .. } => {
-                let before = self.tables.jobs.get(&next.key()).map(|job| job.said.status);
-                if before.is_some_and(|status| status > next.said.status) {
-                    let (key, now) = (next.key(), next.said.status);
+                let before = self.tables.jobs.get(&next.key()).map(|job| job.last_event.status);
+                if before.is_some_and(|status| status > next.last_event.status) {
+                    let (key, now) = (next.key(), next.last_event.status);
                     self.broken("stale", || format!("job {key} goes back to {now:?}"));
                 }
             }

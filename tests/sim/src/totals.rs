@@ -44,7 +44,7 @@ impl Totals {
         if self.seeds >= MEET_ALL {
             let missed = Fault::ALL.iter().filter(|fault| self.counts.of(**fault) == 0);
             let missed = missed.filter(|fault| !without.contains(fault));
-            all.extend(missed.map(|fault| format!("{} never struck", fault.word())));
+            all.extend(missed.map(|fault| format!("{} never struck", fault.as_str())));
             let Tally { jobs, served, gated, approved, .. } = self.tally;
             if gated == 0 || approved == 0 {
                 all.push(format!("{gated} jobs waited for an approval, {approved} had it"));
@@ -106,7 +106,7 @@ impl Totals {
         let mut text = String::new();
         for line in Fault::ALL.chunks(3) {
             for fault in line {
-                let _ = write!(text, "{:>24} {:>10}", fault.word(), self.counts.of(*fault));
+                let _ = write!(text, "{:>24} {:>10}", fault.as_str(), self.counts.of(*fault));
             }
             text.push('\n');
         }

@@ -322,7 +322,7 @@ impl World {
     /// A fault strikes.
     pub fn strike(&mut self, fault: Fault) {
         self.counts.add(fault);
-        self.say(|| format!("  ! {}", fault.word()));
+        self.say(|| format!("  ! {}", fault.as_str()));
     }
 
     /// Whether an invocation may be stopped for its time-out.
@@ -438,7 +438,7 @@ impl World {
     fn window(&mut self, number: u32) {
         let Some(window) = self.windows.get(number as usize).copied() else { return };
         let open = self.now < window.until;
-        self.say(|| format!("{} {}", window.fault.word(), if open { "begins" } else { "ends" }));
+        self.say(|| format!("{} {}", window.fault.as_str(), if open { "begins" } else { "ends" }));
         if open && window.fault == Fault::OutageZone {
             self.hang_machines_in(AWAY);
         }

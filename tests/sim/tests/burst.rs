@@ -28,7 +28,7 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
+    let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     // The stack has run before: its pools are on record.
     world.tables.pools = PoolSet::following(None, &settings.pools, world.time());
@@ -184,7 +184,7 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::of_parameters("sim".to_owned(), pools, timings);
+    let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     world.tables.pools = PoolSet::following(None, &settings.pools, world.time());
     world.ec2.real_buckets = true;

@@ -44,7 +44,7 @@ impl Bench {
             [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
         let manner = Manner { replay_shows_machines: true, slowest_call: 1, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
-        let settings = Settings::of_parameters("sim".into(), pools.into(), Timings::default());
+        let settings = Settings::from_parameters("sim".into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }

@@ -43,7 +43,7 @@ fn every_regression_breaks_under_the_policy_that_it_names() {
         for breakage in breakages(&text).unwrap_or_else(|problem| panic!("{name}: {problem}")) {
             match unbroken(&text, &breakage) {
                 Some(problem) => {
-                    problems.push(format!("{name}, {}: {problem}", breakage.naive.word()));
+                    problems.push(format!("{name}, {}: {problem}", breakage.naive.as_str()));
                 }
                 None => broken.push(breakage.naive),
             }
@@ -63,7 +63,7 @@ fn every_policy_can_run_a_job() {
     let (_, _, text) = happy.expect("the happy path");
     for naive in Naive::ALL {
         if let Err(problem) = tell(text, Some(*naive)) {
-            panic!("{}: {problem}", naive.word());
+            panic!("{}: {problem}", naive.as_str());
         }
     }
 }
@@ -78,7 +78,7 @@ fn the_page_lists_every_regression() {
     let mut stated = 0;
     for (_, name, text) in scenarios() {
         for Breakage { naive, breaks } in breakages(&text).expect("policies") {
-            let row = format!("| {name} | {} | {breaks} |", naive.word());
+            let row = format!("| {name} | {} | {breaks} |", naive.as_str());
             assert!(listed.contains(&row), "not on the page: {row}");
             stated += 1;
         }

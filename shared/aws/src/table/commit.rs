@@ -241,7 +241,7 @@ async fn put_one(
     item.insert(keys::WRITER.to_owned(), writer.clone());
     let put = client
         .put_item()
-        .table_name(names.of(place))
+        .table_name(names.table(place))
         .set_item(Some(item))
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     let put = match condition {
@@ -255,7 +255,7 @@ async fn put_one(
             .expression_attribute_values(":v", value),
     };
     let Err(error) = put.send().await else { return Ok(()) };
-    match error::of_put(error) {
+    match error::put_error(error) {
         PutFailure::Occupied(Some(found)) if found.get(keys::WRITER) == Some(&writer) => Ok(()),
         PutFailure::Occupied(_) => Err(CommitError::Conflict),
         PutFailure::Other(error) => Err(error),
@@ -270,12 +270,12 @@ pub(crate) async fn delete_one(
 ) -> Result<(), CommitError> {
     client
         .delete_item()
-        .table_name(names.of(place))
+        .table_name(names.table(place))
         .key(place.key(), s(key))
         .send()
         .await
         .map(drop)
-        .map_err(|error| error::of_write("DeleteItem", &error))
+        .map_err(|error| error::write_error("DeleteItem", &error))
 }
 
 /// The SDK gives every call a client request token of its own and repeats it with a retry, so a
@@ -296,7 +296,7 @@ async fn transact(
         .send()
         .await
         .map(drop)
-        .map_err(|error| error::of_transaction(&error))
+        .map_err(|error| error::transaction_error(&error))
 }
 
 const ABSENT: &str = "attribute_not_exists(#k)";
@@ -310,7 +310,7 @@ fn request(
     let request = TransactWriteItem::builder();
     let request = match action {
         Action::Put { place, item, condition } => {
-            let put = Put::builder().table_name(names.of(place)).set_item(Some(item));
+            let put = Put::builder().table_name(names.table(place)).set_item(Some(item));
             let put = match condition {
                 Condition::Any => put,
                 Condition::Absent => {
@@ -324,7 +324,7 @@ fn request(
             request.put(put.build()?)
         }
         Action::Delete { place, key } => request.delete(
-            Delete::builder().table_name(names.of(place)).key(place.key(), s(key)).build()?,
+            Delete::builder().table_name(names.table(place)).key(place.key(), s(key)).build()?,
         ),
         Action::Add { pool, count, most, holder, at, wakes } => {
             let add = counter(names, &pool, count)
@@ -371,7 +371,7 @@ fn request(
         ),
         Action::Expire { machine, instance, at } => request.update(
             Update::builder()
-                .table_name(names.of(Place::Instances))
+                .table_name(names.table(Place::Instances))
                 .key(Place::Instances.key(), s(keys::machine(&machine)))
                 // Whole, so that the commit holds even if the item had never been written.
                 .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
@@ -390,7 +390,7 @@ fn request(
 /// An update of the counter of a limit: an item of nothing but the number.
 fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
     Update::builder()
-        .table_name(names.of(Place::Control))
+        .table_name(names.table(Place::Control))
         .key(Place::Control.key(), s(keys::limit(scope)))
         .expression_attribute_names("#live", keys::LIVE)
         .expression_attribute_values(":count", n(count))
@@ -399,7 +399,7 @@ fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
 /// An update of a pool's counter. It counts as a write like any other: the generation moves on.
 fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
     Update::builder()
-        .table_name(names.of(Place::Control))
+        .table_name(names.table(Place::Control))
         .key(Place::Control.key(), s(keys::pool(pool)))
         .expression_attribute_names("#live", keys::LIVE)
         .expression_attribute_names("#generation", keys::GENERATION)

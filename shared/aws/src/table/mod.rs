@@ -55,7 +55,7 @@ pub struct TableNames {
 }
 
 impl TableNames {
-    pub(crate) fn of(&self, place: Place) -> &str {
+    pub(crate) fn table(&self, place: Place) -> &str {
         match place {
             Place::Instances => &self.instances,
             Place::Jobs => &self.jobs,
@@ -195,12 +195,12 @@ impl Table for DynamoTable {
     }
 
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
-        let range = Range::of(keys::POOL_INDEX, keys::WAITING_POOL, keys::NO_POOL.to_owned());
+        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::NO_POOL.to_owned());
         self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
     async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
-        let range = Range::of(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
+        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
         self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
@@ -331,15 +331,15 @@ impl Table for DynamoTable {
 const AT: &str = "at";
 
 fn live(pool: &PoolName) -> Range {
-    Range::of(keys::POOL_INDEX, keys::LIVE_POOL, pool.as_str().to_owned())
+    Range::new(keys::POOL_INDEX, keys::LIVE_POOL, pool.as_str().to_owned())
 }
 
 fn waiting(pool: &PoolName) -> Range {
-    Range::of(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
+    Range::new(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
 }
 
 fn kind(value: String) -> Range {
-    Range::of(keys::KIND_INDEX, keys::KIND, value)
+    Range::new(keys::KIND_INDEX, keys::KIND, value)
 }
 
 /// Whom the item `machine#i-…` names.

@@ -42,7 +42,7 @@ enum Order {
 }
 
 impl Range {
-    pub(crate) fn of(index: &'static str, attribute: &'static str, value: String) -> Self {
+    pub(crate) fn new(index: &'static str, attribute: &'static str, value: String) -> Self {
         Self { index, partition: (attribute, value), order: None, newest_first: false }
     }
 
@@ -71,12 +71,12 @@ impl Reader<'_> {
         let answer = self
             .client
             .get_item()
-            .table_name(self.names.of(place))
+            .table_name(self.names.table(place))
             .key(place.key(), s(key))
             .consistent_read(true)
             .send()
             .await
-            .map_err(|error| error::of_read("GetItem", &error))?;
+            .map_err(|error| error::read_error("GetItem", &error))?;
         Ok(answer.item)
     }
 
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     async fn batch(&self, place: Place, keys: &[String]) -> Result<Vec<Item>, ReadError> {
-        let table = self.names.of(place);
+        let table = self.names.table(place);
         let keys = keys.iter().map(|key| Item::from([(place.key().to_owned(), s(key.as_str()))]));
         let wanted = KeysAndAttributes::builder()
             .set_keys(Some(keys.collect()))
@@ -136,7 +136,7 @@ impl Reader<'_> {
                 .set_request_items(Some(left))
                 .send()
                 .await
-                .map_err(|error| error::of_read("BatchGetItem", &error))?;
+                .map_err(|error| error::read_error("BatchGetItem", &error))?;
             items.extend(answer.responses.unwrap_or_default().into_values().flatten());
             left = answer.unprocessed_keys.unwrap_or_default();
             if left.is_empty() {
@@ -157,7 +157,7 @@ impl Reader<'_> {
         let query = self
             .client
             .query()
-            .table_name(self.names.of(place))
+            .table_name(self.names.table(place))
             .index_name(range.index)
             .expression_attribute_names("#p", range.partition.0)
             .expression_attribute_values(":p", s(range.partition.1.as_str()))
@@ -180,7 +180,7 @@ impl Reader<'_> {
                 .expression_attribute_names("#o", *attribute)
                 .expression_attribute_values(":o", s(last.as_str())),
         };
-        let answer = query.send().await.map_err(|error| error::of_read("Query", &error))?;
+        let answer = query.send().await.map_err(|error| error::read_error("Query", &error))?;
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 
@@ -240,7 +240,7 @@ impl Reader<'_> {
                 page.next = Some(at.write()?);
                 return Ok(page);
             }
-            let range = Range::of(keys::DUE_INDEX, keys::DUE_SHARD, at.shard.to_string())
+            let range = Range::new(keys::DUE_INDEX, keys::DUE_SHARD, at.shard.to_string())
                 .up_to(keys::DUE_AT, now.to_string());
             let (items, last) = self.page(R::PLACE, &range, Some(left), at.start_key()).await?;
             left = left.saturating_sub(add(&mut page, items));

@@ -206,10 +206,10 @@ impl Record for Job {
             _ => self.gated_since() + GATE_EXPIRY,
         };
         let ended = match self.status() {
-            JobStatus::Completed => self.said.completed_at.unwrap_or(self.seen_at),
+            JobStatus::Completed => self.last_event.completed_at.unwrap_or(self.seen_at),
             // Its end may never be told. GitHub ends a job after five days
             // (docs.github.com/en/actions/reference/limits), which is within the record's time.
-            JobStatus::InProgress => self.said.started_at.unwrap_or(self.seen_at),
+            JobStatus::InProgress => self.last_event.started_at.unwrap_or(self.seen_at),
             _ if self.expired => given_up_at,
             _ => return Vec::new(),
         };

@@ -117,7 +117,7 @@ mod tests {
     fn records_of_the_schema_before_are_read() {
         let live: Instance = read("default-l1-0");
         assert_eq!((live.schema, live.state(), live.passed_over), (2, State::Running, false));
-        assert_eq!((live.wake(), live.absent_since, live.generation()), (None, None, 6));
+        assert_eq!((live.wake_nonce(), live.absent_since, live.generation()), (None, None, 6));
         let gone: Instance = read("default-l2-0");
         assert_eq!(gone.state(), State::Deleted);
         assert!(gone.is_forced());

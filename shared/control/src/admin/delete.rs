@@ -97,8 +97,8 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         let mut next = before.clone();
         next.order_delete(order, now);
         let timings = &self.settings.timings;
-        let mut writes = writes::of_instance(self.table, before, &next, now, timings).await?;
-        writes.push(Write::Audit(Audit::of(
+        let mut writes = writes::for_instance(self.table, before, &next, now, timings).await?;
+        writes.push(Write::Audit(Audit::new(
             &next.name,
             AuditKind::Ordered,
             &order.by,
@@ -133,7 +133,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         now: Time,
     ) -> Result<Value, AdminError> {
         if !dry_run {
-            let audit = Audit::of(
+            let audit = Audit::new(
                 &instance.name,
                 AuditKind::Refused,
                 &order.by,

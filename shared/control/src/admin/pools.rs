@@ -81,7 +81,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             stored => {
                 let Settings { pools, limits, balance, .. } = self.settings.clone();
                 let replaces = stored.map(|set| set.generation);
-                let set = PoolSet::of_parameters(pools, limits, balance);
+                let set = PoolSet::from_parameters(pools, limits, balance);
                 (replaces, PoolSet { generation: replaces.unwrap_or(0), ..set })
             }
         })

@@ -86,9 +86,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             for job in free.into_iter().take(limit).chain(claimed.into_iter().take(limit)) {
                 shown.push(json!({
                     "job": job.key(),
-                    "repository": job.said.repository,
-                    "name": job.said.name,
-                    "labels": job.said.labels,
+                    "repository": job.last_event.repository,
+                    "name": job.last_event.name,
+                    "labels": job.last_event.labels,
                     "pool": job.pool,
                     "moved": job.moved,
                     "queued_at": job.queued_at(),
@@ -172,7 +172,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         job: &Job,
     ) -> Result<Option<(Scope, u32)>, AdminError> {
         let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { return Ok(None) };
-        for (scope, max) in self.settings.limits.of(&entity) {
+        for (scope, max) in self.settings.limits.for_entity(&entity) {
             let count = self.table.counted(&scope).await?;
             if count >= max {
                 return Ok(Some((scope, count)));

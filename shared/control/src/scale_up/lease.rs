@@ -29,7 +29,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             let stored = standing.capacity.clone();
             let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
             if again && stored.is_leased(now) {
-                return Ok(PoolSnapshot::of(stored, standing, entities));
+                return Ok(PoolSnapshot::new(stored, standing, entities));
             }
             let next = stored
                 .woken(self.holder, now, &self.settings.timings)
@@ -38,7 +38,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             match self.table.commit(&[write]).await {
                 Ok(()) => {
                     let rest = Standing { capacity: None, ..standing };
-                    return Ok(PoolSnapshot::of(next, rest, entities));
+                    return Ok(PoolSnapshot::new(next, rest, entities));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),

@@ -46,7 +46,7 @@ pub(super) struct PoolSnapshot {
 }
 
 impl PoolSnapshot {
-    pub(super) fn of(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
+    pub(super) fn new(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
@@ -165,10 +165,10 @@ impl PoolSnapshot {
         let market = launch.request.market;
         let whole = [CooldownScope::Calls, CooldownScope::Pool(launch.pool.clone())];
         let is_closed = |place: &Override| {
-            cooldowns.of_quota(&launch.pool, market, place, now).is_some()
-                || cooldowns.of_place(&launch.pool, market, place, now).is_some()
+            cooldowns.covering_quota(&launch.pool, market, place, now).is_some()
+                || cooldowns.covering_place(&launch.pool, market, place, now).is_some()
         };
-        whole.iter().any(|closed| cooldowns.of(closed, now).is_some())
+        whole.iter().any(|closed| cooldowns.covering(closed, now).is_some())
             || launch.request.overrides.iter().any(is_closed)
     }
 }

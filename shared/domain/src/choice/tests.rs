@@ -20,7 +20,7 @@ fn first(name: &str, priority: u32) -> Pool {
 }
 
 fn asks(labels: &[&str]) -> Job {
-    job(1).with(|job| job.said.labels = Labels::new(labels))
+    job(1).with(|job| job.last_event.labels = Labels::new(labels))
 }
 
 fn order(pools: &[Pool], balance: Balance, job: &Job) -> Vec<String> {
@@ -78,7 +78,7 @@ fn pack_takes_the_first_and_round_robin_each_in_its_turn() {
 #[test]
 fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
     let why = |pools: &[Pool], job: &Job| choose(pools, Pack, job).expect_err("nobody serves it");
-    let public = job(1).with(|job| job.said.private = false);
+    let public = job(1).with(|job| job.last_event.private = false);
     assert_eq!(why(&[], &job(1)), "no pool is configured");
     assert_eq!(
         why(&[pool(), of("other", "far")], &asks(&["gpu"])),
@@ -102,7 +102,7 @@ fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
 #[test]
 fn a_hostile_job_gets_a_reason_of_bounded_length() {
     let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "ä€𐍈".repeat(28))).collect();
-    let hostile = job(1).with(|job| job.said.labels = Labels::new(&labels));
+    let hostile = job(1).with(|job| job.last_event.labels = Labels::new(&labels));
     let pools: Vec<Pool> = (0..20).map(|n| first(&format!("pool-{n}"), 0)).collect();
     let why = choose(&pools, Pack, &hostile).expect_err("nobody serves it");
     assert!(why.len() <= 1024, "{} bytes", why.len());

@@ -32,7 +32,7 @@ fn meant(n: u32) -> Job {
 
 /// GitHub gave job 2 to runner 1, which was meant for job 1. Job 2 was meant for runner 2.
 fn theft() -> Started {
-    let taken = meant(2).with(|job| job.said.status = JobStatus::InProgress);
+    let taken = meant(2).with(|job| job.last_event.status = JobStatus::InProgress);
     let taker = runner(1).with(|i| assert!(i.github_started(taken.key(), at(60))));
     Started { job: taken, taker, left: Some(meant(1)), spared: Some(runner(2)) }
 }
@@ -82,10 +82,14 @@ fn a_job_taken_by_another_runner_swaps_the_claims_where_that_helps() {
         ("the spared runner is registered elsewhere", made(at_entity("acme/api")), parted),
         (
             "the left job asks for other labels",
-            left(|job| job.said.labels = Labels::new(["windows"])),
+            left(|job| job.last_event.labels = Labels::new(["windows"])),
             parted,
         ),
-        ("the left job is of a public repository", left(|job| job.said.private = false), parted),
+        (
+            "the left job is of a public repository",
+            left(|job| job.last_event.private = false),
+            parted,
+        ),
         ("the spared runner is marked", spared(|i| i.mark(DeleteReason::Idle, at(55))), parted),
         (
             "the spared runner is on its way out, and its claim has ended",
@@ -103,7 +107,11 @@ fn a_job_taken_by_another_runner_swaps_the_claims_where_that_helps() {
             parted,
         ),
         ("GitHub passed the spared runner over", spared(|i| i.passed_over = true), parted),
-        ("the left job was cancelled", left(|job| job.said.status = JobStatus::Completed), parted),
+        (
+            "the left job was cancelled",
+            left(|job| job.last_event.status = JobStatus::Completed),
+            parted,
+        ),
         ("the left job expired", left(|job| job.expired = true), parted),
         (
             "the taken job had no claim",
@@ -124,7 +132,7 @@ fn a_job_taken_by_another_runner_swaps_the_claims_where_that_helps() {
         (
             "the job was taken by the runner that was meant for it",
             Started {
-                job: meant(1).with(|job| job.said.status = JobStatus::InProgress),
+                job: meant(1).with(|job| job.last_event.status = JobStatus::InProgress),
                 taker: runner(1),
                 left: None,
                 spared: None,
@@ -177,7 +185,7 @@ fn a_lost_runner_releases_its_job_while_that_waits() {
     let own = slot(1).name;
     let released = release(&meant(1), &own).expect("it waits");
     assert_eq!((released.claim, released.generation), (None, meant(1).generation + 1));
-    let started = meant(1).with(|job| job.said.status = JobStatus::InProgress);
+    let started = meant(1).with(|job| job.last_event.status = JobStatus::InProgress);
     assert_eq!(release(&started, &own), None, "it is taken");
     assert_eq!(release(&meant(2), &own), None, "it is another's");
     assert_eq!(release(&job(1), &own), None, "it is nobody's");
@@ -235,7 +243,7 @@ fn fleet() -> impl Strategy<Value = Fleet> {
                 let job = if claims { meant(n) } else { job(n) };
                 let job = job.with(|job| match matter {
                     0 => job.expired = true,
-                    1 => job.said.labels = Labels::new(["windows"]),
+                    1 => job.last_event.labels = Labels::new(["windows"]),
                     _ => {}
                 });
                 fleet.jobs.insert(job.key(), job);
@@ -254,7 +262,7 @@ impl Fleet {
         if job.status() != JobStatus::Queued || taker.runner.has_taken_job() {
             return;
         }
-        job.said.status = JobStatus::InProgress;
+        job.last_event.status = JobStatus::InProgress;
         let others = job.claim.as_ref().filter(|name| **name != taker.name);
         let spared = others.map(|name| self.runners[name].clone());
         let left = taker.claim().filter(|key| *key != job.key()).map(|key| self.jobs[&key].clone());

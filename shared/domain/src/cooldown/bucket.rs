@@ -40,7 +40,7 @@ impl Bucket {
     /// The bucket of a type, by the letters that its name begins with. None where it is not known, or EC2 chooses the
     /// type.
     #[must_use]
-    pub fn of(instance_type: &str) -> Option<Self> {
+    pub fn from_instance_type(instance_type: &str) -> Option<Self> {
         let family = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next()?;
         Some(match family {
             "a" | "c" | "d" | "h" | "i" | "im" | "is" | "m" | "r" | "t" | "z" => Self::Standard,
@@ -63,7 +63,11 @@ impl Bucket {
         let counts_types =
             matches!(error.code.as_str(), "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded");
         let asked = launch.request.overrides.iter().filter(|_| error.place.is_none());
-        let mut all = error.place.iter().chain(asked).map(|place| Self::of(&place.instance_type));
+        let mut all = error
+            .place
+            .iter()
+            .chain(asked)
+            .map(|place| Self::from_instance_type(&place.instance_type));
         let first = all.next().flatten().filter(|_| counts_types);
         first
             .filter(|first| all.all(|other| other.as_ref() == Some(first)))
@@ -82,7 +86,7 @@ impl Pool {
         };
         let mut types = self.instance_types.iter();
         buys && (*bucket == Bucket::Pool(self.name.clone())
-            || types.any(|kind| Bucket::of(kind).as_ref() == Some(bucket)))
+            || types.any(|kind| Bucket::from_instance_type(kind).as_ref() == Some(bucket)))
     }
 }
 
@@ -127,7 +131,7 @@ mod tests {
             (None, ["", "mac2.metal", "new9.large", "cr1.8xlarge"]),
         ] {
             for one in types {
-                assert_eq!(Bucket::of(one), bucket, "{one}");
+                assert_eq!(Bucket::from_instance_type(one), bucket, "{one}");
             }
         }
     }

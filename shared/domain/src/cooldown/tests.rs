@@ -133,7 +133,7 @@ fn a_quota_closes_the_families_that_it_counts() {
     let (gpu, mixed) =
         (typed("gpu", &["g5.xlarge"]), typed("mixed", &["g4dn.xlarge", "c7i.large"]));
     let known = first(&gpu, &Err(refusal(Quota)));
-    assert!(known.of(&quota(Bucket::GAndVt), at(1)).is_some(), "{known:?}");
+    assert!(known.covering(&quota(Bucket::GAndVt), at(1)).is_some(), "{known:?}");
     assert!(offered(&known, &gpu, 1).starts_with("until 30: the spot quota of G and VT instances"));
     assert_eq!(offered(&known, &plain, 1), format!("spot:{ALL}"));
     assert_eq!(offered(&known, &mixed, 1), "spot: c7i.large/subnet-a c7i.large/subnet-b");
@@ -145,13 +145,16 @@ fn a_quota_closes_the_families_that_it_counts() {
     let disks = LaunchError { code: "VolumeLimitExceeded".to_owned(), ..refusal(Quota) };
     for (own, error) in [(&mixed, refusal(Quota)), (&plain, disks)] {
         let known = first(own, &Err(error));
-        assert!(known.of(&quota(Bucket::Pool(own.name.clone())), at(1)).is_some(), "{known:?}");
+        assert!(
+            known.covering(&quota(Bucket::Pool(own.name.clone())), at(1)).is_some(),
+            "{known:?}"
+        );
         assert!(offered(&known, own, 1).starts_with("until 30: the spot quota of what pool"));
         assert_eq!(offered(&known, &gpu, 1), "spot: g5.xlarge/subnet-a g5.xlarge/subnet-b");
     }
     // A machine of other families does not show that it is open.
     let still = after(&known, &plain, &answer(1, Vec::new()), at(2));
-    assert!(still.of(&quota(Bucket::GAndVt), at(3)).is_some());
+    assert!(still.covering(&quota(Bucket::GAndVt), at(3)).is_some());
 }
 
 /// Below its quota a stack gets some machines and is refused the rest: the next end makes room.
@@ -284,7 +287,7 @@ fn a_machine_opens_what_was_closed_for_all_of_the_pool() {
     assert_eq!(healed.generation, known.generation + 1);
     // And what the same answer refuses is closed all the same.
     let partial = after(&known, &pool, &answer(1, vec![refusal(Quota)]), at(1));
-    assert!(partial.of(&quota(Bucket::Standard), at(2)).is_some());
+    assert!(partial.covering(&quota(Bucket::Standard), at(2)).is_some());
 }
 
 #[test]
@@ -344,7 +347,7 @@ fn the_parts_of_a_replayed_answer_are_old() {
     assert_eq!(closed.after(&replay, &answer(1, Vec::new()), at(1), &timings()), None);
     // A call that is refused as a whole is refused now.
     let refused = Cooldowns::default().after(&replay, &Err(refusal(Throttle)), at(0), &timings());
-    assert!(refused.is_some_and(|known| known.of(&CooldownScope::Calls, at(1)).is_some()));
+    assert!(refused.is_some_and(|known| known.covering(&CooldownScope::Calls, at(1)).is_some()));
 }
 
 #[test]

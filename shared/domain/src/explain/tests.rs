@@ -38,9 +38,9 @@ fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {
 
 fn status(status: JobStatus, runner: Option<&str>, conclusion: Option<&str>) -> Job {
     job(1).with(|job| {
-        job.said.status = status;
-        job.said.runner = runner.map(str::to_owned);
-        job.said.conclusion = conclusion.map(str::to_owned);
+        job.last_event.status = status;
+        job.last_event.runner = runner.map(str::to_owned);
+        job.last_event.conclusion = conclusion.map(str::to_owned);
     })
 }
 
@@ -218,7 +218,7 @@ fn a_job_tells_where_it_came_from_and_the_order_of_the_pools() {
         ]
     );
     // Whoever serves an ended job is of no interest any more.
-    let ended = moved.with(|job| job.said.status = JobStatus::Completed);
+    let ended = moved.with(|job| job.last_event.status = JobStatus::Completed);
     let lines = of_job(&ended, &JobContext { choice: &choice, ..UNKNOWN });
     assert!(!lines.contains(&choice[0]));
 }

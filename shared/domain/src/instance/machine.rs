@@ -93,7 +93,7 @@ impl Instance {
     /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some marks, no job.
     pub fn mark(&mut self, reason: DeleteReason, now: Time) {
         if self.drain.is_none() {
-            self.note(now, format!("marked for delete: {}", reason.word()));
+            self.note(now, format!("marked for delete: {}", reason.as_str()));
             self.drain = Some(DeleteMark {
                 at: now,
                 reason,
@@ -158,7 +158,7 @@ impl Instance {
     /// and the job must not wait for it.
     pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
         self.mark(reason, now);
-        let why = self.drain.as_ref().map_or("", |drain| drain.reason.word());
+        let why = self.drain.as_ref().map_or("", |drain| drain.reason.as_str());
         self.clear_claim(now, "on its way out");
         self.move_to(State::PendingDelete, now, why);
         self.due_at = Some(now);

@@ -235,7 +235,7 @@ impl Instance {
     /// The nonce of the one message that may hide itself for this row, so that wake-up chains never
     /// multiply.
     #[must_use]
-    pub const fn wake(&self) -> Option<u64> {
+    pub const fn wake_nonce(&self) -> Option<u64> {
         self.wake
     }
 

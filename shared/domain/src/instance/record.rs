@@ -45,7 +45,7 @@ pub enum DeleteReason {
 impl DeleteReason {
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Ordered => "ordered",
             Self::RunnerEnded => "runner_ended",

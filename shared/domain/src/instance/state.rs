@@ -39,7 +39,7 @@ impl State {
 
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::PendingCreate => "pending_create",
             Self::Creating => "creating",
@@ -73,7 +73,7 @@ impl State {
 
 impl std::fmt::Display for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -159,7 +159,7 @@ pub enum RunnerState {
 impl RunnerState {
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Installing => "installing",

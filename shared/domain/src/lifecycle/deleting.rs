@@ -98,7 +98,7 @@ fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Ti
         last_error: Some(fault.clone()),
         absent_since: None,
     };
-    let audit = Audit::of(&instance.name, AuditKind::GivenUp, &order.by, &why, now);
+    let audit = Audit::new(&instance.name, AuditKind::GivenUp, &order.by, &why, now);
     Step::Act {
         next: Box::new(next),
         records: vec![Record::Orphan(orphan), Record::Audit(audit)],

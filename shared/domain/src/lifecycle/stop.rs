@@ -308,7 +308,7 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     let is_news = heard_now || (on_record && !told);
     if let (Step::Act { records, .. }, true) = (&mut step, is_news) {
         let (by, why) = instance.killer();
-        records.push(Record::Audit(Audit::of(&instance.name, AuditKind::JobKilled, by, why, now)));
+        records.push(Record::Audit(Audit::new(&instance.name, AuditKind::JobKilled, by, why, now)));
     }
     step
 }

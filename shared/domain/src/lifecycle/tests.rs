@@ -82,7 +82,7 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     let denied = if next.absent_since.is_some() { "absent" } else { "known again" };
     word(before.absent_since != next.absent_since, denied.to_owned());
     let (old, new) = (&before.runner, &next.runner);
-    word(old.state != new.state, format!("runner {}", new.state.word()));
+    word(old.state != new.state, format!("runner {}", new.state.as_str()));
     word(old.id != new.id, format!("registration {}", new.id.map_or(0, |id| id.0)));
     word(old.asking_since.is_some() && new.asking_since.is_none(), "call settled".to_owned());
     words.extend(drain_changes(before, next));
@@ -96,7 +96,7 @@ fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
     let mut words = Vec::new();
     let known = before.drain().filter(|old| old.reason == new.reason);
     if known.is_none() {
-        words.push(format!("marked {}", new.reason.word()));
+        words.push(format!("marked {}", new.reason.as_str()));
     }
     let unmarked = idle().marked(new.reason.clone(), 0);
     let old = known.or(unmarked.drain()).expect("just marked");

@@ -14,11 +14,11 @@ fn of(entity: &str, name: &str) -> Pool {
 }
 
 fn asks(labels: &[&str]) -> Job {
-    job(1).with(|job| job.said.labels = Labels::new(labels))
+    job(1).with(|job| job.last_event.labels = Labels::new(labels))
 }
 
 fn public() -> Job {
-    job(1).with(|job| job.said.private = false)
+    job(1).with(|job| job.last_event.private = false)
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
 #[test]
 fn a_runner_is_registered_where_its_pool_says_or_where_the_repository_belongs() {
     let entity = |pool: Pool, job: &Job| pool.entity_for(job).map(|entity| entity.to_string());
-    let person = job(1).with(|job| job.said.user_owned = true);
+    let person = job(1).with(|job| job.last_event.user_owned = true);
     assert_eq!(entity(of("acme/api", "x"), &job(1)).as_deref(), Some("acme/api"));
     assert_eq!(entity(pool(), &job(1)).as_deref(), Some("acme"));
     // A person has no runners of her own: only the repository can hold them.
     assert_eq!(entity(pool(), &person).as_deref(), Some("acme/web"));
-    let nameless = job(1).with(|job| job.said.repository = "acme".into());
+    let nameless = job(1).with(|job| job.last_event.repository = "acme".into());
     assert_eq!(entity(pool(), &nameless), None);
 }
 

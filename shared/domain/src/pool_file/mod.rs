@@ -91,7 +91,7 @@ pub struct UnreadPoolFile {
 pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFile> {
     let mut problems = Wrongs::default();
     let mut names = Names::new(answers);
-    let file = Section::open(Node::of(file, String::new()), shape::FILE, &mut problems);
+    let file = Section::open(Node::new(file, String::new()), shape::FILE, &mut problems);
     let limits = stack_limits(&file, &mut problems);
     let balance = file.read("balance", &mut problems, |node, w| read::one_of(node, BALANCES, w));
     let pools = pools(&file, &mut names, &mut problems);
@@ -182,7 +182,7 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut 
         check("limits.stack".to_owned(), most, idle(&|_| true));
     }
     for (entity, most) in &limits.entities {
-        check(format!("limits.entities.{entity}"), *most, idle(&|one| one.is(entity)));
+        check(format!("limits.entities.{entity}"), *most, idle(&|one| one.same_as(entity)));
     }
 }
 

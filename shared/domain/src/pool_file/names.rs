@@ -211,7 +211,7 @@ impl<'a> Names<'a> {
             }
             Some(None) => {
                 let ImageFilter { name, owner, arch } = filter;
-                let what = format!("EC2 shows no available image {name:?} for {}", arch.word());
+                let what = format!("EC2 shows no available image {name:?} for {}", arch.as_str());
                 problems.add(&at, format!("{what} in this region, owner {owner}"));
             }
             Some(Some(found)) => {

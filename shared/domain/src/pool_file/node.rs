@@ -23,7 +23,7 @@ pub(super) enum Kind {
 }
 
 impl Node {
-    pub(super) fn of(value: Value, path: String) -> Self {
+    pub(super) fn new(value: Value, path: String) -> Self {
         let value = match value {
             Value::Null => Kind::Null,
             Value::Bool(value) => Kind::Bool(value),
@@ -31,11 +31,11 @@ impl Node {
             Value::String(text) => Kind::Text(text),
             Value::Array(items) => {
                 let items = items.into_iter().enumerate();
-                Kind::List(items.map(|(n, item)| Self::of(item, format!("{path}[{n}]"))).collect())
+                Kind::List(items.map(|(n, item)| Self::new(item, format!("{path}[{n}]"))).collect())
             }
             Value::Object(fields) => {
                 let fields = fields.into_iter().map(|(name, value)| {
-                    let node = Self::of(value, below(&path, &name));
+                    let node = Self::new(value, below(&path, &name));
                     (name, node)
                 });
                 Kind::Map(fields.collect())

@@ -165,7 +165,8 @@ fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     for (index, name) in written.types.iter().flatten().enumerate() {
         if arch_of(name) != arch {
             let at = format!("{}.types[{index}]", of.path_of("instances"));
-            let what = format!("{name} is {}, and arch says {}", arch_of(name).word(), arch.word());
+            let what =
+                format!("{name} is {}, and arch says {}", arch_of(name).as_str(), arch.as_str());
             problems.add(&at, what);
         }
     }

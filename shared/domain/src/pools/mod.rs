@@ -54,7 +54,7 @@ pub struct PoolSet {
 impl PoolSet {
     /// The set of a stack to which no file was ever applied.
     #[must_use]
-    pub const fn of_parameters(pools: Vec<Pool>, limits: Limits, balance: Balance) -> Self {
+    pub const fn from_parameters(pools: Vec<Pool>, limits: Limits, balance: Balance) -> Self {
         Self {
             schema: SCHEMA,
             generation: 0,

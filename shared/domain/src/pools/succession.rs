@@ -52,7 +52,7 @@ impl PoolSet {
         if pools == before {
             return None;
         }
-        let set = Self::of_parameters(pools, Limits::default(), Balance::default());
+        let set = Self::from_parameters(pools, Limits::default(), Balance::default());
         let generation = stored.map_or(0, |set| set.generation) + 1;
         Some(Self { generation, applied_at: now, ..set })
     }

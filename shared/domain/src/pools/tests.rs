@@ -23,7 +23,7 @@ fn file(pools: Vec<Pool>) -> PoolFile {
 
 /// The set of a stack to which no file was ever applied.
 fn empty() -> PoolSet {
-    PoolSet::of_parameters(Vec::new(), Limits::default(), Balance::default())
+    PoolSet::from_parameters(Vec::new(), Limits::default(), Balance::default())
 }
 
 /// A set after one apply.
@@ -127,7 +127,7 @@ fn a_removed_pool_drains_and_then_goes() {
     assert_eq!(generations(&next), [("b", 1, 1), ("a", 2, 1)]);
     let removed = &next.pools[1];
     assert!(removed.is_removed() && !next.pools[0].is_removed());
-    let wanted = job(1).with(|job| job.said.labels = Labels::new(["linux"]));
+    let wanted = job(1).with(|job| job.last_event.labels = Labels::new(["linux"]));
     assert!(removed.serves(&wanted).is_err_and(|why| why.to_string() == "it is being removed"));
     assert_eq!(fates(&Diff::between(&set, &next)), [("b", Fate::Unchanged), ("a", Fate::Removed)]);
     let early = at(10 + REMOVED_FOR.0 - 1);

@@ -113,7 +113,7 @@ fn marks_of_the_last_minute_and_jobs_that_it_could_serve_are_counted() {
         runner(2).marked(DeleteReason::Idle, 950),
         runner(3).marked(DeleteReason::BootTimeout, 999),
     ];
-    let windows = job(2).with(|job| job.said.labels = Labels::new(["windows"]));
+    let windows = job(2).with(|job| job.last_event.labels = Labels::new(["windows"]));
     let listed = Listed { marked, demand: vec![job(1), windows], ..Listed::default() };
     let found = standing(&own, &warm(), &listed, &timings(), at(1000));
     assert_eq!(

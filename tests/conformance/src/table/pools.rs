@@ -39,7 +39,7 @@ fn set(version: u64) -> PoolSet {
         removed_at: Some(at(7)),
         ..Pool::named(pool())
     };
-    let mut set = PoolSet::of_parameters(
+    let mut set = PoolSet::from_parameters(
         vec![full, Pool::named(other_pool())],
         Limits::default(),
         Balance::default(),

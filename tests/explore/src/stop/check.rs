@@ -23,7 +23,8 @@ impl Stop {
                     "I2: the row is deleted, the machine lives, nobody owns it".to_owned(),
                 );
             }
-            let clean = row.due_at().is_none() && row.claim().is_none() && row.wake().is_none();
+            let clean =
+                row.due_at().is_none() && row.claim().is_none() && row.wake_nonce().is_none();
             return (!clean).then(|| "I5: the tombstone has a due time or a claim".to_owned());
         }
         if row.due_at().is_none() {
@@ -197,7 +198,7 @@ pub(super) fn describe(state: &State) -> String {
         "t={} | row {}/{}, configuration {}",
         state.now.as_secs() - 1000,
         row.state(),
-        runner.state.word(),
+        runner.state.as_str(),
         runner.n
     );
     if let Some(due) = row.due_at() {
@@ -215,7 +216,7 @@ pub(super) fn describe(state: &State) -> String {
         text.push_str(if flag { words } else { "" });
     }
     if let Some(drain) = row.drain() {
-        let _ = write!(text, ", marked ({}", drain.reason.word());
+        let _ = write!(text, ", marked ({}", drain.reason.as_str());
         text.push_str(if drain.deregistered { ", deregistered" } else { "" });
         if let Some(waiting) = &drain.waiting {
             let _ = write!(text, ", waits: {waiting:?}");

@@ -79,7 +79,7 @@ fn machines_are_awaited(state: &State) -> Option<String> {
 
 fn row_is_sound(row: &Instance) -> Option<String> {
     if row.state() == Life::Deleted {
-        let clean = row.due_at().is_none() && row.claim().is_none() && row.wake().is_none();
+        let clean = row.due_at().is_none() && row.claim().is_none() && row.wake_nonce().is_none();
         return (!clean).then(|| format!("I5: deleted row {} has a due time or claim", row.name));
     }
     if row.due_at().is_none() {
@@ -148,7 +148,7 @@ pub(super) fn describe(state: &State) -> String {
             " | {} {}/{}{mark} {machine} claims {claim} due {due}",
             row.name,
             row.state(),
-            row.runner.state.word()
+            row.runner.state.as_str()
         );
     }
     for launch in &state.launches {

@@ -63,7 +63,7 @@ impl Power {
     }
 
     /// EC2's word.
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
@@ -100,7 +100,7 @@ pub enum End {
 }
 
 impl End {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
             Self::ShutItselfDown => "shut itself down",
@@ -438,7 +438,7 @@ impl World {
         if self.ec2.at(number).power.is_gone() {
             return;
         }
-        self.power_off(number, end.word());
+        self.power_off(number, end.as_str());
         self.ec2.at_mut(number).end = Some(end);
         if self.ec2.at(number).launch.is_some() {
             self.ec2.live -= 1;
@@ -466,7 +466,7 @@ impl World {
         machine.since = now;
         let ours = machine.launch.is_some();
         let id = self.ec2.at(number).id.clone();
-        self.narrate(|| format!("{id} is {}", power.word()));
+        self.narrate(|| format!("{id} is {}", power.as_str()));
         let Some(event) = power.event().filter(|_| ours) else { return };
         if self.strikes(Fault::StateEventLost) {
             return;

@@ -51,7 +51,7 @@ impl World {
     /// are all of one bucket.
     pub(super) fn is_over_quota(&mut self, request: &LaunchRequest) -> bool {
         let first = request.overrides.first();
-        let bucket = first.and_then(|place| Bucket::of(&place.instance_type));
+        let bucket = first.and_then(|place| Bucket::from_instance_type(&place.instance_type));
         let bucket = bucket.unwrap_or(Bucket::Standard);
         let is_told = self.ec2.without_quota.as_ref().is_some_and(|(market, known)| {
             *known == bucket && market.is_none_or(|market| market == request.market)

@@ -33,7 +33,7 @@ macro_rules! policies {
 
             /// The word in scenarios.
             #[must_use]
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
                 }
@@ -81,7 +81,7 @@ impl Naive {
     /// The policy of a word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|policy| policy.word() == word)
+        Self::ALL.iter().copied().find(|policy| policy.as_str() == word)
     }
 
     /// The rules about how things are done (intent on record, order, audit, evidence) are ours. A peer is

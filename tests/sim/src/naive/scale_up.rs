@@ -134,7 +134,7 @@ async fn give_up(door: &Door, launch: &Launch, slot: &Instance, job: &Job) {
 /// The row says what the delivery says that was processed last (RunsOn #539).
 pub(super) async fn write_as_delivered(door: &Door, batch: &[Received]) {
     for event in batch.iter().filter_map(event_of) {
-        change_job(door, event.key, |job| job.said = event.clone()).await;
+        change_job(door, event.key, |job| job.last_event = event.clone()).await;
     }
 }
 

@@ -345,13 +345,15 @@ impl Scenario {
             ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
             ["ec2", "quota", kind, "on-demand"] => {
-                let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
+                let bucket =
+                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
                 let market = Some(muster_domain::launch::Market::OnDemand);
                 self.change(|world| world.ec2.without_quota = Some((market, bucket)));
                 return Ok(());
             }
             ["ec2", "quota", kind] => {
-                let bucket = Bucket::of(kind).ok_or("no quota is known that counts it")?;
+                let bucket =
+                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
                 self.change(|world| world.ec2.without_quota = Some((None, bucket)));
                 return Ok(());
             }

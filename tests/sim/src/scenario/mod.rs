@@ -114,7 +114,7 @@ impl Scenario {
             let settings = Settings {
                 limits: limits.clone(),
                 balance,
-                ..Settings::of_parameters("sim".to_owned(), pools.clone(), timings)
+                ..Settings::from_parameters("sim".to_owned(), pools.clone(), timings)
             };
             world.checker.know(&settings);
             world.naive = naive;

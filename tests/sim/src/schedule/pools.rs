@@ -47,7 +47,7 @@ pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
     pools.iter_mut().for_each(|pool| vary(pool, rng));
-    let mut settings = Settings::of_parameters("sim".to_owned(), pools, Timings::default());
+    let mut settings = Settings::from_parameters("sim".to_owned(), pools, Timings::default());
     // Chances of its own, so that the rest of a seed's day stays what it was.
     let mut rng = Rng::new(seed ^ 0x9e37_79b9_7f4a_7c15);
     if rng.chance(600_000) {

@@ -21,7 +21,7 @@ fn served(acme: u64) -> (usize, usize) {
     for n in 1..=acme + 1 {
         let mut job = waiting(n, if n > acme { later } else { then });
         let owner = if n > acme { "globex" } else { "acme" };
-        job.said.repository = format!("{owner}/web").into();
+        job.last_event.repository = format!("{owner}/web").into();
         bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
     }
     let limits = Limits { entities: [("acme".parse().expect("one"), 2)].into(), stack: None };
@@ -37,7 +37,7 @@ fn served(acme: u64) -> (usize, usize) {
     bench.change(|world| {
         let of = |owner: &str| {
             let jobs = world.tables.jobs.values().filter(|job| job.claim.is_some());
-            jobs.filter(|job| job.said.repository.starts_with(owner)).count()
+            jobs.filter(|job| job.last_event.repository.starts_with(owner)).count()
         };
         (of("acme"), of("globex"))
     })

@@ -49,7 +49,7 @@ impl Bench {
         let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
         let world = World::new(1, &pools, Odds::none(), manner);
         let timings = Timings::default();
-        let settings = Settings::of_parameters("sim".into(), pools, timings);
+        let settings = Settings::from_parameters("sim".into(), pools, timings);
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
@@ -231,7 +231,7 @@ fn until_woken(world: &mut World) {
 /// A job of the pool.
 pub(crate) fn waiting(n: u64, queued_at: Time) -> Job {
     let mut job = muster_conformance::records::queued(n);
-    job.said.queued_at = Some(queued_at);
+    job.last_event.queued_at = Some(queued_at);
     job.pool = Some("small".parse().expect("a pool"));
     job
 }

@@ -15,7 +15,7 @@ fn an_item_that_the_table_refuses_fails_no_other_event() {
     for refused in 0..5 {
         let bench = Bench::new();
         let door = &bench.door;
-        let events: Vec<JobEvent> = (0..5).map(|n| waiting(n, door.now()).said).collect();
+        let events: Vec<JobEvent> = (0..5).map(|n| waiting(n, door.now()).last_event).collect();
         bench.change(|world| world.refused_item = Some(events[refused].key));
         let ingest = Ingest { table: door, settings: &door.sim.settings };
         let folded = bench.drive(ingest.fold_all(&events, door.now()));
@@ -37,7 +37,7 @@ fn a_hostile_job_is_stored_with_a_short_reason() {
     let door = &bench.door;
     let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "x".repeat(250))).collect();
     let labels = ["self-hosted".to_owned()].into_iter().chain(labels).collect::<Vec<_>>();
-    let mut event = waiting(1, door.now()).said;
+    let mut event = waiting(1, door.now()).last_event;
     event.labels = Labels::new(&labels);
     let ingest = Ingest { table: door, settings: &door.sim.settings };
     bench.drive(ingest.fold(&event, door.now())).expect("stored");

@@ -26,7 +26,7 @@ fn a_job_is_as_old_as_its_approval() {
         let bench = Bench::new().compared();
         let door = &bench.door;
         let created = door.now();
-        let said = waiting(1, created).said;
+        let said = waiting(1, created).last_event;
         let approval = JobEvent { status: JobStatus::Waiting, ..said.clone() };
         let first = waited.then(|| fold(None, approval, created));
         bench.drive(muster_sim::executor::Pause::new(&door.sim, THREE_DAYS));
@@ -65,7 +65,7 @@ fn a_machine_that_does_not_boot_is_found_before_it_is_too_old() {
         pool.max_lifetime_seconds = Seconds(life);
         pool.boot_deadline_seconds = own.map(Seconds);
         let name = pool.name.clone();
-        let settings = Settings::of_parameters("sim".into(), vec![pool], Timings::default());
+        let settings = Settings::from_parameters("sim".into(), vec![pool], Timings::default());
         assert_eq!(settings.timings_of(&name).boot_deadline_seconds, Seconds(expected));
     }
 }
@@ -86,7 +86,7 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     bench.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
     let now = bench.door.now();
     let before = waiting(7, now);
-    let said = JobEvent { status: JobStatus::Completed, ..before.said.clone() };
+    let said = JobEvent { status: JobStatus::Completed, ..before.last_event.clone() };
     let generation = before.generation;
     let mut ended = fold(Some(before), said, now);
     ended.generation = generation + 1;

@@ -30,7 +30,7 @@ fn a_version_whose_machines_would_outlive_the_stacks_is_not_restored() {
     for (version, hours) in [(8, 4), (9, 5)] {
         let mut pools = bench.door.sim.settings.pools.clone();
         pools[0].max_lifetime_seconds = Seconds(hours * 3600);
-        let set = PoolSet::of_parameters(pools, Limits::default(), Balance::default());
+        let set = PoolSet::from_parameters(pools, Limits::default(), Balance::default());
         let kept = Write::PoolsVersion(Box::new(PoolSet { version, ..set }));
         bench.drive(bench.door.commit(&[kept])).expect("committed");
     }

@@ -69,7 +69,7 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
     let set = |version, name: &str| {
         let mut pool = schedule::pool(name, &["linux"], 5, "spot", None);
         pool.boot_hook = Some(hook.clone());
-        let set = PoolSet::of_parameters(vec![pool], Limits::default(), Balance::default());
+        let set = PoolSet::from_parameters(vec![pool], Limits::default(), Balance::default());
         PoolSet { version, ..set }
     };
     let next = Box::new(set(8, "old"));

@@ -129,13 +129,13 @@ fn a_job_that_has_begun_elsewhere_is_not_put_back() {
         bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
         let came = pass_with(&bench, at, |bench| {
             let stored = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
-            let mut event = stored.said.clone();
+            let mut event = stored.last_event.clone();
             event.status = JobStatus::InProgress;
             let next = Box::new(fold(Some(stored.clone()), event, bench.door.now()));
             bench.put(&[Write::Job { next, replaces: Some(stored.generation) }]);
         });
         let job = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
-        assert_eq!(job.said.status == JobStatus::InProgress, came, "call {at}: {job:?}");
+        assert_eq!(job.last_event.status == JobStatus::InProgress, came, "call {at}: {job:?}");
         moved += usize::from(job.pool != Some(small()));
         if !came {
             break;

@@ -215,6 +215,6 @@ fn the_end_leaves_a_tombstone_that_is_never_due() {
         i.to_deleted(at(810), "EC2 says so");
     });
     assert_eq!((end.state(), end.since()), (State::Deleted, at(810)));
-    assert_eq!((end.due_at(), end.wake(), end.claim()), (None, None, None));
+    assert_eq!((end.due_at(), end.wake_nonce(), end.claim()), (None, None, None));
     assert_eq!(last_event(&end), "deleted: EC2 says so");
 }

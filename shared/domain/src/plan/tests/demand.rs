@@ -52,7 +52,7 @@ fn a_runner_is_not_given_what_it_cannot_take() {
     let (own, timings) = (pool(), timings());
     let elsewhere = free_idle(1).with(|i| i.entity = "other".parse().expect("valid"));
     let other_pool = free_idle(2).with(|i| i.pool = "other".parse().expect("valid"));
-    let windows = job(1).with(|job| job.said.labels = Labels::new(["windows"]));
+    let windows = job(1).with(|job| job.last_event.labels = Labels::new(["windows"]));
     let plan = plan(view(&own, &timings, vec![windows, job(2)]).with(|view| {
         view.supply = vec![elsewhere, other_pool, free_idle(3)];
     }));

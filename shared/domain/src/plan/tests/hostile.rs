@@ -28,9 +28,9 @@ fn word() -> impl Strategy<Value = String> {
 fn hostile(n: u32) -> impl Strategy<Value = Job> {
     (prop::collection::vec(word(), 0..6), word(), word()).prop_map(move |(labels, name, runner)| {
         job(n).with(|job| {
-            job.said.labels = Labels::new(labels.iter().map(String::as_str).chain(["linux"]));
-            job.said.name = name.into();
-            job.said.runner = Some(runner);
+            job.last_event.labels = Labels::new(labels.iter().map(String::as_str).chain(["linux"]));
+            job.last_event.name = name.into();
+            job.last_event.runner = Some(runner);
         })
     })
 }
@@ -83,7 +83,7 @@ proptest! {
     fn a_launch_is_made_of_its_pool_alone(pool in pools(), demand in jobs()) {
         let timings = timings();
         // Its runners carry whatever is asked for: what no pool serves is not launched for at all.
-        let asked_for = demand.iter().flat_map(|job| job.said.labels.iter());
+        let asked_for = demand.iter().flat_map(|job| job.last_event.labels.iter());
         let pool = Pool { labels: LabelRows::one(Labels::new(asked_for)), ..pool };
         let plain: Vec<Job> = (1..=u32::try_from(demand.len()).expect("few")).map(job).collect();
         let asked = plan(view(&pool, &timings, demand));

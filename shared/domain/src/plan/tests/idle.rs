@@ -153,7 +153,7 @@ fn limits_of_stack_and_entity_bound_jobs_and_min_idle_together() {
 #[test]
 fn a_full_entity_does_not_hold_up_the_jobs_of_another() {
     let (own, timings) = (pool(), timings());
-    let api = job(2).with(|job| job.said.repository = "other/api".into());
+    let api = job(2).with(|job| job.last_event.repository = "other/api".into());
     let limits = Limits { stack: None, entities: [("acme".parse().expect("valid"), 0)].into() };
     let plan = plan(view(&own, &timings, vec![job(1), api, job(3)]).with(|view| {
         view.room = Headroom::new(limits, BTreeMap::new());
@@ -195,7 +195,7 @@ fn held_back_a_pool_gives_runners_and_launches_nothing() {
 #[test]
 fn a_job_that_the_pool_does_not_serve_any_more_is_left() {
     let (own, timings) = (pool(), timings());
-    let public = job(1).with(|job| job.said.private = false);
+    let public = job(1).with(|job| job.last_event.private = false);
     let plan = plan(view(&own, &timings, vec![public]));
     assert!(plan.launches.is_empty());
     assert_eq!(plan.left[0].why, "the repository is public and the pool refuses those");

@@ -172,8 +172,8 @@ fn the_request_holds_all_that_is_sent() {
 fn slots_carry_their_job_and_their_launch() {
     let (own, timings) = (pool(), timings());
     let person = job(2).with(|job| {
-        job.said.user_owned = true;
-        job.said.repository = "ada/tools".into();
+        job.last_event.user_owned = true;
+        job.last_event.repository = "ada/tools".into();
     });
     let first = plan(view(&own, &timings, vec![job(1), person]));
     let [launch] = first.launches.as_slice() else { panic!("one launch") };
@@ -216,7 +216,7 @@ fn a_slot_knows_the_template_that_its_machine_comes_from() {
 #[test]
 fn a_job_without_a_place_for_its_runner_makes_no_launch() {
     let (pool, timings) = (pool(), timings());
-    let nameless = || job(1).with(|job| job.said.repository = "acme".into());
+    let nameless = || job(1).with(|job| job.last_event.repository = "acme".into());
     assert_eq!(plan(view(&pool, &timings, vec![nameless()])).launches, []);
     let mixed = plan(view(&pool, &timings, vec![nameless(), job(2)]));
     assert_eq!(launched(&mixed), [[2]]);

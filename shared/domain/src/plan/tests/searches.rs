@@ -22,9 +22,9 @@ fn demand() -> impl Strategy<Value = Vec<Job>> {
     let one = |n: u32| {
         (0..500_u32, prop::bool::weighted(0.1)).prop_map(move |(queued, odd)| {
             job(n).with(|job| {
-                job.said.queued_at = Some(at(queued));
+                job.last_event.queued_at = Some(at(queued));
                 if odd {
-                    job.said.labels = Labels::new(["windows"]);
+                    job.last_event.labels = Labels::new(["windows"]);
                 }
             })
         })

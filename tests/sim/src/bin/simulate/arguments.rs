@@ -78,6 +78,6 @@ fn faults(word: &str) -> Result<Vec<Fault>, String> {
     if word == "all" {
         return Ok(Fault::ALL.to_vec());
     }
-    let found = Fault::ALL.iter().find(|fault| fault.word() == word);
+    let found = Fault::ALL.iter().find(|fault| fault.as_str() == word);
     found.map(|fault| vec![*fault]).ok_or(format!("there is no fault {word:?}"))
 }

@@ -146,7 +146,7 @@ fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::R
         "  replay: cargo run --profile fast -p muster-sim --bin simulate -- --trace --seeds 1 --from {seed}"
     )?;
     for fault in &arguments.without {
-        write!(out, " --without {}", fault.word())?;
+        write!(out, " --without {}", fault.as_str())?;
     }
     writeln!(out)
 }
