@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Reads a text. `yes` and `on` are texts and no truth values, and a field that is written twice is a mistake.
+/// Reads a text. `yes` and `on` are texts and no truth values, and a field that is written twice is
+/// a mistake.
 ///
 /// # Errors
 /// What is wrong, with its line.

@@ -40,11 +40,12 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not. `deadline` is when Lambda
-/// stops the invocation.
+/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not. `deadline` is
+/// when Lambda stops the invocation.
 ///
 /// # Errors
-/// When the event is neither, or the set of pools cannot be read: then the messages stay in the queue.
+/// When the event is neither, or the set of pools cannot be read: then the messages stay in the
+/// queue.
 pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: Value,
@@ -88,8 +89,8 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     Ok(Outcome { response, metrics: [report.metrics(), inquiry.metrics()].concat() })
 }
 
-/// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its own count is lost, and not
-/// what the sweep has found, which the alarms watch.
+/// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its
+/// own count is lost, and not what the sweep has found, which the alarms watch.
 async fn in_time(
     left: Seconds,
     inquiry: impl Future<Output = recover::RecoveryReport>,
@@ -189,7 +190,8 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
     Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
 }
 
-/// EC2's events carry no nonce of ours; the message's own id serves. FNV-1a: the same for every receive.
+/// EC2's events carry no nonce of ours; the message's own id serves. FNV-1a: the same for every
+/// receive.
 fn nonce_of(record: &SqsMessage) -> u64 {
     let id = record.message_id.as_deref().unwrap_or_default();
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -128,7 +128,8 @@ fn admit(
 }
 
 /// The calling machine. The gateway has verified the signature; the role's id says that it is our
-/// instance role, whose trust policy lets only EC2 assume it, and EC2 names the session after the machine.
+/// instance role, whose trust policy lets only EC2 assume it, and EC2 names the session after the
+/// machine.
 fn caller(request: &ApiGatewayV2httpRequest, instance_role: &str) -> Option<MachineId> {
     let iam = request.request_context.authorizer.as_ref()?.iam.as_ref()?;
     let (role, session) = iam.user_id.as_deref()?.split_once(':')?;

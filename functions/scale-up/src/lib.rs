@@ -1,6 +1,6 @@
-//! The scale-up Lambda. Batches of the jobs queue: folds the events into the tables and wakes the pools that they touch; it
-//! waits for no call of EC2. Of the launch queue: runs the launch pass of a pool. A queue only says that something happened; the
-//! tables say what to do.
+//! The scale-up Lambda. Batches of the jobs queue: folds the events into the tables and wakes the
+//! pools that they touch; it waits for no call of EC2. Of the launch queue: runs the launch pass of
+//! a pool. A queue only says that something happened; the tables say what to do.
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
@@ -38,8 +38,8 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// A batch by what its messages say. Each is of one queue; but wake-ups were on the jobs queue once, and some may be there
-/// during an upgrade.
+/// A batch by what its messages say. Each is of one queue; but wake-ups were on the jobs queue
+/// once, and some may be there during an upgrade.
 #[derive(Default)]
 struct Batch<'a> {
     events: Vec<(&'a SqsMessage, JobEvent, String)>,
@@ -50,7 +50,8 @@ struct Batch<'a> {
 /// Handles a batch. A message that cannot be handled stays in the queue and holds up no other; one
 /// that cannot even be read ends in the dead-letter queue, where nothing is lost.
 ///
-/// `invocation` must be unique among invocations that may overlap: the request id. `deadline` is when Lambda stops it.
+/// `invocation` must be unique among invocations that may overlap: the request id. `deadline` is
+/// when Lambda stops it.
 pub async fn handle<T: Table, Q: Queue, C: Compute>(
     deps: &Deps<T, Q, C>,
     event: SqsEvent,
@@ -124,7 +125,8 @@ fn receives(record: &SqsMessage) -> u32 {
     receives.and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
-/// The event comes again in some seconds. Not hidden, it comes after the queue's own time-out: later, but not lost.
+/// The event comes again in some seconds. Not hidden, it comes after the queue's own time-out:
+/// later, but not lost.
 async fn leave_event<T, Q: Queue, C>(
     deps: &Deps<T, Q, C>,
     record: &SqsMessage,
@@ -154,8 +156,8 @@ async fn leave_wake<T, Q: Queue, C>(
     outcome.response.add_failure(id);
 }
 
-/// Folds the events of a batch, and wakes the pools that have something to do now. An event whose wake-up cannot be sent
-/// comes again: folding it once more changes nothing.
+/// Folds the events of a batch, and wakes the pools that have something to do now. An event whose
+/// wake-up cannot be sent comes again: folding it once more changes nothing.
 async fn take_in<T: Table, Q: Queue, C>(
     deps: &Deps<T, Q, C>,
     settings: &Settings,
@@ -223,8 +225,8 @@ async fn finish<T, Q: Queue, C>(
     }
 }
 
-/// A number that differs between passes, from the request id and the message: launch ids must never repeat.
-/// FNV-1a, since the standard hasher is not the same in every release.
+/// A number that differs between passes, from the request id and the message: launch ids must never
+/// repeat. FNV-1a, since the standard hasher is not the same in every release.
 fn seed(invocation: &str, message: &str) -> u64 {
     invocation.bytes().chain(message.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

@@ -44,8 +44,8 @@ fn job(event: &Event, body: &[u8]) -> Verdict {
             return Verdict::Answer(Answer::malformed(reason));
         }
     };
-    // Without labels it asks for nothing of ours. Later events count all the same: some of them leave out the
-    // labels of a job that we serve.
+    // Without labels it asks for nothing of ours. Later events count all the same: some of them
+    // leave out the labels of a job that we serve.
     if job.labels.is_empty() && job.status <= JobStatus::Queued {
         return Verdict::Answer(Answer::ignored("the job asks for no label"));
     }

@@ -1,9 +1,11 @@
 //! The gateway's event, as far as we read it, and the answer to it.
 //!
-//! Read by hand and not with `aws_lambda_events`: of a delivery's dozens of fields and headers we keep seven,
-//! and two headers of the same name must not become one.
+//! Read by hand and not with `aws_lambda_events`: of a delivery's dozens of fields and headers we
+//! keep seven, and two headers of the same name must not become one.
 //!
-//! Source: docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html (payload 2.0)
+//! Source:
+//! docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+//! (payload 2.0)
 
 use std::borrow::Cow;
 use std::fmt;
@@ -65,8 +67,8 @@ impl Event {
         }
     }
 
-    /// GitHub's number of the delivery. Empty when it is missing or is no plain word: the signature does
-    /// not cover it.
+    /// GitHub's number of the delivery. Empty when it is missing or is no plain word: the signature
+    /// does not cover it.
     #[must_use]
     pub fn delivery(&self) -> &str {
         plain(self.headers.delivery.one())

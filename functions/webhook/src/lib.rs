@@ -1,7 +1,8 @@
 //! The webhook: the one door that strangers can knock at.
 //!
-//! It checks GitHub's signature over the raw bytes, reads the few fields that matter and puts a message of our
-//! own on the jobs queue: one call, no table. Everything else is somebody else's work, later.
+//! It checks GitHub's signature over the raw bytes, reads the few fields that matter and puts a
+//! message of our own on the jobs queue: one call, no table. Everything else is somebody else's
+//! work, later.
 //!
 //! | answer | when |
 //! |---|---|
@@ -59,12 +60,14 @@ pub struct Webhook<S, Q> {
 }
 
 impl<S: Signatures, Q: Queue> Webhook<S, Q> {
-    /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not signed.
+    /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not
+    /// signed.
     pub async fn handle(&self, event: &Event, now: Time) -> Answer {
         let outcome = self.process(event, now).await;
         let Outcome { verified, job, error, answer } = outcome;
         let github_event = verified.then(|| event.github_event());
-        // Neither the id nor the event's name is covered by the signature; both are cut to plain text.
+        // Neither the id nor the event's name is covered by the signature; both are cut to plain
+        // text.
         let delivery = event.delivery();
         match error {
             Some(error) => tracing::error!(

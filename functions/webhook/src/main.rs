@@ -1,4 +1,5 @@
-//! Wires the webhook: configuration, logs, the secret and the queue, all of it before the first delivery.
+//! Wires the webhook: configuration, logs, the secret and the queue, all of it before the first
+//! delivery.
 
 use std::convert::Infallible;
 

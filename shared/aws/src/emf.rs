@@ -1,6 +1,7 @@
 //! Metrics, as lines of CloudWatch's embedded metric format on standard output.
 //!
-//! Source: docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+//! Source:
+//! docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

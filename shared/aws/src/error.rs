@@ -127,9 +127,11 @@ fn reasons(canceled: &TransactionCanceledException) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Has the SDK try a throttled transaction again, as it does with any other throttled call: this one's error has a name of its
-/// own, and only its reasons say that it is that. Nothing of it was written.
-/// Source: docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html, "Errors"
+/// Has the SDK try a throttled transaction again, as it does with any other throttled call: this
+/// one's error has a name of its own, and only its reasons say that it is that. Nothing of it was
+/// written.
+/// Source: docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html,
+/// "Errors"
 #[derive(Debug)]
 pub(crate) struct ThrottledTransaction;
 

@@ -16,14 +16,17 @@ const BATCH: usize = 10;
 /// The longest time a message can be hidden. SQS counts twelve hours from the message's receipt,
 /// refuses more instead of cutting it, and does not tell how old a receipt is: the rest is for the
 /// time that a worker may have had it.
-/// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
+/// Source:
+/// docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 const MAX_WAIT: u32 = 12 * 3600 - 300;
 
 /// The longest time that SQS keeps a new message back.
-/// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatchRequestEntry.html
+/// Source:
+/// docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatchRequestEntry.html
 const MAX_DELAY: u32 = 900;
 
-/// The addresses of a stack's queues. A function that has no business with one of them leaves it empty.
+/// The addresses of a stack's queues. A function that has no business with one of them leaves it
+/// empty.
 #[derive(Clone, Debug, Default)]
 pub struct QueueUrls {
     /// Job events.

@@ -16,8 +16,8 @@ use crate::error::Failure;
 const FRESH: Seconds = Seconds(300);
 /// At most so often is the secret read again because a signature did not fit. Anybody can send one.
 const MISMATCH_PAUSE: Seconds = Seconds(60);
-/// How long a delivery waits for a look at a secret that is known already. Secrets Manager may hang rather than fail, and
-/// GitHub and the gateway wait for ten seconds.
+/// How long a delivery waits for a look at a secret that is known already. Secrets Manager may hang
+/// rather than fail, and GitHub and the gateway wait for ten seconds.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long it waits for the first value, without which it cannot be answered.
 const FIRST_LOOK: Duration = Duration::from_secs(6);
@@ -107,7 +107,8 @@ impl WebhookSecret {
     /// wait.
     ///
     /// # Errors
-    /// When it cannot be read in time (a second, or six where no value is known yet) or cannot be a secret.
+    /// When it cannot be read in time (a second, or six where no value is known yet) or cannot be a
+    /// secret.
     pub async fn read(&self, now: Time) -> Result<(), SecretError> {
         // Noted first: a read that fails is not repeated for every delivery either.
         self.state().tried_at = Some(now);
@@ -137,8 +138,9 @@ impl WebhookSecret {
         Ok(())
     }
 
-    /// Whether `header` is GitHub's signature of `body`. Compared first with what is known; the secret is looked at again
-    /// when that is old, or does not fit, and a look that fails or hangs changes nothing.
+    /// Whether `header` is GitHub's signature of `body`. Compared first with what is known; the
+    /// secret is looked at again when that is old, or does not fit, and a look that fails or hangs
+    /// changes nothing.
     ///
     /// # Errors
     /// When no value of the secret is known.

@@ -1,5 +1,5 @@
-//! Logs: one JSON object per line on standard output, with the `timestamp` and `level` that Lambda's
-//! own log filter looks for.
+//! Logs: one JSON object per line on standard output, with the `timestamp` and `level` that
+//! Lambda's own log filter looks for.
 
 use std::str::FromStr;
 
@@ -26,8 +26,9 @@ pub fn init(level: Option<&str>) {
     let _ = tracing_subscriber::registry().with(targets).with(json).try_init();
 }
 
-/// The crates whose own lines are wanted at the level that was asked for: all of Muster's. The runtime's is among
-/// them for its span, which carries the request's id. A target matches by its prefix.
+/// The crates whose own lines are wanted at the level that was asked for: all of Muster's. The
+/// runtime's is among them for its span, which carries the request's id. A target matches by its
+/// prefix.
 const OURS: [&str; 2] = ["lambda_runtime", "muster_"];
 
 fn targets(own: LevelFilter) -> Targets {

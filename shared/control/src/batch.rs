@@ -50,8 +50,8 @@ pub struct Batch<'a, T, Q, C, G> {
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
-    /// Runs a pass for each message. `deadline` is when Lambda stops the invocation; no pass begins in the second
-    /// half of the time until then, since one that meets a slow GitHub needs it.
+    /// Runs a pass for each message. `deadline` is when Lambda stops the invocation; no pass begins
+    /// in the second half of the time until then, since one that meets a slow GitHub needs it.
     pub async fn run(
         &self,
         messages: &[Received],
@@ -88,8 +88,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
         BatchReport { acked, outlived: outlived.get(), postponed: postponed.get() }
     }
 
-    /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of another version
-    /// fails them all.
+    /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of
+    /// another version fails them all.
     async fn known(&self, messages: &[Received]) -> BatchCache {
         let known = BatchCache::default();
         if messages.len() < 2 {

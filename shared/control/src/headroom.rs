@@ -1,4 +1,5 @@
-//! Room under the limits of stack and entities: what is left, and who waits for what has become free.
+//! Room under the limits of stack and entities: what is left, and who waits for what has become
+//! free.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,9 +25,10 @@ pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Headroo
     Ok(Headroom::new(limits.clone(), counted))
 }
 
-/// The pools to wake after the end of an instance. Its own; but where it counted against a limit that is near, those
-/// whose jobs may have waited for just that, in the order in which they are served, and no more than there is room
-/// for: the pool of the larger priority, then that of the older job.
+/// The pools to wake after the end of an instance. Its own; but where it counted against a limit
+/// that is near, those whose jobs may have waited for just that, in the order in which they are
+/// served, and no more than there is room for: the pool of the larger priority, then that of the
+/// older job.
 pub(crate) async fn waiting_for<T: Table>(
     table: &T,
     settings: &Settings,
@@ -64,8 +66,8 @@ async fn scarce<T: Table>(
     Ok(tightest)
 }
 
-/// Of these writes, those that count down what is at zero, as after a restored table: nobody may wait for what cannot
-/// be counted down.
+/// Of these writes, those that count down what is at zero, as after a restored table: nobody may
+/// wait for what cannot be counted down.
 pub(crate) async fn uncounted<T: Table>(
     table: &T,
     writes: &[Write],

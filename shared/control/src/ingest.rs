@@ -23,8 +23,8 @@ const MAX_TOGETHER: usize = 100;
 pub enum Folded {
     /// The event is in the row.
     Stored {
-        /// Pools with new demand or new free supply, whose launch pass should run. More than one when GitHub
-        /// gave a job of one pool to a runner of another.
+        /// Pools with new demand or new free supply, whose launch pass should run. More than one
+        /// when GitHub gave a job of one pool to a runner of another.
         wake: BTreeSet<PoolName>,
         /// The jobs as they are stored now: its own, and the one that its runner left for it.
         jobs: Vec<Job>,
@@ -65,9 +65,9 @@ impl<T: Table> Ingest<'_, T> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written together, and those
-    /// that are not new read together, in one call each for up to a hundred; what cannot be done together is done one by one, so that no event fails
-    /// for another's sake.
+    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written
+    /// together, and those that are not new read together, in one call each for up to a hundred;
+    /// what cannot be done together is done one by one, so that no event fails for another's sake.
     pub async fn fold_all(&self, events: &[JobEvent], now: Time) -> Vec<Result<Folded, PassError>> {
         let mut folded: Vec<Option<Result<Folded, PassError>>> = vec![None; events.len()];
         let mut seen = BTreeSet::new();
@@ -90,7 +90,8 @@ impl<T: Table> Ingest<'_, T> {
         folded.into_iter().flatten().collect()
     }
 
-    /// Answers those of `part` that it could fold in one commit, or all of them when the rows cannot be read.
+    /// Answers those of `part` that it could fold in one commit, or all of them when the rows
+    /// cannot be read.
     async fn fold_together(
         &self,
         events: &[JobEvent],
@@ -98,7 +99,8 @@ impl<T: Table> Ingest<'_, T> {
         folded: &mut [Option<Result<Folded, PassError>>],
         now: Time,
     ) {
-        // A job that has just been queued is most likely new, and needs no look. If it is not, the commit says so.
+        // A job that has just been queued is most likely new, and needs no look. If it is not, the
+        // commit says so.
         let is_new = |index: &usize| {
             let event = &events[*index];
             event.status == JobStatus::Queued && self.folded(None, event, now).pool.is_some()
@@ -124,8 +126,8 @@ impl<T: Table> Ingest<'_, T> {
         }
     }
 
-    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when that fails: then each event is folded
-    /// for itself.
+    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when that
+    /// fails: then each event is folded for itself.
     async fn fold_onto(
         &self,
         stored: &BTreeMap<JobKey, Job>,
@@ -154,7 +156,8 @@ impl<T: Table> Ingest<'_, T> {
             true => Ok(()),
             false => self.table.commit(&writes).await,
         };
-        // Somebody has changed a row; or the tables do not answer, and it may be that they refuse one item alone.
+        // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
+        // one item alone.
         if committed.is_err() {
             return false;
         }
@@ -212,11 +215,13 @@ impl<T: Table> Ingest<'_, T> {
         Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
     }
 
-    /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval. Once that is settled
-    /// ([`Job::found_waiting`]) the job needs no machine: the one that was meant for it is free.
+    /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval.
+    /// Once that is settled ([`Job::found_waiting`]) the job needs no machine: the one that was
+    /// meant for it is free.
     ///
     /// # Errors
-    /// When the tables do not answer, or somebody has changed the row: the answer may be older than that.
+    /// When the tables do not answer, or somebody has changed the row: the answer may be older than
+    /// that.
     pub(crate) async fn found_waiting(&self, asked: &Job, now: Time) -> Result<(), PassError> {
         let next = asked.found_waiting(now);
         let spared = match next.claim.as_ref().filter(|_| next.is_gated()) {
@@ -249,8 +254,9 @@ impl<T: Table> Ingest<'_, T> {
         }
     }
 
-    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or for what a pool carries that
-    /// refuses it now, is kept, so that `explain` can say why nobody serves it; a job of GitHub's own runners is not.
+    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or
+    /// for what a pool carries that refuses it now, is kept, so that `explain` can say why nobody
+    /// serves it; a job of GitHub's own runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
         let asks_for_self_hosted = job.last_event.labels.iter().any(|label| label == "self-hosted");
         let is_meant = self.settings.pools.iter().any(|pool| pool.is_meant_by(job));
@@ -309,8 +315,8 @@ impl<T: Table> Ingest<'_, T> {
         (settled.job, changes)
     }
 
-    /// Cancelled before a runner took it, or taken by one that is not ours: whoever was meant for it
-    /// is free.
+    /// Cancelled before a runner took it, or taken by one that is not ours: whoever was meant for
+    /// it is free.
     fn settle_without_taker(mut job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
         let mut changes = Vec::new();
         if let Some(spared) = &touched.spared {
@@ -325,8 +331,8 @@ impl<T: Table> Ingest<'_, T> {
     }
 }
 
-/// The line about a job of which nobody had heard when an order, or the machine's age, began to end its
-/// machine. `taker` as it was before the job was known.
+/// The line about a job of which nobody had heard when an order, or the machine's age, began to end
+/// its machine. `taker` as it was before the job was known.
 fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
     let told = taker.drain().is_some_and(|drain| drain.kill_told);
     let ends = taker.may_kill_job() && (taker.state() == State::Deleting || told);

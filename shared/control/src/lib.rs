@@ -1,5 +1,5 @@
-//! The passes of Muster, written once over [`ports`]: each observes, decides (in the `domain` crate),
-//! commits, performs and settles. The same code runs in Lambda and in the simulated cloud.
+//! The passes of Muster, written once over [`ports`]: each observes, decides (in the `domain`
+//! crate), commits, performs and settles. The same code runs in Lambda and in the simulated cloud.
 
 #![warn(missing_docs)]
 
@@ -46,7 +46,8 @@ pub struct Settings {
     pub balance: Balance,
     /// All durations.
     pub timings: Timings,
-    /// The longest life of any machine: the stack's launch template has it power off then, whatever its pool says.
+    /// The longest life of any machine: the stack's launch template has it power off then, whatever
+    /// its pool says.
     pub longest_life: Seconds,
 }
 
@@ -86,7 +87,8 @@ impl Settings {
         if let Some(own) = pool.and_then(|pool| pool.boot_deadline_seconds) {
             timings.boot_deadline_seconds = own;
         }
-        // A machine that does not boot is found as that, and not by its age: the one counts as a failure, the other does not.
+        // A machine that does not boot is found as that, and not by its age: the one counts as a
+        // failure, the other does not.
         let most = Seconds(self.max_lifetime(name).0 / 2);
         timings.boot_deadline_seconds = timings.boot_deadline_seconds.min(most);
         if let Some(own) = pool.and_then(|pool| pool.idle_limit_seconds) {

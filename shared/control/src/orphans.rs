@@ -1,4 +1,5 @@
-//! The orphan ledger: machines that nobody owns any more, killed on until EC2 says that they are gone.
+//! The orphan ledger: machines that nobody owns any more, killed on until EC2 says that they are
+//! gone.
 
 use std::collections::BTreeSet;
 
@@ -66,8 +67,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         self.try_orphans(entered, now, report).await
     }
 
-    /// Looks at each, ends all that live in one call, and writes down what came of it. What fails for one does
-    /// not keep the others from it.
+    /// Looks at each, ends all that live in one call, and writes down what came of it. What fails
+    /// for one does not keep the others from it.
     async fn try_orphans(
         &self,
         orphans: Vec<Orphan>,

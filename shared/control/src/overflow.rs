@@ -1,4 +1,5 @@
-//! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and has.
+//! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and
+//! has.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,9 @@ use crate::headroom;
 use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 
-/// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's row, with the reason;
-/// where a slot has waited for the job, it ends in the same commit. The pass of the pool that it came to finds it
-/// there, and the sweep if nobody wakes that one.
+/// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
+/// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
+/// of the pool that it came to finds it there, and the sweep if nobody wakes that one.
 pub(crate) struct Overflow<'a, T> {
     table: &'a T,
     settings: &'a Settings,
@@ -50,7 +51,8 @@ impl<'a, T: Table> Overflow<'a, T> {
         Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
     }
 
-    /// Moves what can be moved, the oldest job first; answers with the pools that have work now, and the jobs.
+    /// Moves what can be moved, the oldest job first; answers with the pools that have work now,
+    /// and the jobs.
     ///
     /// # Errors
     /// When the tables do not answer. What was moved before is in its row.

@@ -1,5 +1,5 @@
-//! The set of pools as it is now, and what an apply leaves to be done: jobs of pools that do not serve them any more,
-//! and pools that are being removed.
+//! The set of pools as it is now, and what an apply leaves to be done: jobs of pools that do not
+//! serve them any more, and pools that are being removed.
 
 use std::borrow::Cow;
 
@@ -20,25 +20,27 @@ use crate::writes::PassError;
 
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
 const MATCHED_AT_ONCE: u32 = 200;
-/// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and stay until it serves them.
+/// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
+/// stay until it serves them.
 const MAX_UNMATCHED: u32 = 500;
 /// How long a job that no pool serves any more waits until it is looked at again.
 const MATCHED_AGAIN: Seconds = Seconds(300);
 
 impl Settings {
-    /// These settings, as the stack's parameters say, with the pools as they were applied last. Without any, the pools
-    /// of the parameters hold. Read at every invocation: no pass decides on what it remembers.
+    /// These settings, as the stack's parameters say, with the pools as they were applied last.
+    /// Without any, the pools of the parameters hold. Read at every invocation: no pass decides on
+    /// what it remembers.
     ///
     /// # Errors
-    /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its messages where they
-    /// are.
+    /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its
+    /// messages where they are.
     pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
         Ok(self.with_set(table.pool_set().await?))
     }
 
-    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file was applied. Whoever
-    /// writes rows under a pool's name asks so, and the sweep: a pool that is renamed in the parameters leaves no job and
-    /// no machine behind.
+    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file
+    /// was applied. Whoever writes rows under a pool's name asks so, and the sweep: a pool that is
+    /// renamed in the parameters leaves no job and no machine behind.
     ///
     /// # Errors
     /// When the set cannot be read or written.
@@ -84,7 +86,8 @@ impl Settings {
         })
     }
 
-    /// The set with the stack's launch template, which no pool file names: every pool of these settings has it.
+    /// The set with the stack's launch template, which no pool file names: every pool of these
+    /// settings has it.
     pub(crate) fn with_template(&self, set: PoolSet) -> PoolSet {
         let Some(own) = self.pools.first() else { return set.with_template("", "", None) };
         let device = own.template_device.as_deref();
@@ -100,8 +103,9 @@ pub(crate) struct Changed<'a, T, Q> {
 }
 
 impl<T: Table, Q: Queue> Changed<'_, T, Q> {
-    /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those that wait for it.
-    /// A job that no pool serves stays where it is, on hold: a later file may serve it.
+    /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those
+    /// that wait for it. A job that no pool serves stays where it is, on hold: a later file may
+    /// serve it.
     pub(crate) async fn match_anew(
         &self,
         pool: &Pool,
@@ -150,7 +154,8 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
-    /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing is.
+    /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing
+    /// is.
     pub(crate) async fn see_out(&self, pool: &Pool, now: Time) -> Result<(), PassError> {
         end_outdated(self.table, self.queue, pool, now).await?;
         if !self.table.open_launches(&pool.name).await?.is_empty() {
@@ -174,8 +179,8 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         Ok(())
     }
 
-    /// Whether no live instance and no waiting job is left. The counter is exact; listings come late, which the time
-    /// that a removal takes at least makes up for.
+    /// Whether no live instance and no waiting job is left. The counter is exact; listings come
+    /// late, which the time that a removal takes at least makes up for.
     async fn is_empty(&self, pool: &PoolName) -> Result<bool, PassError> {
         let counted = self.table.capacity(pool).await?.map_or(0, |capacity| capacity.live);
         Ok(counted == 0
@@ -184,8 +189,8 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     }
 }
 
-/// Wakes the rows of runners that wait for a job and are not what their pool says now. A lost message costs time only:
-/// every row has its own.
+/// Wakes the rows of runners that wait for a job and are not what their pool says now. A lost
+/// message costs time only: every row has its own.
 pub(crate) async fn end_outdated<T: Table, Q: Queue>(
     table: &T,
     queue: &Q,

@@ -1,7 +1,7 @@
 //! What the passes need of the world, in the domain's words.
 //!
-//! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and the
-//! simulated one. The passes are written once, over these.
+//! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and
+//! the simulated one. The passes are written once, over these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +27,8 @@ use muster_domain::pools::PoolSet;
 use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
 
-/// A part of a commit. Records are written whole; each write names the generation it replaces, and a
-/// commit of several is all or nothing.
+/// A part of a commit. Records are written whole; each write names the generation it replaces, and
+/// a commit of several is all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// `replaces` none: the record must not exist.
@@ -59,8 +59,9 @@ pub enum Write {
         /// The generation it replaces.
         replaces: Option<u64>,
     },
-    /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or when `holder`
-    /// does not hold the pool's lease any more, or, with `wakes`, when somebody asked for a pass since.
+    /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or
+    /// when `holder` does not hold the pool's lease any more, or, with `wakes`, when somebody asked
+    /// for a pass since.
     CapacityUp {
         /// The pool.
         pool: PoolName,
@@ -77,8 +78,8 @@ pub enum Write {
     },
     /// Takes one from a pool's counter without reading it; a conflict at zero.
     CapacityDown(PoolName),
-    /// Adds to the counter of a limit without reading it; there is none before the first. A conflict when that would
-    /// exceed `max`.
+    /// Adds to the counter of a limit without reading it; there is none before the first. A
+    /// conflict when that would exceed `max`.
     CountUp {
         /// What is counted.
         scope: Scope,
@@ -211,11 +212,11 @@ pub trait Table {
         limit: u32,
         page: Option<String>,
     ) -> Result<Page<Instance>, ReadError>;
-    /// Live instances of a pool without a claim: those that could take a job, and those of which GitHub has not told yet
-    /// that they have.
+    /// Live instances of a pool without a claim: those that could take a job, and those of which
+    /// GitHub has not told yet that they have.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
-    /// Running instances of a pool that are marked and not on their way out yet, the one that was marked first before
-    /// the others.
+    /// Running instances of a pool that are marked and not on their way out yet, the one that was
+    /// marked first before the others.
     async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
     /// Live instances of a pool.
     async fn live_instances(
@@ -226,8 +227,8 @@ pub trait Table {
 
     /// Instances of a pool in `pending_create`.
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
-    /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`), the one
-    /// that was marked first before the others, at most `limit`.
+    /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),
+    /// the one that was marked first before the others, at most `limit`.
     async fn ending_instances(
         &self,
         pool: &PoolName,
@@ -238,12 +239,13 @@ pub trait Table {
     async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError>;
     /// Many jobs by key, in no order; missing ones are left out.
     async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError>;
-    /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first before the
-    /// others, so that jobs on hold never hide those that are due.
+    /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first
+    /// before the others, so that jobs on hold never hide those that are due.
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Queued jobs that no pool serves, at most `limit`, oldest first.
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
-    /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for longest ago.
+    /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for
+    /// longest ago.
     async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
     /// Jobs of a pool that wait, with and without a claim; each group oldest first.
     async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
@@ -254,7 +256,8 @@ pub trait Table {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
-    /// How a pool and these entities stand: all records in one call, each as it was at some moment of the call.
+    /// How a pool and these entities stand: all records in one call, each as it was at some moment
+    /// of the call.
     async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError>;
     /// What EC2 refused lately; none while it never did.
     async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError>;
@@ -301,12 +304,13 @@ pub struct QueueError(pub String);
 pub trait Queue {
     /// Sends job events to the jobs queue.
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError>;
-    /// Sends to the launch queue what nobody receives before `delay` (at most 15 minutes) has passed.
+    /// Sends to the launch queue what nobody receives before `delay` (at most 15 minutes) has
+    /// passed.
     async fn send_wakes(&self, wakes: &[WakePool], delay: Seconds) -> Result<(), QueueError>;
     /// Sends to the reap queue.
     async fn send_reap(&self, messages: &[ReapMessage]) -> Result<(), QueueError>;
-    /// Hides a message of the reap queue, which the caller then reports as failed, for `wait` (at most 12 hours
-    /// from its receipt).
+    /// Hides a message of the reap queue, which the caller then reports as failed, for `wait` (at
+    /// most 12 hours from its receipt).
     async fn hide(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
     /// The same for a message of the jobs queue.
     async fn hide_job(&self, receipt: &str, wait: Seconds) -> Result<(), QueueError>;
@@ -336,17 +340,19 @@ pub trait Compute {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError>;
-    /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves nothing.
+    /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves
+    /// nothing.
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError>;
     /// The machine's state. `Absent` when EC2 does not know it.
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
-    /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does not know it.
+    /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does
+    /// not know it.
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
     /// All machines of our stack that are not gone, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
-    /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's own: the
-    /// row's ladder is the retry. Answers what EC2 says that they are now. [`crate::terminate::all`] keeps what is
-    /// wrong with one of them from the others.
+    /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's
+    /// own: the row's ladder is the retry. Answers what EC2 says that they are now.
+    /// [`crate::terminate::all`] keeps what is wrong with one of them from the others.
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
@@ -356,8 +362,8 @@ pub trait Compute {
 /// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
 pub const MAX_TERMINATED: usize = 100;
 
-/// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected machine fails
-/// those of its own zone alone.
+/// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected
+/// machine fails those of its own zone alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What it is for a machine that it is about.
@@ -468,17 +474,19 @@ pub trait Github {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, ProviderError>;
-    /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt first. GitHub keeps
-    /// attempts for three days.
+    /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt
+    /// first. GitHub keeps attempts for three days.
     async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError>;
     /// Has GitHub try once more. False when it does not keep the delivery any more.
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
 }
 
-/// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at no other time.
+/// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at
+/// no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Directory {
-    /// The entity of an id, as it is called now; none when the App is not installed there, or suspended.
+    /// The entity of an id, as it is called now; none when the App is not installed there, or
+    /// suspended.
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
     /// Which events the App is sent, and what it may do.
     async fn app(&self) -> Result<AppSettings, ProviderError>;

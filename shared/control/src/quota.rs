@@ -9,8 +9,8 @@ use crate::Settings;
 use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 
-/// Opens what EC2 refused for a quota that may have counted the machine of an ended instance. The pools whose jobs and slots
-/// may wait for that.
+/// Opens what EC2 refused for a quota that may have counted the machine of an ended instance. The
+/// pools whose jobs and slots may wait for that.
 pub(crate) async fn reopen<T: Table>(
     table: &T,
     settings: &Settings,

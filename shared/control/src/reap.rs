@@ -31,8 +31,8 @@ const MAX_DEMAND: u32 = 100;
 /// Most decisions of one pass. A full delete takes seven.
 const ROUNDS: usize = 16;
 
-/// Waits up to this long are kept by the message itself; longer ones by the row and the sweep, which costs
-/// no receive. SQS counts every hidden return as a receive.
+/// Waits up to this long are kept by the message itself; longer ones by the row and the sweep,
+/// which costs no receive. SQS counts every hidden return as a receive.
 const MAX_VISIBILITY: Seconds = Seconds(900);
 
 /// After this many receives the message is let go, and the sweep sends a new one: only poison
@@ -94,7 +94,8 @@ pub struct BatchCache {
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     /// A pass for the owner of a machine that something happened to: EC2's word for its state, or
-    /// [`SPOT_INTERRUPTION`]. A machine without an owner costs one read: the sweep looks after those.
+    /// [`SPOT_INTERRUPTION`]. A machine without an owner costs one read: the sweep looks after
+    /// those.
     ///
     /// # Errors
     /// As [`Self::pass`].
@@ -294,8 +295,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         Ok(Look::Seen(surplus::standing(instance, pool, &listed, timings, now)))
     }
 
-    /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked, and what it
-    /// says is folded into the row.
+    /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked,
+    /// and what it says is folded into the row.
     async fn claimed_job(&self, instance: &Instance, now: Time) -> Result<Look<bool>, PassError> {
         let job = match instance.claim() {
             Some(key) => self.table.job(key).await?,
@@ -321,7 +322,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Ok(Some(shown)) => {
                 let ingest = Ingest { table: self.table, settings: self.settings };
                 ingest.fold(&shown.event(job.last_event), now).await?;
-                // The fold has most likely changed this instance too: start over with what stands now.
+                // The fold has most likely changed this instance too: start over with what stands
+                // now.
                 Err(CommitError::Conflict.into())
             }
         }
@@ -382,7 +384,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         Ok(gave_back)
     }
 
-    /// Holds the min idle of the pool back after a machine that no job needed yet brought no runner.
+    /// Holds the min idle of the pool back after a machine that no job needed yet brought no
+    /// runner.
     async fn idle_failure(
         &self,
         before: &Instance,
@@ -396,9 +399,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         Ok(Some(Write::Capacity { next: held, replaces: Some(stored.generation) }))
     }
 
-    /// Removes what GitHub may have kept of an instance that has ended: the registration of a machine that died, and those
-    /// of earlier names whose answer was lost. Tried once, when all else is done: nobody waits for it, no job can reach
-    /// them, and GitHub itself removes an ephemeral runner that was offline for a day.
+    /// Removes what GitHub may have kept of an instance that has ended: the registration of a
+    /// machine that died, and those of earlier names whose answer was lost. Tried once, when all
+    /// else is done: nobody waits for it, no job can reach them, and GitHub itself removes an
+    /// ephemeral runner that was offline for a day.
     async fn forget(&self, instance: &Instance) {
         let names = instance.names_left();
         // Without an answer nothing is removed on a guess.
@@ -451,8 +455,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         Ok(())
     }
 
-    /// Wakes those for whom a step has made something: a job that needs another runner, which its pass reads by key and waits
-    /// for as long as it is held back; or room.
+    /// Wakes those for whom a step has made something: a job that needs another runner, which its
+    /// pass reads by key and waits for as long as it is held back; or room.
     async fn wake(
         &self,
         instance: &Instance,
@@ -502,8 +506,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         healthy.get(&instance.entity, self.together.moved(), read).await
     }
 
-    /// The row gets its due time, and the message goes, or hides until then. Only one message a row may
-    /// hide: the one whose nonce stands in the row, or any one when no other is alive.
+    /// The row gets its due time, and the message goes, or hides until then. Only one message a row
+    /// may hide: the one whose nonce stands in the row, or any one when no other is alive.
     async fn settle(
         &self,
         before: &Instance,
@@ -530,8 +534,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     }
 }
 
-/// On its way out, and kept from it by something that a retry may overcome in seconds. All other waits
-/// are the row's, and the sweep's minute is exact enough for them.
+/// On its way out, and kept from it by something that a retry may overcome in seconds. All other
+/// waits are the row's, and the sweep's minute is exact enough for them.
 fn retries_soon(instance: &Instance) -> bool {
     matches!(instance.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting)
 }

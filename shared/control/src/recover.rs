@@ -1,9 +1,9 @@
-//! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for long. GitHub is asked,
-//! after the sweep.
+//! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for
+//! long. GitHub is asked, after the sweep.
 //!
-//! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its documentation): an event that met
-//! a closed door is lost for whoever does not ask. One list every five minutes costs nothing, however many
-//! repositories there are.
+//! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its
+//! documentation): an event that met a closed door is lost for whoever does not ask. One list every
+//! five minutes costs nothing, however many repositories there are.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,8 @@ const DELIVERIES: &str = "deliveries";
 const EVERY: Seconds = Seconds(300);
 /// How far back the first look goes.
 const FIRST: Seconds = Seconds(3600);
-/// A look begins this long before the end of the last one: an attempt is listed when it is over, at most ten seconds
-/// after it began.
+/// A look begins this long before the end of the last one: an attempt is listed when it is over, at
+/// most ten seconds after it began.
 const OVERLAP: Seconds = Seconds(60);
 /// Most deliveries of one run. The next sweep goes on with the others.
 const MOST: usize = 100;
@@ -61,7 +61,8 @@ impl RecoveryReport {
     }
 }
 
-/// Some of many may refuse us for good, so each run begins elsewhere: a multiplicative hash of its time.
+/// Some of many may refuse us for good, so each run begins elsewhere: a multiplicative hash of its
+/// time.
 fn somewhere(many: usize, now: Time) -> usize {
     let hash = now.as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     usize::try_from(hash).unwrap_or(0) % many
@@ -94,8 +95,8 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
         report
     }
 
-    /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine that finds it out. Any will do:
-    /// here it is for a runner that there is not.
+    /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine
+    /// that finds it out. Any will do: here it is for a runner that there is not.
     async fn ask_again(&self, unwell: &[EntityHealth], now: Time) -> Result<(), PassError> {
         let mut refused: Vec<&EntityHealth> =
             unwell.iter().filter(|health| health.unauthorized_since.is_some()).collect();
@@ -122,7 +123,8 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
         Ok(())
     }
 
-    /// The cursor moves when the work is done: after a crash it is done again, and a doubled delivery does no harm.
+    /// The cursor moves when the work is done: after a crash it is done again, and a doubled
+    /// delivery does no harm.
     async fn redeliver(&self, now: Time, report: &mut RecoveryReport) -> Result<(), PassError> {
         let Some(last) = self.table.cursor(DELIVERIES).await? else {
             // The next sweep looks. However long GitHub does not answer, the look begins here.
@@ -183,7 +185,8 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
         let mut troubles = 0;
         for job in silent {
             let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
-            // Its pool may be gone: not asked for, it would have the first turn of each sweep for ever.
+            // Its pool may be gone: not asked for, it would have the first turn of each sweep for
+            // ever.
             let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
             let Some(entity) = entity else { continue };
             let registrar = Registrar { entity, installation: job.last_event.installation };

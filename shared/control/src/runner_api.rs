@@ -90,8 +90,8 @@ pub enum MachineReport {
 }
 
 impl MachineReport {
-    /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits, with a limit of its
-    /// own, and refuses the job for a late answer.
+    /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits,
+    /// with a limit of its own, and refuses the job for a late answer.
     #[must_use]
     pub const fn asks_pools(&self) -> bool {
         !matches!(self, Self::JobStarted { .. })
@@ -113,8 +113,8 @@ pub struct RunnerApi<'a, T, Q, C, G> {
 }
 
 impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
-    /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer may
-    /// be lost on its way. The registration of an earlier call is removed.
+    /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
+    /// may be lost on its way. The registration of an earlier call is removed.
     ///
     /// # Errors
     /// What the machine is to do instead.
@@ -151,8 +151,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 if next.runner_name() != name {
                     return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
                 }
-                // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
-                // but not handed out.
+                // Marked for delete while GitHub was asked: recorded, so that the reaper removes
+                // it, but not handed out.
                 next.configured(id, now);
                 Ok(())
             })
@@ -204,8 +204,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         Ok(())
     }
 
-    /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the message
-    /// is lost, the sweep finds the due row.
+    /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the
+    /// message is lost, the sweep finds the due row.
     async fn nudge(&self, instance: &Instance, now: Time) {
         let nonce = nonce(instance.generation(), now);
         let message = ReapMessage::Reap { name: instance.name.clone(), nonce };
@@ -235,8 +235,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         Ok((stored, earlier))
     }
 
-    /// Removes the registration of a call whose answer the machine did not get. Best effort: what is left
-    /// was never started, so GitHub gives it no job, and GitHub removes it after a day.
+    /// Removes the registration of a call whose answer the machine did not get. Best effort: what
+    /// is left was never started, so GitHub gives it no job, and GitHub removes it after a day.
     async fn remove_earlier(
         &self,
         registrar: &Registrar,
@@ -251,8 +251,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         }
     }
 
-    /// GitHub calls the configuration wrong, and the next one would be the same: where it says so again and again, the machine
-    /// ends, and its job is held back with GitHub's sentence.
+    /// GitHub calls the configuration wrong, and the next one would be the same: where it says so
+    /// again and again, the machine ends, and its job is held back with GitHub's sentence.
     async fn refused(&self, instance: &Instance, fault: ErrorDetail, now: Time) -> RunnerApiError {
         let timings = &self.settings.timings_of(&instance.pool);
         let mut ends = false;
@@ -302,8 +302,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         Ok(later(instance, after, why))
     }
 
-    /// The instance that owns a machine. A machine may boot faster than its launch's answer is on record: then
-    /// it binds itself, if it carries our stack's tag and its launch has a free slot.
+    /// The instance that owns a machine. A machine may boot faster than its launch's answer is on
+    /// record: then it binds itself, if it carries our stack's tag and its launch has a free slot.
     async fn instance_of(
         &self,
         machine: &MachineId,
@@ -320,7 +320,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 Err(error) => return Err(error.into()),
                 Ok(Some(instance)) => return Ok(instance),
                 Ok(None) => match self.table.owner_of(machine).await.map_err(PassError::from)? {
-                    // The launch's answer has come on record meanwhile, and bound this machine with all others.
+                    // The launch's answer has come on record meanwhile, and bound this machine with
+                    // all others.
                     Some(_) => {}
                     None => return Err(RunnerApiError::UnknownMachine),
                 },

@@ -34,8 +34,8 @@ use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
 const MAX_DEMAND: u32 = 120;
-/// How many times as many the next round reads where those jobs are of entities that may have no machine more: behind them
-/// may be one of another entity.
+/// How many times as many the next round reads where those jobs are of entities that may have no
+/// machine more: behind them may be one of another entity.
 const FURTHER: u32 = 4;
 /// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
 const MAX_READ: u32 = MAX_DEMAND * FURTHER * FURTHER * FURTHER;
@@ -54,7 +54,8 @@ pub struct ScaleUp<'a, T, C> {
     pub compute: &'a C,
     /// The stack.
     pub settings: &'a Settings,
-    /// Names this invocation as holder of a pool's lease. Unique among invocations that may overlap.
+    /// Names this invocation as holder of a pool's lease. Unique among invocations that may
+    /// overlap.
     pub holder: &'a str,
     /// Makes the launch ids of this invocation unique.
     pub seed: u64,
@@ -65,8 +66,8 @@ pub struct ScaleUp<'a, T, C> {
 }
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
-    /// Runs the launch pass of a pool, unless another invocation does: then that one runs once more, and what it may not
-    /// see comes again. `receives`: how often this wake-up was received.
+    /// Runs the launch pass of a pool, unless another invocation does: then that one runs once
+    /// more, and what it may not see comes again. `receives`: how often this wake-up was received.
     ///
     /// # Errors
     /// When the tables do not answer. What was committed before is picked up by a later pass.
@@ -105,7 +106,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
         if worked.is_err() {
-            // Let the next pass in at once rather than after the lease. What went wrong first is what is told.
+            // Let the next pass in at once rather than after the lease. What went wrong first is
+            // what is told.
             if let Err(error) = self.leave(name).await {
                 tracing::warn!(pool.name = %name, %error, "the lease is not given back");
             }
@@ -189,14 +191,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(Round::Again);
         }
         for (number, planned) in plan.launches.iter().enumerate() {
-            // An earlier call of this pass has just found out. What it would have asked for is asked for again, or held, by
-            // the next round.
+            // An earlier call of this pass has just found out. What it would have asked for is
+            // asked for again, or held, by the next round.
             let is_refused = known.is_refused(&planned.launch, now);
             if is_refused || (number > 0 && self.is_late()) {
                 return Ok(Round::Again);
             }
-            // When more jobs have come since demand was read, they go with a launch that is not full: a conflict, and the
-            // next round plans anew. Not for ever: the first launch of a later round is made as it is.
+            // When more jobs have come since demand was read, they go with a launch that is not
+            // full: a conflict, and the next round plans anew. Not for ever: the first launch of a
+            // later round is made as it is.
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
@@ -223,7 +226,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
     }
 
-    /// The jobs of slots for which EC2 is asked nothing now: since before this pass, or after what it has just said.
+    /// The jobs of slots for which EC2 is asked nothing now: since before this pass, or after what
+    /// it has just said.
     async fn refused(
         &self,
         pool: &Pool,
@@ -331,8 +335,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records meanwhile knows better, and
-    /// the plan does nothing else with that one.
+    /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records
+    /// meanwhile knows better, and the plan does nothing else with that one.
     async fn put_off(&self, plan: &mut Plan, report: &mut LaunchReport) -> Result<(), PassError> {
         report.held += plan.held.len();
         let jobs = plan.held.iter().map(|job| Write::Job {
@@ -364,8 +368,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(())
     }
 
-    /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile, or nobody answers, the
-    /// slot stays free, for it or for another job.
+    /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile,
+    /// or nobody answers, the slot stays free, for it or for another job.
     async fn claim_beyond(
         &self,
         planned: &PlannedLaunch,
@@ -420,8 +424,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Box::pin(self.call(&leased, slots, known, now, report)).await?;
                 continue;
             }
-            // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets tokens after a
-            // while, so a late replay would launch again.
+            // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets
+            // tokens after a while, so a late replay would launch again.
             let replaces = Some(leased.generation);
             let write = Write::Launch { next: Box::new(leased.settled()), replaces };
             match self.table.commit(&[write]).await {
@@ -448,7 +452,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         count_refusals(launch, &answer, report);
         known.remember(self.table, launch, &answer, now, &self.settings.timings).await;
         // A replayed fleet may be answered without its machines, and a look by tag may be late:
-        // neither is trusted alone. A token that EC2 knows with other parameters has most likely launched.
+        // neither is trusted alone. A token that EC2 knows with other parameters has most likely
+        // launched.
         let is_known = answer.as_ref().is_err_and(|error| error.class == ErrorClass::Idempotency);
         let found = if launch.is_replay() || is_known {
             self.compute.find_launched(&launch.id).await.unwrap_or_default()
@@ -491,8 +496,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in between, the launch is
-    /// open, and is replayed for the others.
+    /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in
+    /// between, the launch is open, and is replayed for the others.
     async fn put_down(
         &self,
         launch: &Launch,
@@ -522,8 +527,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     }
 }
 
-/// Its copy in the plan is of a version that was never stored. Another writer's next version may have that very number,
-/// and would be replaced unseen.
+/// Its copy in the plan is of a version that was never stored. Another writer's next version may
+/// have that very number, and would be replaced unseen.
 fn leave_out(plan: &mut Plan, write: &Write) {
     match write {
         Write::Job { next, .. } => plan.left.retain(|left| left.job.key() != next.key()),
@@ -532,8 +537,8 @@ fn leave_out(plan: &mut Plan, write: &Write) {
     }
 }
 
-/// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs, and launches that are
-/// under way are brought to their end.
+/// Why no machine of the pool is launched, if none is. Runners that are there go on taking jobs,
+/// and launches that are under way are brought to their end.
 fn held_back(pool: &Pool, known: &PoolSnapshot) -> Option<String> {
     if pool.is_removed() {
         return Some("the pool is being removed".to_owned());

@@ -1,5 +1,5 @@
-//! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with demand,
-//! looks after the orphan ledger, and measures. Its cost is the cost of what is due.
+//! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
+//! demand, looks after the orphan ledger, and measures. Its cost is the cost of what is due.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,14 @@ use crate::writes::{self, PassError};
 const PAGE: u32 = 200;
 /// Most rows that one sweep sends; the rest is due in the next one.
 const MAX_DUE: usize = 5_000;
-/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold stands where its time
-/// comes, behind younger ones; its age is seen all the same. A page of the index holds hundreds.
+/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold
+/// stands where its time comes, behind younger ones; its age is seen all the same. A page of the
+/// index holds hundreds.
 const MAX_WAITING: u32 = 5_000;
 /// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
 const MAX_EXPIRED: usize = 100;
-/// A waiting job is asked for after this silence, and again after each further one. GitHub may have ended it long ago.
+/// A waiting job is asked for after this silence, and again after each further one. GitHub may have
+/// ended it long ago.
 const SILENCE: Seconds = Seconds(3600);
 /// Most jobs that are asked for after one sweep.
 const MAX_SILENT: usize = 20;
@@ -35,8 +37,8 @@ const MAX_SILENT: usize = 20;
 const MAX_GATED: u32 = 100;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
-/// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake in a
-/// tag must not cost a fleet.
+/// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake
+/// in a tag must not cost a fleet.
 const BLAST_RADIUS: usize = 5;
 
 /// What a sweep saw and did.
@@ -60,8 +62,8 @@ pub struct SweepReport {
     pub oldest_pending_delete: u32,
     /// Seconds.
     pub oldest_queued_job: u32,
-    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest twenty with a claim,
-    /// and twenty without.
+    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest
+    /// twenty with a claim, and twenty without.
     pub overdue: usize,
     /// Pools that EC2 refuses.
     pub paused: usize,
@@ -227,7 +229,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         Ok(())
     }
 
-    /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up after GitHub's 30 days.
+    /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up
+    /// after GitHub's 30 days.
     async fn look_at_gated(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
         for job in self.table.gated_jobs(MAX_GATED).await? {
             if now.is_past(job.gated_since(), GATE_EXPIRY) {
@@ -267,8 +270,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
     }
 
-    /// Compares EC2's list of our machines with the tables: machines without a live record end, records
-    /// without a machine get a pass. Every third of the orphan age, by one sweep at a time.
+    /// Compares EC2's list of our machines with the tables: machines without a live record end,
+    /// records without a machine get a pass. Every third of the orphan age, by one sweep at a time.
     async fn reconcile(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
         let last = self.table.cursor(RECONCILED).await?;
         let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);

@@ -10,10 +10,10 @@ use muster_domain::time::Time;
 
 use crate::ports::{Compute, MAX_TERMINATED, Refusal};
 
-/// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a protected one its
-/// zone, so after such an error those that it names are set apart, or the call is halved, until every machine has
-/// the answer that is its own. Being throttled and silence are about no machine: they end the asking, and are the
-/// answer for all that are left.
+/// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a
+/// protected one its zone, so after such an error those that it names are set apart, or the call is
+/// halved, until every machine has the answer that is its own. Being throttled and silence are
+/// about no machine: they end the asking, and are the answer for all that are left.
 pub async fn all(
     compute: &impl Compute,
     machines: BTreeSet<MachineId>,
@@ -92,7 +92,8 @@ fn next(part: BTreeSet<MachineId>, refusal: &Refusal) -> Next {
     }
 }
 
-/// Unknown, malformed, protected, or not to be ended by us (our permission is bound to the machine's tag).
+/// Unknown, malformed, protected, or not to be ended by us (our permission is bound to the
+/// machine's tag).
 const fn is_about_a_machine(answer: &Termination) -> bool {
     match answer {
         Termination::NotFound(_) => true,

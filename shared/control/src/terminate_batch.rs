@@ -1,10 +1,11 @@
 //! Passes that run side by side, so that the machines they end go into one call.
 //!
-//! Each pass is written for one instance and knows of no other. One thread takes turns among some of them; a pass that
-//! wants its machine ended waits, and does not count any more, so that the next one begins. Once all wait, or
-//! the first has waited long enough, one TerminateInstances carries all of their machines, and each goes on with
-//! the answer that is its own. No clock or waker of ours is needed: somebody else's answer is what wakes
-//! the invocation, and then all are asked whether they can go on.
+//! Each pass is written for one instance and knows of no other. One thread takes turns among some
+//! of them; a pass that wants its machine ended waits, and does not count any more, so that the
+//! next one begins. Once all wait, or the first has waited long enough, one TerminateInstances
+//! carries all of their machines, and each goes on with the answer that is its own. No clock or
+//! waker of ours is needed: somebody else's answer is what wakes the invocation, and then all are
+//! asked whether they can go on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -20,8 +21,9 @@ use muster_domain::time::{Seconds, Time};
 use crate::ports::{Compute, MAX_TERMINATED};
 use crate::terminate;
 
-/// Most passes under way that do not wait for a termination. With five invocations at once that is half of what
-/// GitHub takes of concurrent requests (100, docs.github.com/rest, "secondary rate limits").
+/// Most passes under way that do not wait for a termination. With five invocations at once that is
+/// half of what GitHub takes of concurrent requests (100, docs.github.com/rest, "secondary rate
+/// limits").
 const MAX_UNDER_WAY: usize = 10;
 /// A machine whose pass is ready to end it waits this long for slower passes.
 const PATIENCE: Seconds = Seconds(10);

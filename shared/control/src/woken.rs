@@ -38,8 +38,8 @@ impl Woken {
         }
     }
 
-    /// A pass for named jobs ends at once when they are served, so a pool that has something else to look at gets a message of
-    /// its own for that.
+    /// A pass for named jobs ends at once when they are served, so a pool that has something else
+    /// to look at gets a message of its own for that.
     #[must_use]
     pub fn messages(&self) -> Vec<WakePool> {
         let named = self.jobs.iter().flat_map(|(pool, jobs)| {

@@ -44,8 +44,8 @@ pub(crate) fn job(before: Option<&Job>, next: &Job) -> Option<Write> {
     })
 }
 
-/// All writes that belong to an instance's change: the record, the end of its claim at the job, and at
-/// its end the counters.
+/// All writes that belong to an instance's change: the record, the end of its claim at the job, and
+/// at its end the counters.
 pub(crate) async fn for_instance<T: Table>(
     table: &T,
     before: &Instance,
@@ -65,9 +65,9 @@ pub(crate) async fn for_instance<T: Table>(
     Ok(writes)
 }
 
-/// The job that the instance claimed, if it still waits: demand again. After a failure that the next
-/// instance may share it is held back for a while, longer each time, so that machines are not burnt without
-/// pause on a launch or a job that cannot succeed.
+/// The job that the instance claimed, if it still waits: demand again. After a failure that the
+/// next instance may share it is held back for a while, longer each time, so that machines are not
+/// burnt without pause on a launch or a job that cannot succeed.
 async fn released_job<T: Table>(
     table: &T,
     key: JobKey,

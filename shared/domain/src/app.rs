@@ -1,5 +1,5 @@
-//! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting there is no error of any
-//! call: the events simply never come.
+//! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting
+//! there is no error of any call: the events simply never come.
 
 use std::collections::BTreeMap;
 

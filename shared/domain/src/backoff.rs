@@ -19,15 +19,17 @@ pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
     doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
 }
 
-/// How long a job is held back after `failures` machines in a row did not serve it. Longer than before another attempt of a
-/// launch, which costs a call: each of these has cost a machine, and what broke it is mostly still there.
+/// How long a job is held back after `failures` machines in a row did not serve it. Longer than
+/// before another attempt of a launch, which costs a call: each of these has cost a machine, and
+/// what broke it is mostly still there.
 #[must_use]
 pub fn hold_wait(failures: u32, timings: &Timings) -> Seconds {
     launch_wait(failures.saturating_add(1), timings)
 }
 
-/// The wait before the next machine that no job needs yet, where `failures` such machines in a row brought no
-/// runner. Longer at last than for jobs: nobody waits for it, and a broken pool must not launch for ever.
+/// The wait before the next machine that no job needs yet, where `failures` such machines in a row
+/// brought no runner. Longer at last than for jobs: nobody waits for it, and a broken pool must not
+/// launch for ever.
 #[must_use]
 pub fn idle_wait(failures: u32, timings: &Timings) -> Seconds {
     doubled(

@@ -30,7 +30,8 @@ pub struct Capacity {
     /// When a machine was last launched.
     #[serde(default)]
     pub scaled_up_at: Option<Time>,
-    /// Set after machines that no job needed yet brought no runner: no other one before its time, and then one alone.
+    /// Set after machines that no job needed yet brought no runner: no other one before its time,
+    /// and then one alone.
     #[serde(default)]
     pub idle_hold: Option<Hold>,
     /// The pool's configuration as the last pass knew it.
@@ -72,8 +73,8 @@ impl Capacity {
         }
     }
 
-    /// The configuration that a pass knows of the pool; when it is another one, first seen now. Part of the same
-    /// write as [`Self::woken`].
+    /// The configuration that a pass knows of the pool; when it is another one, first seen now.
+    /// Part of the same write as [`Self::woken`].
     #[must_use]
     pub fn configured(mut self, version: String, now: Time) -> Self {
         if self.configured.as_ref().is_none_or(|known| known.version != version) {
@@ -119,9 +120,9 @@ impl Capacity {
         Self { holder: None, lease_until: None, ..self.next() }
     }
 
-    /// The delay of the wake-up that is to be sent for what waits until `at`, and that stands in this record from now on. None
-    /// when another one comes no later, or when it is too far off for a message: then the sweep sends it. A time that is over
-    /// came while the pass was at work.
+    /// The delay of the wake-up that is to be sent for what waits until `at`, and that stands in
+    /// this record from now on. None when another one comes no later, or when it is too far off for
+    /// a message: then the sweep sends it. A time that is over came while the pass was at work.
     pub fn wake_later(&mut self, at: Time, now: Time) -> Option<Seconds> {
         let at = at.max(now);
         let on_its_way = self.wake_at.is_some_and(|known| now < known && known <= at);
@@ -147,7 +148,8 @@ impl Capacity {
         Self { idle_hold: None, ..self.next() }
     }
 
-    /// Whether one of these runners has come to listen since the last failure: such machines come up again.
+    /// Whether one of these runners has come to listen since the last failure: such machines come
+    /// up again.
     #[must_use]
     pub fn is_idle_healed(&self, free: &[Instance], timings: &Timings) -> bool {
         self.idle_hold.as_ref().is_some_and(|hold| {

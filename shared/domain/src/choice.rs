@@ -1,11 +1,12 @@
 //! Which pool serves a job, which one next when that has no room, and why.
 //!
 //! The rule, in this order:
-//! 1. a pool of the job's repository before one of its organization before one of its enterprise before one without
-//!    an entity;
+//! 1. a pool of the job's repository before one of its organization before one of its enterprise
+//!    before one without an entity;
 //! 2. the larger priority, however the pools match labels;
-//! 3. among equals the [`Balance`]: `pack` takes them in the order of the file; `round-robin` begins with the one at
-//!    *job number modulo number of equals* and goes on in the order of the file, around its end.
+//! 3. among equals the [`Balance`]: `pack` takes them in the order of the file; `round-robin`
+//!    begins with the one at *job number modulo number of equals* and goes on in the order of the
+//!    file, around its end.
 
 use std::cmp::Reverse;
 
@@ -56,7 +57,8 @@ pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a 
     })
 }
 
-/// The reasons one after the other, in a kilobyte at most: they are stored with the job, which says what they name.
+/// The reasons one after the other, in a kilobyte at most: they are stored with the job, which says
+/// what they name.
 fn bounded(reasons: &[String]) -> String {
     const LONGEST: usize = 960;
     let mut text = String::new();
@@ -72,7 +74,8 @@ fn bounded(reasons: &[String]) -> String {
     text
 }
 
-/// For each pool, in the order of choice, why it is where it is; then those that do not serve the job.
+/// For each pool, in the order of choice, why it is where it is; then those that do not serve the
+/// job.
 #[must_use]
 pub fn reasons(pools: &[Pool], balance: Balance, job: &Job) -> Vec<String> {
     let serving = candidates(pools, balance, job);

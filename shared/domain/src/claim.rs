@@ -1,8 +1,10 @@
-//! Claims: which runner is meant for which job, and what becomes of that when GitHub decides otherwise.
+//! Claims: which runner is meant for which job, and what becomes of that when GitHub decides
+//! otherwise.
 //!
-//! GitHub gives a job to any runner with matching labels, so a launched runner often takes a job other
-//! than the one it was launched for. Every peer that binds one to one leaks or starves there
-//! (cdk-github-runners #974, RunsOn #44). A claim is an expectation that these functions keep level.
+//! GitHub gives a job to any runner with matching labels, so a launched runner often takes a job
+//! other than the one it was launched for. Every peer that binds one to one leaks or starves there
+//! (cdk-github-runners #974, RunsOn #44). A claim is an expectation that these functions keep
+//! level.
 
 use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState};
@@ -23,8 +25,8 @@ pub struct Started {
     pub spared: Option<Instance>,
 }
 
-/// Settles the claims after `taker` took `job`. When the spared instance can serve the job that was left,
-/// the two are paired; else that job is demand again and the spared instance is free supply.
+/// Settles the claims after `taker` took `job`. When the spared instance can serve the job that was
+/// left, the two are paired; else that job is demand again and the spared instance is free supply.
 #[must_use]
 pub fn settle_started(
     mut all: Started,
@@ -74,7 +76,8 @@ fn is_available(instance: &Instance) -> bool {
         && !instance.passed_over
 }
 
-/// Ends a job's claim on an instance that is lost, if it has one. None when there is nothing to change.
+/// Ends a job's claim on an instance that is lost, if it has one. None when there is nothing to
+/// change.
 #[must_use]
 pub fn release(job: &Job, instance: &InstanceName) -> Option<Job> {
     let holds = job.claim.as_ref() == Some(instance) && job.is_waiting();
@@ -85,8 +88,9 @@ pub fn release(job: &Job, instance: &InstanceName) -> Option<Job> {
     })
 }
 
-/// Claims a job for an instance. One that idles already is looked at again as soon as GitHub has had its time to give it
-/// that job: its row may rest until its idle limit. One change of each record.
+/// Claims a job for an instance. One that idles already is looked at again as soon as GitHub has
+/// had its time to give it that job: its row may rest until its idle limit. One change of each
+/// record.
 pub fn assign(job: &mut Job, instance: &mut Instance, now: Time, timings: &Timings) {
     set_job_claim(job, Some(instance.name.clone()));
     instance.set_claim(job.key(), now);

@@ -32,7 +32,8 @@ impl<'a> Reader<'a> {
         Self { get, problems: Vec::new() }
     }
 
-    /// A variable that must be there. Answers with an empty text, and notes the problem, when it is not.
+    /// A variable that must be there. Answers with an empty text, and notes the problem, when it is
+    /// not.
     pub fn required(&mut self, name: &str) -> String {
         match self.optional(name) {
             Some(value) => value,

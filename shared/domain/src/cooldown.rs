@@ -1,8 +1,8 @@
-//! What EC2 refused lately. One small record that all launch passes share, so that concurrent Lambdas do not hammer
-//! on what one of them has just found closed.
+//! What EC2 refused lately. One small record that all launch passes share, so that concurrent
+//! Lambdas do not hammer on what one of them has just found closed.
 //!
-//! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing else. So nothing waits
-//! for it to be written.
+//! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing
+//! else. So nothing waits for it to be written.
 
 mod bucket;
 
@@ -20,7 +20,8 @@ use crate::pool::{MarketPolicy, Pool};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// Most refusals that the record keeps; those that end first make room. A record of DynamoDB holds 400 KB.
+/// Most refusals that the record keeps; those that end first make room. A record of DynamoDB holds
+/// 400 KB.
 const MOST: usize = 300;
 /// A wait grows to this many times its first length.
 const GROWS_TO: u32 = 8;
@@ -46,7 +47,8 @@ pub enum CooldownScope {
         market: Market,
         /// Type and subnet.
         place: Override,
-        /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any type. None: for all.
+        /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any
+        /// type. None: for all.
         #[serde(default)]
         pool: Option<PoolName>,
     },
@@ -93,7 +95,8 @@ impl Cooldown {
         now < self.until
     }
 
-    /// A refusal is in a row with the one before for as long as that one's wait was, once more after its end.
+    /// A refusal is in a row with the one before for as long as that one's wait was, once more
+    /// after its end.
     fn is_forgotten(&self, now: Time) -> bool {
         now.is_past(self.until, self.until.since(self.at))
     }
@@ -140,7 +143,8 @@ pub struct Cooldowns {
     pub list: Arc<[Cooldown]>,
 }
 
-/// The record is advice: a refusal that another version has written, and that is not known here, is forgotten.
+/// The record is advice: a refusal that another version has written, and that is not known here, is
+/// forgotten.
 fn known_ones<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Cooldown]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -275,8 +279,9 @@ impl Cooldowns {
         Ok(LaunchOptions { market, places })
     }
 
-    /// The record after the end of a machine of this pool, if that changes it: the quotas that may have counted it have room
-    /// again. Of which type it was, and on which market, nobody has written down; one that is opened in vain costs a call.
+    /// The record after the end of a machine of this pool, if that changes it: the quotas that may
+    /// have counted it have room again. Of which type it was, and on which market, nobody has
+    /// written down; one that is opened in vain costs a call.
     #[must_use]
     pub fn after_end(&self, pool: &Pool) -> Option<Self> {
         let counts = |closed: &CooldownScope| match closed {
@@ -319,8 +324,8 @@ impl Cooldowns {
     }
 }
 
-/// Whether machines of this launch show that something is open. EC2 does not say here which of the types they are of;
-/// one that is opened too early costs a call.
+/// Whether machines of this launch show that something is open. EC2 does not say here which of the
+/// types they are of; one that is opened too early costs a call.
 fn is_opened(launch: &Launch, closed: &CooldownScope) -> bool {
     match closed {
         CooldownScope::Calls => true,
@@ -366,7 +371,8 @@ fn close(
     });
 }
 
-/// What an answer closes, each once. The answer to a replay may be as old as its launch: its parts say nothing of now.
+/// What an answer closes, each once. The answer to a replay may be as old as its launch: its parts
+/// say nothing of now.
 fn closed_by<'a>(
     launch: &Launch,
     answer: &'a Result<LaunchAnswer, LaunchError>,
@@ -417,8 +423,8 @@ fn closed_by<'a>(
     all
 }
 
-/// Whether a refusal says nothing of other pools: it is of no type, or of the price, or of what the pool's image or options
-/// want.
+/// Whether a refusal says nothing of other pools: it is of no type, or of the price, or of what the
+/// pool's image or options want.
 fn is_own(launch: &Launch, place: &Override, error: &LaunchError) -> bool {
     place.instance_type.is_empty()
         || launch.request.max_price.is_some()
@@ -449,7 +455,8 @@ fn whole(launch: &Launch, error: &LaunchError) -> Option<CooldownScope> {
     }
 }
 
-/// How long nobody asks: longer with each refusal in a row. Throttled passes come back at different times.
+/// How long nobody asks: longer with each refusal in a row. Throttled passes come back at different
+/// times.
 fn wait(closed: &CooldownScope, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
     let first = match closed {
         CooldownScope::Calls => timings.throttle_wait_seconds,
@@ -473,7 +480,8 @@ pub const fn first_market(policy: MarketPolicy) -> Market {
     }
 }
 
-/// The answer as it counts while a pool's configuration is new: what it names may not be visible to EC2 everywhere yet.
+/// The answer as it counts while a pool's configuration is new: what it names may not be visible to
+/// EC2 everywhere yet.
 ///
 /// # Errors
 /// EC2's own, softened.

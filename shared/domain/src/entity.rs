@@ -10,11 +10,12 @@ use crate::time::{Seconds, Time};
 
 /// While GitHub refuses us, when to look again whether it still does.
 pub const LOOK_AGAIN: Seconds = Seconds(300);
-/// The shortest wait between two questions whether it still does. Most refusals are short, and many wrong credentials in a
-/// row make GitHub refuse right ones as well.
+/// The shortest wait between two questions whether it still does. Most refusals are short, and many
+/// wrong credentials in a row make GitHub refuse right ones as well.
 /// Source: docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 const SOONEST: Seconds = Seconds(30);
-/// The shortest and the longest wait between machines that only find out whether runners may be registered again.
+/// The shortest and the longest wait between machines that only find out whether runners may be
+/// registered again.
 const PROBE_AFTER: (Seconds, Seconds) = (Seconds(900), Seconds(3600));
 
 /// What GitHub was asked.
@@ -38,7 +39,8 @@ pub struct EntityHealth {
     /// Until when GitHub's rate limit lasts; none when it was not met since the last registration.
     #[serde(default)]
     pub limited_until: Option<Time>,
-    /// As far as we know, nothing but registrations is refused: no answer to another question shows that this has healed.
+    /// As far as we know, nothing but registrations is refused: no answer to another question shows
+    /// that this has healed.
     #[serde(default)]
     pub registrations_alone: bool,
 }
@@ -95,8 +97,10 @@ impl EntityHealth {
                 if asked == Asked::Registration || !self.registrations_alone {
                     next = Self::well(next.entity);
                 }
-                // A secondary limit is that of registrations alone: no other answer shows that it is over.
-                // Source: docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
+                // A secondary limit is that of registrations alone: no other answer shows that it
+                // is over.
+                // Source:
+                // docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
                 if asked == Asked::Other {
                     next.limited_until = self.limited_until.filter(|until| now < *until);
                 }
@@ -105,8 +109,8 @@ impl EntityHealth {
         next
     }
 
-    /// When the next machine may find out whether runners are registered again, where nothing else can. `last`: when one
-    /// was let through.
+    /// When the next machine may find out whether runners are registered again, where nothing else
+    /// can. `last`: when one was let through.
     #[must_use]
     pub fn probe_due_at(&self, last: Option<Time>) -> Option<Time> {
         let since = self.unauthorized_since.filter(|_| self.registrations_alone)?;
@@ -136,8 +140,9 @@ impl EntityHealth {
     }
 }
 
-/// When to ask again whether GitHub still refuses these: thirty seconds after the youngest refusal, and then after as long as
-/// it has lasted, up to five minutes. `last`: when that was asked last. None when it refuses none.
+/// When to ask again whether GitHub still refuses these: thirty seconds after the youngest refusal,
+/// and then after as long as it has lasted, up to five minutes. `last`: when that was asked last.
+/// None when it refuses none.
 #[must_use]
 pub fn question_due(unwell: &[EntityHealth], last: Option<Time>) -> Option<Time> {
     let youngest = unwell.iter().filter_map(|health| health.unauthorized_since).max()?;

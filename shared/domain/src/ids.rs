@@ -1,5 +1,5 @@
-//! Identifiers. Each is its own type, so that a runner id cannot stand where a machine id belongs. Records are
-//! copied at every decision: a copy shares its texts.
+//! Identifiers. Each is its own type, so that a runner id cannot stand where a machine id belongs.
+//! Records are copied at every decision: a copy shares its texts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -173,8 +173,8 @@ impl Entity {
         }
     }
 
-    /// Whether runners registered here can be given a job of this repository (`owner/repo`, any case).
-    /// An enterprise's organizations are not known to us, so it takes every repository.
+    /// Whether runners registered here can be given a job of this repository (`owner/repo`, any
+    /// case). An enterprise's organizations are not known to us, so it takes every repository.
     #[must_use]
     pub fn covers(&self, repository: &str) -> bool {
         match self.kind() {

@@ -37,8 +37,8 @@ pub struct JobEvent {
     pub repository: Arc<str>,
     /// Whether the repository is private. Jobs of public ones are refused by default.
     pub private: bool,
-    /// Whether a person rather than an organization owns the repository: its runners can only be registered
-    /// at the repository itself.
+    /// Whether a person rather than an organization owns the repository: its runners can only be
+    /// registered at the repository itself.
     #[serde(default)]
     pub user_owned: bool,
     /// The App's installation that sent the event.
@@ -77,17 +77,19 @@ pub struct Hold {
     pub closed: Option<CooldownScope>,
 }
 
-/// A job that waits for an approval is given up after this long. GitHub itself ends it after 30 days (its documentation, "Reviewing
-/// deployments"); a day more is no harm.
+/// A job that waits for an approval is given up after this long. GitHub itself ends it after 30
+/// days (its documentation, "Reviewing deployments"); a day more is no harm.
 pub const GATE_EXPIRY: Seconds = Seconds(31 * 24 * 3600);
 
-/// What is known of the approval that a job waits for. GitHub says `queued` first, then `waiting`, and `queued` again once
-/// somebody has approved (RunsOn #539). Deliveries come late and in any order, so one that says `waiting` is a reason to
-/// ask; only GitHub's own answer closes the gate. `queued` opens it at once, whatever was said before.
+/// What is known of the approval that a job waits for. GitHub says `queued` first, then `waiting`,
+/// and `queued` again once somebody has approved (RunsOn #539). Deliveries come late and in any
+/// order, so one that says `waiting` is a reason to ask; only GitHub's own answer closes the gate.
+/// `queued` opens it at once, whatever was said before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// It was said, at this time, that the job waits; GitHub is to be asked. The job is served meanwhile.
+    /// It was said, at this time, that the job waits; GitHub is to be asked. The job is served
+    /// meanwhile.
     Told(Time),
     /// GitHub was asked after that, and says so too: the job needs no machine.
     Closed(Time),
@@ -135,7 +137,8 @@ pub struct Job {
     /// When GitHub was last asked for the job, because nothing had been heard of it for long.
     #[serde(default)]
     pub asked_at: Option<Time>,
-    /// When we first heard that it was queued. Before, it may have waited for days for somebody's approval.
+    /// When we first heard that it was queued. Before, it may have waited for days for somebody's
+    /// approval.
     #[serde(default)]
     pub queued_seen_at: Option<Time>,
     /// Set while it is known or said to wait for an approval, although it was queued before.
@@ -172,7 +175,8 @@ impl Job {
         self.last_event.status
     }
 
-    /// Queued at GitHub and served by one of our pools: it must end in a runner, an end event or a reason.
+    /// Queued at GitHub and served by one of our pools: it must end in a runner, an end event or a
+    /// reason.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.needs_runner() && self.pool.is_some()
@@ -235,9 +239,9 @@ impl Job {
         }
     }
 
-    /// The job as GitHub's answer makes it, which calls it waiting. The first such answer is a reason to ask again: the
-    /// `queued` of an approval may have come while it was under way, and have changed nothing. From then on it would open
-    /// the gate, so a second one is believed.
+    /// The job as GitHub's answer makes it, which calls it waiting. The first such answer is a
+    /// reason to ask again: the `queued` of an approval may have come while it was under way, and
+    /// have changed nothing. From then on it would open the gate, so a second one is believed.
     #[must_use]
     pub fn found_waiting(&self, now: Time) -> Self {
         let mut next = self.clone();
@@ -262,8 +266,9 @@ impl Job {
         self.last_event.queued_at.unwrap_or(self.seen_at)
     }
 
-    /// Since when it could have had a runner: since GitHub queued it, or, after a wait for somebody's approval, since we
-    /// heard that this was over. GitHub's own time is that of the job's creation, also then.
+    /// Since when it could have had a runner: since GitHub queued it, or, after a wait for
+    /// somebody's approval, since we heard that this was over. GitHub's own time is that of the
+    /// job's creation, also then.
     #[must_use]
     pub fn waits_since(&self) -> Time {
         match self.queued_seen_at {
@@ -272,8 +277,8 @@ impl Job {
         }
     }
 
-    /// Where it stands among the waiting jobs of its pool. A job on hold stands where its time comes: many of them
-    /// must not hide the others from a listing that is cut.
+    /// Where it stands among the waiting jobs of its pool. A job on hold stands where its time
+    /// comes: many of them must not hide the others from a listing that is cut.
     #[must_use]
     pub fn listed_at(&self) -> Time {
         self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until.max(self.queued_at()))
@@ -346,8 +351,9 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
     job
 }
 
-/// What an event says about the approval of a job that is queued. `queued` is believed at once, also of a job that was given
-/// up: at worst GitHub is asked once more. `waiting` may be older than a `queued` that came before, and is a reason to ask.
+/// What an event says about the approval of a job that is queued. `queued` is believed at once,
+/// also of a job that was given up: at worst GitHub is asked once more. `waiting` may be older than
+/// a `queued` that came before, and is a reason to ask.
 fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
     if said == JobStatus::Queued && (job.gate.is_some() || job.expired) {
         if job.is_gated() || job.expired {

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Labels(Arc<[String]>);
 
-/// The label that stands for every runner that is not GitHub's own. `config.sh` adds it by itself. Of a just-in-time
-/// configuration GitHub only says that it has the labels that were asked for, so it is asked for.
-/// Source: docs.github.com/en/rest/actions/self-hosted-runners, "Create configuration for a just-in-time runner"
+/// The label that stands for every runner that is not GitHub's own. `config.sh` adds it by itself.
+/// Of a just-in-time configuration GitHub only says that it has the labels that were asked for, so
+/// it is asked for.
+/// Source: docs.github.com/en/rest/actions/self-hosted-runners, "Create configuration for a
+/// just-in-time runner"
 const SELF_HOSTED: &str = "self-hosted";
 
 impl Labels {
@@ -103,7 +105,8 @@ impl LabelRows {
         self.0.iter()
     }
 
-    /// What a runner is registered with: the labels of all rows, and `self-hosted`, which most jobs ask for besides.
+    /// What a runner is registered with: the labels of all rows, and `self-hosted`, which most jobs
+    /// ask for besides.
     #[must_use]
     pub fn carried(&self) -> Labels {
         Labels::new(self.0.iter().flat_map(Labels::iter).chain([SELF_HOSTED]))

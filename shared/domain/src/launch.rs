@@ -59,8 +59,8 @@ pub struct LaunchRequest {
     pub template_version: Arc<str>,
     /// Types times subnets, or, with requirements, subnets.
     pub overrides: Vec<Override>,
-    /// Whether their order is one of preference for the subnets too. Records of earlier versions say no, and are sent as
-    /// they were: EC2 compares a replay with the first call.
+    /// Whether their order is one of preference for the subnets too. Records of earlier versions
+    /// say no, and are sent as they were: EC2 compares a replay with the first call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub subnets_in_order: bool,
     /// What every machine must have, where no types are listed.
@@ -68,7 +68,8 @@ pub struct LaunchRequest {
     pub requirements: Option<Requirements>,
     /// Spot or on-demand.
     pub market: Market,
-    /// How EC2 chooses; one that the market knows. Records of earlier versions have none: the market's default.
+    /// How EC2 chooses; one that the market knows. Records of earlier versions have none: the
+    /// market's default.
     #[serde(default)]
     pub allocation: Option<Allocation>,
     /// The most to pay for a spot machine, in US dollars an hour.
@@ -80,7 +81,8 @@ pub struct LaunchRequest {
     /// The disk, where it is not the launch template's.
     #[serde(default)]
     pub disk: Option<Disk>,
-    /// The device of the launch template's own disk, where `disk` is on another: it would be a second disk.
+    /// The device of the launch template's own disk, where `disk` is on another: it would be a
+    /// second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_device: Option<Arc<str>>,
     /// How many machines.
@@ -96,7 +98,8 @@ impl LaunchRequest {
         allocation(self.market, self.allocation, self.requirements.is_some())
     }
 
-    /// The place of a choice in the order of preference, where EC2 is to go by that: 0 is the first.
+    /// The place of a choice in the order of preference, where EC2 is to go by that: 0 is the
+    /// first.
     #[must_use]
     pub fn priority(&self, choice: &Override) -> Option<u16> {
         let rank = match self.allocation() {
@@ -123,9 +126,9 @@ impl LaunchRequest {
     }
 }
 
-/// The allocation that is sent: what the pool asks for where the market knows it, else the market's default. Spot goes
-/// by price and free capacity, as AWS advises: the preferred type alone would be reclaimed more often. What has no list
-/// of types has no order of types either.
+/// The allocation that is sent: what the pool asks for where the market knows it, else the market's
+/// default. Spot goes by price and free capacity, as AWS advises: the preferred type alone would be
+/// reclaimed more often. What has no list of types has no order of types either.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
 #[must_use]
 pub const fn allocation(
@@ -191,7 +194,8 @@ pub struct Launch {
     pub calls: u32,
     /// When it was last sent, unless EC2 has refused it for certain since.
     pub called_at: Option<Time>,
-    /// When, before that, it was last sent with an outcome that nobody knows: it may still be under way.
+    /// When, before that, it was last sent with an outcome that nobody knows: it may still be under
+    /// way.
     pub doubtful_at: Option<Time>,
 }
 
@@ -237,8 +241,8 @@ impl Launch {
         })
     }
 
-    /// The lease given back at once: it is to be looked for again soon. `is_refused`: EC2 certainly did nothing
-    /// on this call.
+    /// The lease given back at once: it is to be looked for again soon. `is_refused`: EC2 certainly
+    /// did nothing on this call.
     #[must_use]
     pub fn released(&self, again_at: Time, is_refused: bool) -> Self {
         let called_at = self.called_at.filter(|_| !is_refused);
@@ -246,7 +250,8 @@ impl Launch {
         Self { generation, lease_until: again_at, called_at, ..self.clone() }
     }
 
-    /// Whether EC2 has been called before with this launch's token: an answer may be as old as the first call.
+    /// Whether EC2 has been called before with this launch's token: an answer may be as old as the
+    /// first call.
     #[must_use]
     pub const fn is_replay(&self) -> bool {
         self.calls > 1
@@ -264,7 +269,8 @@ impl Launch {
         Self { generation: self.generation + 1, state: LaunchState::Settled, ..self.clone() }
     }
 
-    /// Whether an ambiguous launch has been looked for long enough: what shows up later is an orphan.
+    /// Whether an ambiguous launch has been looked for long enough: what shows up later is an
+    /// orphan.
     #[must_use]
     pub fn is_given_up(&self, now: Time, timings: &Timings) -> bool {
         now.is_past(self.created_at, timings.launch_lookup_seconds)
@@ -280,8 +286,8 @@ pub struct LaunchAnswer {
     pub errors: Vec<LaunchError>,
 }
 
-/// What a launch error means for the next step. The classes and their codes: EC2 error codes page and
-/// the table in this crate's tests of the `ec2` crate.
+/// What a launch error means for the next step. The classes and their codes: EC2 error codes page
+/// and the table in this crate's tests of the `ec2` crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {

@@ -1,4 +1,5 @@
-//! What holds for all pools together: the maxima of the stack and of entities, and the balance among equal pools.
+//! What holds for all pools together: the maxima of the stack and of entities, and the balance
+//! among equal pools.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +18,15 @@ pub enum Balance {
     RoundRobin,
 }
 
-/// Maxima beside those of the pools. An instance is counted from the moment a limit is set: those that were there
-/// before are not.
+/// Maxima beside those of the pools. An instance is counted from the moment a limit is set: those
+/// that were there before are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The most live instances of the stack.
     pub stack: Option<u32>,
-    /// The most live instances whose runners are registered at an entity, exactly there: an organization's maximum
-    /// does not count the runners of its repositories.
+    /// The most live instances whose runners are registered at an entity, exactly there: an
+    /// organization's maximum does not count the runners of its repositories.
     pub entities: BTreeMap<Entity, u32>,
 }
 
@@ -144,10 +145,12 @@ impl Headroom {
         Ok(())
     }
 
-    /// Counts one more instance of this entity, in the place of one that ends and is counted in `ended`.
+    /// Counts one more instance of this entity, in the place of one that ends and is counted in
+    /// `ended`.
     ///
     /// # Errors
-    /// Which limit is reached all the same, because the other is not counted there; then nothing is counted.
+    /// Which limit is reached all the same, because the other is not counted there; then nothing is
+    /// counted.
     pub fn take_in_place_of(&mut self, ended: &[Scope], entity: &Entity) -> Result<(), Full> {
         let before = self.counted.clone();
         for scope in ended {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
-/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One type for both, because wake-ups
-/// were on the jobs queue once, and some may be there during an upgrade.
+/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One type
+/// for both, because wake-ups were on the jobs queue once, and some may be there during an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobsMessage {
@@ -27,8 +27,8 @@ pub enum JobsMessage {
 pub struct WakePool {
     /// The pool.
     pub pool: PoolName,
-    /// The jobs for whose sake alone: the pass reads them by key, since no index may show them yet, and there is nothing to do
-    /// when none of them waits any more. None: look at the whole pool.
+    /// The jobs for whose sake alone: the pass reads them by key, since no index may show them yet,
+    /// and there is nothing to do when none of them waits any more. None: look at the whole pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobKey>,
 }

@@ -1,4 +1,5 @@
-//! The names of all metrics. The template's alarms use the same names, and a test holds the two together.
+//! The names of all metrics. The template's alarms use the same names, and a test holds the two
+//! together.
 
 use crate::launch::ErrorClass;
 
@@ -86,7 +87,8 @@ impl Metric {
         Self::WebhooksRedelivered,
     ];
 
-    /// The one that counts launch calls with an answer of this class; none for those that no launch gets.
+    /// The one that counts launch calls with an answer of this class; none for those that no launch
+    /// gets.
     #[must_use]
     pub const fn for_refusal(class: ErrorClass) -> Option<Self> {
         Some(match class {

@@ -84,8 +84,8 @@ pub enum RunnerSeen {
     Absent,
     /// Registered and not busy, as far as GitHub says. Not proof of idleness.
     NotBusy(RunnerId),
-    /// Registered and not busy either, and its agent is not connected, or never was (`status: offline`; GitHub's REST
-    /// API, "Get a self-hosted runner").
+    /// Registered and not busy either, and its agent is not connected, or never was (`status:
+    /// offline`; GitHub's REST API, "Get a self-hosted runner").
     Offline(RunnerId),
     /// Registered and busy.
     Busy(RunnerId),
@@ -134,11 +134,13 @@ pub struct Observation {
     pub machine_hint: bool,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,
-    /// The machine is not what its pool wants any more, or its pool wants none: see [`crate::instance::Instance::is_outdated`].
+    /// The machine is not what its pool wants any more, or its pool wants none: see
+    /// [`crate::instance::Instance::is_outdated`].
     pub outdated: bool,
     /// The pool is not in the pool file any more: it launches nothing.
     pub pool_removed: bool,
-    /// An operator has switched deletes off. The pass finds out when [`crate::lifecycle::asks_switch`] says so.
+    /// An operator has switched deletes off. The pass finds out when
+    /// [`crate::lifecycle::asks_switch`] says so.
     pub deletes_off: bool,
     /// DescribeInstances.
     pub machine: Look<Machine>,

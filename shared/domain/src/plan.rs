@@ -1,4 +1,5 @@
-//! The launch pass, as far as it is arithmetic: who serves whom, what to ask of EC2, and (in `apply`) what its answer means.
+//! The launch pass, as far as it is arithmetic: who serves whom, what to ask of EC2, and (in
+//! `apply`) what its answer means.
 
 mod apply;
 mod idle;
@@ -20,15 +21,17 @@ use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// Most slots of one launch: its commit writes two records a slot besides the launch and the counter of its pool, and
-/// DynamoDB takes 100 writes in a transaction.
+/// Most slots of one launch: its commit writes two records a slot besides the launch and the
+/// counter of its pool, and DynamoDB takes 100 writes in a transaction.
 pub const MAX_SLOTS: usize = 49;
-/// Most jobs that go with a full launch rather than with one of their own. For each of them two slots come without their
-/// claims, which a commit of their own makes up for: fifty-four slots are forty-four with and ten without.
+/// Most jobs that go with a full launch rather than with one of their own. For each of them two
+/// slots come without their claims, which a commit of their own makes up for: fifty-four slots are
+/// forty-four with and ten without.
 pub const MAX_BEYOND: usize = 5;
 /// The same where the stack has a limit, whose counter is one more.
 pub const MAX_SLOTS_OF_STACK: usize = 48;
-/// The same where entities have limits: each slot may come with the counter of an entity of its own.
+/// The same where entities have limits: each slot may come with the counter of an entity of its
+/// own.
 pub const MAX_SLOTS_COUNTED: usize = 32;
 
 /// The tag that names the stack.
@@ -51,7 +54,8 @@ pub struct View<'a> {
     pub room: Headroom,
     /// Set after machines of the min idle brought no runner.
     pub idle_hold: Option<Hold>,
-    /// Why no machine is launched now, whatever the demand: an operator's switch, or the configuration.
+    /// Why no machine is launched now, whatever the demand: an operator's switch, or the
+    /// configuration.
     pub held: Option<String>,
     /// Jobs without a claim whose time has come, in any order.
     pub demand: Vec<Job>,
@@ -92,7 +96,8 @@ pub struct PlannedLaunch {
     pub launch: Launch,
     /// New instances, each with the job it claims.
     pub fresh: Vec<(Instance, Job)>,
-    /// New instances without their claims, each with its job: one commit does not hold them all, the next one claims.
+    /// New instances without their claims, each with its job: one commit does not hold them all,
+    /// the next one claims.
     pub beyond: Vec<(Instance, Job)>,
     /// New instances that no job needs yet.
     pub idle: Vec<Instance>,
@@ -112,7 +117,8 @@ impl PlannedLaunch {
 pub struct Unplaced {
     /// The job.
     pub job: Job,
-    /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next one.
+    /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next
+    /// one.
     pub slot: Option<Instance>,
     /// What stands in the way, in a sentence without its end.
     pub why: String,
@@ -148,8 +154,8 @@ pub struct Plan {
     pub left: Vec<Unplaced>,
 }
 
-/// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is missing of the min
-/// idle.
+/// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is
+/// missing of the min idle.
 #[must_use]
 pub fn plan(mut view: View<'_>) -> Plan {
     let mut plan = Plan::default();
@@ -243,8 +249,8 @@ struct Asked {
     fresh: VecDeque<Job>,
 }
 
-/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size. What cannot be asked
-/// for waits, with the reason on record.
+/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size.
+/// What cannot be asked for waits, with the reason on record.
 fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     let mut asked: Vec<Asked> = Vec::new();
     for slot in &view.retries {
@@ -296,8 +302,9 @@ fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
     &mut asked[index]
 }
 
-/// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second refusal may have been that of
-/// on-demand's: then spot is asked again, and while it is closed, the offer falls back by itself.
+/// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second
+/// refusal may have been that of on-demand's: then spot is asked again, and while it is closed, the
+/// offer falls back by itself.
 fn next_market(pool: &Pool, slot: &Instance) -> Market {
     let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
@@ -307,8 +314,8 @@ fn next_market(pool: &Pool, slot: &Instance) -> Market {
     first_market(pool.market)
 }
 
-/// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is the rest of a spot
-/// launch, which on-demand takes over at once.
+/// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is
+/// the rest of a spot launch, which on-demand takes over at once.
 #[must_use]
 pub fn is_launch_due(
     pool: &Pool,
@@ -324,7 +331,8 @@ pub fn is_launch_due(
     slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot) || is_open_again
 }
 
-/// Whether a machine may be launched for a job of the demand: it is not held back, or what held it back is over.
+/// Whether a machine may be launched for a job of the demand: it is not held back, or what held it
+/// back is over.
 #[must_use]
 pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
     let closed = job.hold.as_ref().and_then(|hold| hold.closed.as_ref());
@@ -353,8 +361,8 @@ pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
         && first_market(pool.market) != next_market(pool, slot)
 }
 
-/// When to look again. Not always as late as the refusal says: somebody may have mended it, and then another launch
-/// finds out.
+/// When to look again. Not always as late as the refusal says: somebody may have mended it, and
+/// then another launch finds out.
 fn look_again(held: &LaunchBlock, view: &View<'_>) -> Time {
     held.until.min(view.now + view.timings.retry_cap_seconds)
 }
@@ -374,8 +382,8 @@ fn put_off(slot: &Instance, held: &LaunchBlock, view: &View<'_>) -> Option<Insta
     (next != *slot).then_some(next)
 }
 
-/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix, and one invocation
-/// may launch for all of them: the pool's name then makes the difference.
+/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix,
+/// and one invocation may launch for all of them: the pool's name then makes the difference.
 fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
     let pool = view.pool;
     let seed =
@@ -488,8 +496,8 @@ fn request(
     }
 }
 
-/// The places, the subnets of each type in an order that begins elsewhere with each launch: on demand EC2 fills the
-/// first place first, so launches would all end in one zone.
+/// The places, the subnets of each type in an order that begins elsewhere with each launch: on
+/// demand EC2 fills the first place first, so launches would all end in one zone.
 fn beginning_elsewhere(places: &[Override], id: &LaunchId) -> Vec<Override> {
     let mut places = places.to_vec();
     for subnets in places.chunk_by_mut(|one, next| one.instance_type == next.instance_type) {

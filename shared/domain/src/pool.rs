@@ -65,8 +65,8 @@ pub enum Image {
     Ssm(String),
 }
 
-/// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there so that a pool file whose
-/// types do not fit is refused.
+/// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there
+/// so that a pool file whose types do not fit is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
@@ -126,8 +126,8 @@ pub struct Disk {
 pub struct Pool {
     /// Its name, unique in the stack.
     pub name: PoolName,
-    /// Where its runners are registered. None: at the organization that owns the job's repository, or
-    /// at the repository when a person owns it.
+    /// Where its runners are registered. None: at the organization that owns the job's repository,
+    /// or at the repository when a person owns it.
     #[serde(default)]
     pub entity: Option<Entity>,
     /// Its runners carry the labels of all rows; a job is served when it matches one row.
@@ -141,7 +141,8 @@ pub struct Pool {
     /// GitHub's number of the runner group; 1 is the default group.
     #[serde(default = "default_runner_group")]
     pub runner_group_id: u64,
-    /// What the names of its launches, instances and runners begin with; its own name where there is none.
+    /// What the names of its launches, instances and runners begin with; its own name where there
+    /// is none.
     #[serde(default)]
     pub name_prefix: Option<PoolName>,
     /// See [`Arch`].
@@ -165,10 +166,12 @@ pub struct Pool {
     /// Spot, on-demand, or one after the other.
     #[serde(default)]
     pub market: MarketPolicy,
-    /// With `spot-then-on-demand`: EC2's codes after which on-demand is asked. Empty: any lack of capacity or quota.
+    /// With `spot-then-on-demand`: EC2's codes after which on-demand is asked. Empty: any lack of
+    /// capacity or quota.
     #[serde(default)]
     pub on_demand_after: Vec<String>,
-    /// How EC2 chooses. None: `price-capacity-optimized` for spot; `prioritized` for on-demand, with requirements `lowest-price`.
+    /// How EC2 chooses. None: `price-capacity-optimized` for spot; `prioritized` for on-demand,
+    /// with requirements `lowest-price`.
     #[serde(default)]
     pub allocation: Option<Allocation>,
     /// The most to pay for a spot machine, in US dollars an hour, as EC2 takes it (`0.05`).
@@ -188,7 +191,8 @@ pub struct Pool {
     /// Runners that wait for a job which nobody has queued yet. Never above `max`.
     #[serde(default)]
     pub min_idle: u32,
-    /// How long a job is queued before a machine is launched for it: a runner that comes free may take it.
+    /// How long a job is queued before a machine is launched for it: a runner that comes free may
+    /// take it.
     #[serde(default)]
     pub job_age_seconds: Seconds,
     /// How long a machine may take until its runner listens. None: the stack's.
@@ -197,8 +201,9 @@ pub struct Pool {
     /// How long a runner may wait for a job. None: the stack's.
     #[serde(default)]
     pub idle_limit_seconds: Option<Seconds>,
-    /// The longest life of a machine, running job or not. A runner without a job goes at half of it, so that any job
-    /// may count on the other half: by default the six hours that GitHub gives a job by default.
+    /// The longest life of a machine, running job or not. A runner without a job goes at half of
+    /// it, so that any job may count on the other half: by default the six hours that GitHub gives
+    /// a job by default.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
     /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case. Empty: all.
@@ -210,13 +215,15 @@ pub struct Pool {
     /// Shell text that the machine runs, as root, before the runner starts.
     #[serde(default)]
     pub boot_hook: Option<String>,
-    /// Whether jobs may become root on their machine: `sudo` without a password, and the group `docker`.
+    /// Whether jobs may become root on their machine: `sudo` without a password, and the group
+    /// `docker`.
     #[serde(default = "yes")]
     pub sudo: bool,
     /// Handed to the runner's environment by runner-api.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether it serves jobs at all. A disabled pool is as good as none for new jobs; its machines end when idle.
+    /// Whether it serves jobs at all. A disabled pool is as good as none for new jobs; its machines
+    /// end when idle.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// Whether launches are held back: jobs are matched and wait.
@@ -225,7 +232,8 @@ pub struct Pool {
     /// Bumped by whoever changes anything of it: EC2 is given time to see what is new.
     #[serde(default)]
     pub generation: u64,
-    /// The generation that last changed what its machines are: idle ones of earlier generations are replaced.
+    /// The generation that last changed what its machines are: idle ones of earlier generations are
+    /// replaced.
     #[serde(default)]
     pub machines_since: u64,
     /// Since when it is not in the pool file any more.
@@ -285,8 +293,8 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Most labels that a reason names, and most characters of each. Anybody who can write a workflow chooses them, and the
-/// reason is stored once for each pool.
+/// Most labels that a reason names, and most characters of each. Anybody who can write a workflow
+/// chooses them, and the reason is stored once for each pool.
 const MAX_NAMED: usize = 5;
 const MAX_NAMED_LENGTH: usize = 32;
 
@@ -380,8 +388,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether a job asks for what its runners carry, where they are registered. The pool may refuse it all the same, for a
-    /// reason that an operator can change: it is disabled, removed, or not for that repository.
+    /// Whether a job asks for what its runners carry, where they are registered. The pool may
+    /// refuse it all the same, for a reason that an operator can change: it is disabled, removed,
+    /// or not for that repository.
     #[must_use]
     pub fn is_meant_by(&self, job: &Job) -> bool {
         let covers = |entity: &Entity| entity.covers(&job.last_event.repository);
@@ -390,7 +399,8 @@ impl Pool {
             && self.matches_labels(&job.last_event.labels).is_ok()
     }
 
-    /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names have no case.
+    /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names
+    /// have no case.
     fn allows(&self, repository: &str) -> bool {
         let allows =
             |allowed: &String| match (allowed.strip_suffix("/*"), repository.split_once('/')) {
@@ -401,16 +411,16 @@ impl Pool {
         self.repositories.is_empty() || self.repositories.iter().any(allows)
     }
 
-    /// How many runners it keeps for jobs that nobody has queued yet. None where nothing says at which entity they
-    /// would be registered.
+    /// How many runners it keeps for jobs that nobody has queued yet. None where nothing says at
+    /// which entity they would be registered.
     #[must_use]
     pub fn idle_wanted(&self) -> u32 {
         let serves = self.enabled && !self.is_removed() && self.entity.is_some();
         if serves { self.min_idle.min(self.max) } else { 0 }
     }
 
-    /// Whether a free runner is one of those that the pool wants idle: registered where its runners belong now, and
-    /// launched as its machines are now.
+    /// Whether a free runner is one of those that the pool wants idle: registered where its runners
+    /// belong now, and launched as its machines are now.
     #[must_use]
     pub fn keeps_idle(&self, runner: &Instance) -> bool {
         runner.is_free_supply()
@@ -451,7 +461,8 @@ impl Pool {
         format!("{launch_template_id}:{launch_template_version}:{generation}")
     }
 
-    /// All that its machines may be: types times subnets, or, with requirements, subnets. In order of preference.
+    /// All that its machines may be: types times subnets, or, with requirements, subnets. In order
+    /// of preference.
     #[must_use]
     pub fn places(&self) -> Vec<Override> {
         let any = Arc::default();
@@ -469,8 +480,8 @@ impl Pool {
             .collect()
     }
 
-    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot. The class is unknown for
-    /// refusals that an earlier version put on record.
+    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot. The
+    /// class is unknown for refusals that an earlier version put on record.
     #[must_use]
     pub fn falls_back_after(&self, class: Option<ErrorClass>, code: &str) -> bool {
         self.market == MarketPolicy::SpotThenOnDemand

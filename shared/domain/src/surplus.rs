@@ -1,9 +1,11 @@
-//! Scale-down of a pool that keeps runners idle: what is above the min idle shrinks by half a minute.
+//! Scale-down of a pool that keeps runners idle: what is above the min idle shrinks by half a
+//! minute.
 //!
-//! A pool without a min idle has no surplus: each of its runners was launched for a job, and one without a claim ends
-//! after its idle limit. Where runners are kept on purpose, one that is past its idle limit ends only if it is one of
-//! the oldest half (at least one) of the surplus, and not within the time after a launch of its pool in which more
-//! jobs may follow. The half is of what there was that time ago: runners marked since then count.
+//! A pool without a min idle has no surplus: each of its runners was launched for a job, and one
+//! without a claim ends after its idle limit. Where runners are kept on purpose, one that is past
+//! its idle limit ends only if it is one of the oldest half (at least one) of the surplus, and not
+//! within the time after a launch of its pool in which more jobs may follow. The half is of what
+//! there was that time ago: runners marked since then count.
 //!
 //! Nothing is remembered for this but the time of the last launch: the marks stand in the rows.
 
@@ -17,7 +19,8 @@ use crate::timings::Timings;
 /// Where an idle runner stands among those of its pool that could be given the same jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Standing {
-    /// It is one that the pool wants idle. One that is not ends after its idle limit, as in any pool.
+    /// It is one that the pool wants idle. One that is not ends after its idle limit, as in any
+    /// pool.
     pub kept: bool,
     /// Registered, idle and without a claim, itself included.
     pub idle: u32,

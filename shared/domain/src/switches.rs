@@ -13,12 +13,13 @@ use crate::time::Time;
 pub enum Switch {
     /// New machines, of every pool. Jobs wait, and machines that are there go on.
     Launches,
-    /// Every delete that is not forced. Nothing is deregistered or terminated, and no machine that could live on is
-    /// marked.
+    /// Every delete that is not forced. Nothing is deregistered or terminated, and no machine that
+    /// could live on is marked.
     Deletes,
     /// New machines of one pool.
     Pool(PoolName),
-    /// Launches and deletes in one, whatever their own switches say: it ends without forgetting those.
+    /// Launches and deletes in one, whatever their own switches say: it ends without forgetting
+    /// those.
     Maintenance,
 }
 

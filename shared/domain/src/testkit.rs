@@ -1,7 +1,8 @@
 //! Records in every condition that a test may want, made by the same calls that make them in life.
 //!
-//! The story that they share, in seconds after [`T0`]: launched at 0, machine bound at 5, configuration asked
-//! at 30 and answered at 31, runner started at 40, job started at 50, hook's end at 100, exit at 110.
+//! The story that they share, in seconds after [`T0`]: launched at 0, machine bound at 5,
+//! configuration asked at 30 and answered at 31, runner started at 40, job started at 50, hook's
+//! end at 100, exit at 110.
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
@@ -259,8 +260,8 @@ pub(crate) fn job(n: u32) -> Job {
     fold(None, said, at(n)).with(|job| job.pool = Some(pool().name))
 }
 
-/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one and `PROPTEST_CASES` a
-/// longer one.
+/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one and
+/// `PROPTEST_CASES` a longer one.
 pub(crate) fn searched(cases: u32) -> ProptestConfig {
     let found = ProptestConfig::default();
     let rng_seed = match found.rng_seed {

@@ -32,9 +32,11 @@ timings! {
     boot_deadline_seconds = 600,
     /// How long a launch belongs to the pass that called EC2, at least twice its time-out.
     creating_lease_seconds = 120,
-    /// How long a call that removes a registration or terminates a machine belongs to the pass that made it.
+    /// How long a call that removes a registration or terminates a machine belongs to the pass that
+    /// made it.
     deleting_lease_seconds = 120,
-    /// How long an ambiguous launch is looked up by token and by tag before its slots are free again.
+    /// How long an ambiguous launch is looked up by token and by tag before its slots are free
+    /// again.
     launch_lookup_seconds = 300,
     /// How long a claimed runner may sit idle beside its queued job before the claim ends.
     claim_idle_seconds = 60,
@@ -45,8 +47,8 @@ timings! {
     busy_reads_apart_without_hook_seconds = 1200,
     /// How often a runner that must finish its job first is looked at.
     busy_poll_seconds = 60,
-    /// Distance of the two reads that together make a machine absent. Counted from the start of the pass that read
-    /// first, which may have come to that a minute later.
+    /// Distance of the two reads that together make a machine absent. Counted from the start of the
+    /// pass that read first, which may have come to that a minute later.
     absence_confirm_seconds = 180,
     /// Younger than this, a machine that EC2 does not know yet is not absent but new.
     absence_limit_seconds = 600,
@@ -56,10 +58,11 @@ timings! {
     idle_limit_seconds = 300,
     /// How long after a launch of a pool that keeps runners idle none of them ends as surplus.
     scale_down_delay_seconds = 600,
-    /// In which time the surplus of idle runners shrinks by half: a little less than the sweep's minute, so that each
-    /// sweep finds it over.
+    /// In which time the surplus of idle runners shrinks by half: a little less than the sweep's
+    /// minute, so that each sweep finds it over.
     shrink_seconds = 50,
-    /// Longest wait before another machine is launched for the min idle of a pool where such machines fail.
+    /// Longest wait before another machine is launched for the min idle of a pool where such
+    /// machines fail.
     idle_retry_cap_seconds = 3600,
     /// How long a machine may take to shut itself down after its runner ended.
     shutdown_grace_seconds = 120,
@@ -87,16 +90,18 @@ timings! {
     tombstone_ttl_seconds = 604_800,
     /// First wait before a failed launch is tried again; doubles with each attempt.
     launch_retry_seconds = 15,
-    /// First time without launch calls after EC2 throttled one; doubles with each refusal in a row, up to eight times,
-    /// as the next three do.
+    /// First time without launch calls after EC2 throttled one; doubles with each refusal in a row,
+    /// up to eight times, as the next three do.
     throttle_wait_seconds = 5,
     /// First time in which a type is not asked for in a subnet that had no capacity for it.
     place_wait_seconds = 60,
-    /// First time in which the types are left alone whose quota is used up. Each machine that ends makes room in it.
+    /// First time in which the types are left alone whose quota is used up. Each machine that ends
+    /// makes room in it.
     quota_wait_seconds = 30,
     /// First pause of a pool whose request EC2 refuses as wrong or not allowed.
     pool_pause_seconds = 120,
-    /// How long after a pool's configuration was first seen such refusals are taken for EC2 not knowing it yet.
+    /// How long after a pool's configuration was first seen such refusals are taken for EC2 not
+    /// knowing it yet.
     settling_seconds = 600,
     /// A job that has waited this long without a machine is counted, and an alarm tells.
     launch_deadline_seconds = 900,

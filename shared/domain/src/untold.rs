@@ -1,16 +1,18 @@
-//! Jobs that an agent has taken, and GitHub has not said so yet. The hook's report and GitHub's `in_progress` travel apart: a
-//! pass between the two finds the job waiting and its runner busy, and would launch a machine for a job that runs.
+//! Jobs that an agent has taken, and GitHub has not said so yet. The hook's report and GitHub's
+//! `in_progress` travel apart: a pass between the two finds the job waiting and its runner busy,
+//! and would launch a machine for a job that runs.
 
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::time::{Seconds, Time};
 
-/// How long GitHub has to say which job it was. An event that is later than that may never come, and a job that waits is
-/// not to wait for it.
+/// How long GitHub has to say which job it was. An event that is later than that may never come,
+/// and a job that waits is not to wait for it.
 const PATIENCE: Seconds = Seconds(30);
 
-/// What is left of a demand without the jobs that runners without a claim have taken, and when to look again, if any was.
-/// A hook tells the run and not the job, so one of the run's jobs stays behind for each runner, the oldest first.
+/// What is left of a demand without the jobs that runners without a claim have taken, and when to
+/// look again, if any was. A hook tells the run and not the job, so one of the run's jobs stays
+/// behind for each runner, the oldest first.
 #[must_use]
 pub fn without(mut demand: Vec<Job>, free: &[Instance], now: Time) -> (Vec<Job>, Option<Time>) {
     let until = |taker: &Instance| {

@@ -1,7 +1,7 @@
 //! GitHub's `workflow_job` payload, as far as we read it.
 //!
-//! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are optional
-//! where GitHub leaves them out or writes null.
+//! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are
+//! optional where GitHub leaves them out or writes null.
 
 use serde::Deserialize;
 

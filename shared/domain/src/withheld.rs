@@ -1,6 +1,7 @@
-//! Jobs that GitHub withholds: their runners are connected and idle, and it gives them to none. It does so with
-//! `max-parallel`, whose jobs it all calls queued, and for hours in an incident. One machine more cannot help, since it is the
-//! same to GitHub as those that idle; but where the idle runner is at fault, the next one does help.
+//! Jobs that GitHub withholds: their runners are connected and idle, and it gives them to none. It
+//! does so with `max-parallel`, whose jobs it all calls queued, and for hours in an incident. One
+//! machine more cannot help, since it is the same to GitHub as those that idle; but where the idle
+//! runner is at fault, the next one does help.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// The longest wait before another machine is launched for withheld jobs: what they wait at most once GitHub gives them out.
+/// The longest wait before another machine is launched for withheld jobs: what they wait at most
+/// once GitHub gives them out.
 const MAX_WAIT: Seconds = Seconds(900);
 
 /// A connected runner idled beside a job in vain.
@@ -46,8 +48,8 @@ pub fn is_suspected(demand: &[Job]) -> bool {
     demand.iter().any(|job| job.passed_over.is_some())
 }
 
-/// How many machines may be launched for the entities that have withheld jobs. `demand`: all jobs of the pool without a claim,
-/// those on hold as well. `live`: its instances.
+/// How many machines may be launched for the entities that have withheld jobs. `demand`: all jobs
+/// of the pool without a claim, those on hold as well. `live`: its instances.
 #[must_use]
 pub fn allowances(
     pool: &Pool,
@@ -73,9 +75,10 @@ pub fn allowances(
     jobs.into_iter().map(allowance).collect()
 }
 
-/// Jobs that were never passed over get their machines, beyond those that idle already. For the others there are as many runners
-/// on their way as are at work, and one at least: where GitHub gives jobs out again, that doubles with each round. Together
-/// they are never more than one above the jobs that wait.
+/// Jobs that were never passed over get their machines, beyond those that idle already. For the
+/// others there are as many runners on their way as are at work, and one at least: where GitHub
+/// gives jobs out again, that doubles with each round. Together they are never more than one above
+/// the jobs that wait.
 fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 {
     let withheld: Vec<PassedOver> = jobs.iter().filter_map(|job| job.passed_over).collect();
     let busy = live.iter().filter(|one| one.runner.is_busy()).count();
@@ -92,8 +95,9 @@ fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 
     u32::try_from(untried + probes).unwrap_or(u32::MAX)
 }
 
-/// When the next runner may find out whether it fares better. The first one of each job says nothing yet; each one more that was
-/// passed over makes the next wait longer, whichever job it was for.
+/// When the next runner may find out whether it fares better. The first one of each job says
+/// nothing yet; each one more that was passed over makes the next wait longer, whichever job it was
+/// for.
 fn next_probe(withheld: &[PassedOver], timings: &Timings) -> Option<Time> {
     let last = withheld.iter().map(|one| one.at).max()?;
     let in_vain: u32 = withheld.iter().map(|one| one.times - 1).sum();

@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md shows the transition table of the code. `UPDATE=1 cargo test -p muster-domain` rewrites it.
+//! ARCHITECTURE.md shows the transition table of the code. `UPDATE=1 cargo test -p muster-domain`
+//! rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;

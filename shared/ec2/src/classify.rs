@@ -52,8 +52,8 @@ fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
         | "InsufficientFreeAddressesInSubnet"
         | "UnfulfillableCapacity"
         | "SpotMaxPriceTooLow"
-        // The account never asked for Spot, and we may not make the role that EC2 wants for that: there is no Spot
-        // here, on demand there may be machines. It comes once for each place.
+        // The account never asked for Spot, and we may not make the role that EC2 wants for that:
+        // there is no Spot here, on demand there may be machines. It comes once for each place.
         // Source: the errorSet in aws/karpenter-provider-aws#7998
         | "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
         | "Unsupported" => Capacity,

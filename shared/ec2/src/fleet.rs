@@ -134,8 +134,8 @@ fn requirements(wanted: &Requirements) -> InstanceRequirementsRequest {
         .build()
 }
 
-/// What stands in the place of the launch template's disk; none leaves that as it is. A device that the template does
-/// not map is added to its own, so that one has to be taken away by name.
+/// What stands in the place of the launch template's disk; none leaves that as it is. A device that
+/// the template does not map is added to its own, so that one has to be taken away by name.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetBlockDeviceMappingRequest.html
 fn disks(request: &LaunchRequest) -> Option<Vec<FleetBlockDeviceMappingRequest>> {
     let own = disk(request.disk.as_ref()?);

@@ -9,7 +9,8 @@ use muster_domain::pool_file::{FoundImage, ImageFilter};
 use crate::machines::{PAGE, filter, trouble};
 use crate::{Ec2, classified};
 
-/// By the date of its creation; EC2 lists images in no order. Deprecated and disabled images of others are not listed.
+/// By the date of its creation; EC2 lists images in no order. Deprecated and disabled images of
+/// others are not listed.
 ///
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
 pub(crate) async fn newest(

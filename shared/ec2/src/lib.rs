@@ -1,6 +1,7 @@
 //! The ports `Compute` and `Images` on EC2.
 //!
-//! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook never sees it.
+//! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook
+//! never sees it.
 #![warn(missing_docs)]
 
 pub mod classify;
@@ -36,7 +37,8 @@ pub const LAUNCH_TAG: &str = "muster:launch";
 /// are launched, which takes seconds for large ones. The leases on rows are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// EC2, limited to the machines of one stack. Images are nobody's machines: those it sees as the account does.
+/// EC2, limited to the machines of one stack. Images are nobody's machines: those it sees as the
+/// account does.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
     client: Client,

@@ -111,7 +111,8 @@ pub(crate) async fn terminate(
     }
 }
 
-/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one begins.
+/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one
+/// begins.
 fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> {
     let words = sentence.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
     let named = words.filter_map(|word| word.parse::<MachineId>().ok());

@@ -31,7 +31,8 @@ pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> E
 
 /// Blanks what looks like one of GitHub's tokens, ours or not.
 ///
-/// Source: docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
+/// Source:
+/// docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
 fn without_tokens(line: &str) -> String {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let is_token = |word: &str| {
@@ -91,7 +92,8 @@ impl Answer {
         fault(self.operation, self.status.as_str(), self.message(), self.at)
     }
 
-    /// GitHub's own sentence. Anything else in a body (a proxy's page, an echo of the request) is not kept.
+    /// GitHub's own sentence. Anything else in a body (a proxy's page, an echo of the request) is
+    /// not kept.
     fn message(&self) -> String {
         let message = match serde_json::from_str::<Complaint>(&self.body) {
             Ok(complaint) => complaint.message,
@@ -101,7 +103,8 @@ impl Answer {
         without_tokens(&line).chars().take(MAX_MESSAGE).collect()
     }
 
-    /// A 403 is a rate limit when its headers say so. Some secondary limits say it in the sentence alone.
+    /// A 403 is a rate limit when its headers say so. Some secondary limits say it in the sentence
+    /// alone.
     fn is_rate_limit(&self) -> bool {
         self.header("x-ratelimit-remaining") == Some("0")
             || self.headers.contains_key(RETRY_AFTER)

@@ -22,8 +22,8 @@ use crate::{Settings, SetupError};
 const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
 /// A renamed repository redirects once; more is a loop.
 const MAX_REDIRECTS: usize = 3;
-/// How long an unused connection is trusted. A frozen function wakes up to connections that the other
-/// side has closed meanwhile, and a request sent down one of those is lost.
+/// How long an unused connection is trusted. A frozen function wakes up to connections that the
+/// other side has closed meanwhile, and a request sent down one of those is lost.
 const IDLE_KEPT: Duration = Duration::from_secs(5);
 
 /// A call, before anybody signs it.
@@ -108,7 +108,8 @@ impl Client {
         let mut address = format!("{}{}{}", self.origin, self.prefix, call.path);
         let mut redirects = 0;
         loop {
-            // octocrab's own base address is not used: it drops a prefix that a path happens to start with.
+            // octocrab's own base address is not used: it drops a prefix that a path happens to
+            // start with.
             let mut request = Request::builder()
                 .method(call.method.clone())
                 .uri(&address)
@@ -145,7 +146,8 @@ impl Client {
     }
 }
 
-/// octocrab over connections of our own: ring, the system's trusted roots, HTTP/1.1. No layer of it retries.
+/// octocrab over connections of our own: ring, the system's trusted roots, HTTP/1.1. No layer of it
+/// retries.
 fn connect(settings: &Settings) -> Result<Octocrab, SetupError> {
     let tls = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
@@ -168,7 +170,8 @@ fn connect(settings: &Settings) -> Result<Octocrab, SetupError> {
     }
 }
 
-/// Splits the base address into origin and prefix, and refuses what would send tokens in clear text.
+/// Splits the base address into origin and prefix, and refuses what would send tokens in clear
+/// text.
 fn split(url: &str) -> Result<(String, String), SetupError> {
     let bad = |why: &str| SetupError(format!("GITHUB_API_URL {url:?}: {why}"));
     let uri: Uri = url.trim().parse().map_err(|_| bad("not an address"))?;

@@ -1,7 +1,8 @@
-//! Deliveries of the App's webhook, as GitHub keeps them for three days: listed, and tried once more.
+//! Deliveries of the App's webhook, as GitHub keeps them for three days: listed, and tried once
+//! more.
 //!
-//! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API endpoints for GitHub App
-//! webhooks" in GitHub's documentation.
+//! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API
+//! endpoints for GitHub App webhooks" in GitHub's documentation.
 
 use http::{Method, StatusCode};
 use muster_control::ports::Delivery;
@@ -33,8 +34,8 @@ impl Attempt {
         Time::from_millis(self.delivered_at.as_millisecond())
     }
 
-    /// Taken, or refused for what it is: too large, or no event at all. A refused signature is not among them: the
-    /// secret may be mended.
+    /// Taken, or refused for what it is: too large, or no event at all. A refused signature is not
+    /// among them: the secret may be mended.
     fn is_settled(&self) -> bool {
         let code = self.status_code.unwrap_or_default();
         (200..300).contains(&code) || matches!(code, 400 | 413 | 422)

@@ -99,9 +99,10 @@ impl<K: AppKey> App<K> {
 
     /// A repository among those that an installation covers.
     ///
-    /// `GET /repositories/{id}` would be one call, but it is not documented, and shows public repositories that the
-    /// App is not installed on.
-    /// Source: docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
+    /// `GET /repositories/{id}` would be one call, but it is not documented, and shows public
+    /// repositories that the App is not installed on.
+    /// Source:
+    /// docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     async fn repository(&self, number: u64, of: u64) -> Result<Option<Entity>, ProviderError> {
         let installation = InstallationId(of);
         let all = self

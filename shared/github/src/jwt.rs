@@ -1,9 +1,11 @@
 //! The App's JSON Web Token, signed with ring.
 //!
-//! octocrab can sign one too, but without `jti`: two functions that sign in the same second then present the
-//! same token, and GitHub has answered the second one with 404 (terraform-aws-github-runner #5056).
+//! octocrab can sign one too, but without `jti`: two functions that sign in the same second then
+//! present the same token, and GitHub has answered the second one with 404
+//! (terraform-aws-github-runner #5056).
 //!
-//! Source: docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+//! Source:
+//! docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,11 +1,13 @@
-//! GitHub, as the passes see it: the ports [`muster_control::ports::Github`] and [`muster_control::ports::Directory`] over octocrab.
+//! GitHub, as the passes see it: the ports [`muster_control::ports::Github`] and
+//! [`muster_control::ports::Directory`] over octocrab.
 //!
 //! octocrab carries the requests (connections, TLS, time-outs); the App's authentication is ours,
-//! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is classified here,
-//! and nowhere else, into the domain's words.
+//! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is
+//! classified here, and nowhere else, into the domain's words.
 //!
-//! What it costs: one token per installation and hour, and one call per question. A token is shared by all calls of
-//! a warm function, so a job's whole life needs at most one token and one configuration call.
+//! What it costs: one token per installation and hour, and one call per question. A token is shared
+//! by all calls of a warm function, so a job's whole life needs at most one token and one
+//! configuration call.
 //!
 //! Nothing that GitHub hands out, and no key, shows up in an error, a log line or a `Debug` output.
 
@@ -43,12 +45,12 @@ const PAGE_SIZE: usize = 100;
 
 /// Where the App's private key comes from.
 ///
-/// Asked at the first call that needs a token, so that an invocation which never talks to GitHub does
-/// not read a secret for it.
+/// Asked at the first call that needs a token, so that an invocation which never talks to GitHub
+/// does not read a secret for it.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppKey {
-    /// The key as PEM. `fresh`: GitHub refused what was signed with the last one, so a cached copy may
-    /// be out of date.
+    /// The key as PEM. `fresh`: GitHub refused what was signed with the last one, so a cached copy
+    /// may be out of date.
     ///
     /// # Errors
     /// When there is none.
@@ -148,8 +150,8 @@ impl<K: AppKey> App<K> {
         })
     }
 
-    /// Carries out a call with the installation's token. A refused token is dropped and the call repeated
-    /// once with a new one: tokens end early when an installation changes.
+    /// Carries out a call with the installation's token. A refused token is dropped and the call
+    /// repeated once with a new one: tokens end early when an installation changes.
     async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, ProviderError> {
         self.call_with(call, async || self.token(registrar).await).await
     }
@@ -219,7 +221,8 @@ struct Job {
 }
 
 impl Job {
-    /// GitHub knows more words than its events (`requested`, `pending`); all of them are before a runner.
+    /// GitHub knows more words than its events (`requested`, `pending`); all of them are before a
+    /// runner.
     fn seen(self) -> JobSeen {
         let status = match self.status.as_str() {
             "completed" => JobStatus::Completed,

@@ -18,7 +18,8 @@ pub(crate) fn groups(entity: &Entity) -> String {
     format!("{}/actions/runner-groups", root(entity))
 }
 
-/// A job of a repository; none when the text is no `owner/repo`. It comes from a payload and goes into a path.
+/// A job of a repository; none when the text is no `owner/repo`. It comes from a payload and goes
+/// into a path.
 pub(crate) fn job(repository: &str, job: u64) -> Option<String> {
     let entity: Entity = repository.parse().ok()?;
     (entity.kind() == EntityKind::Repository)
@@ -30,9 +31,9 @@ pub(crate) fn installation(entity: &Entity) -> String {
     format!("{}/installation", root(entity))
 }
 
-/// An entity's text is letters, digits, `.`, `_` and `-` around one slash at most, so it needs no encoding. What
-/// could still change a path's meaning are the segments `.` and `..`: GitHub has no such names, and
-/// http clients do not fold them.
+/// An entity's text is letters, digits, `.`, `_` and `-` around one slash at most, so it needs no
+/// encoding. What could still change a path's meaning are the segments `.` and `..`: GitHub has no
+/// such names, and http clients do not fold them.
 fn root(entity: &Entity) -> String {
     match entity.kind() {
         EntityKind::Repository => format!("/repos/{entity}"),

@@ -63,8 +63,8 @@ struct State {
     token: Option<Token>,
     /// How many fetches have ended.
     fetches: u64,
-    /// How the last one ended, if badly. Those who waited for it share it: each trying again, one after
-    /// another, would wait for as many time-outs.
+    /// How the last one ended, if badly. Those who waited for it share it: each trying again, one
+    /// after another, would wait for as many time-outs.
     failure: Option<Missing>,
 }
 
@@ -115,8 +115,8 @@ impl Tokens {
 impl<K: AppKey> App<K> {
     /// A token for an entity's runners.
     ///
-    /// An installation that GitHub does not know may have been replaced: the App was removed and installed
-    /// again under a new number. Then the entity is asked for it, once.
+    /// An installation that GitHub does not know may have been replaced: the App was removed and
+    /// installed again under a new number. Then the entity is asked for it, once.
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
         let entity = &registrar.entity;
         let rights = Rights::Runners(entity.kind());
@@ -188,8 +188,8 @@ impl<K: AppKey> App<K> {
         outcome
     }
 
-    /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had just used, and a
-    /// 401 means that the key was changed.
+    /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had
+    /// just used, and a 401 means that the key was changed.
     async fn fetch(&self, scope: Scope, serial: u64) -> Result<Token, Missing> {
         let call = Call {
             operation: "create-installation-token",
@@ -242,7 +242,8 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one that is known.
+    /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one
+    /// that is known.
     pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
         let answer = self.as_app(call, false).await?;
         match answer.status {
@@ -270,8 +271,8 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// What a token may do, and nothing else. What an enterprise's permission is called differs between versions of
-/// GitHub, so there it gets what the App has.
+/// What a token may do, and nothing else. What an enterprise's permission is called differs between
+/// versions of GitHub, so there it gets what the App has.
 fn permissions(rights: Rights) -> Option<serde_json::Value> {
     let runners = match rights {
         Rights::Runners(EntityKind::Repository) => "administration",

@@ -85,8 +85,8 @@ impl GithubApp {
     }
 }
 
-/// The App's private key in Secrets Manager. Read at every need: GitHub's tokens live for an hour, so
-/// that is rare, and a changed key is found at once.
+/// The App's private key in Secrets Manager. Read at every need: GitHub's tokens live for an hour,
+/// so that is rare, and a changed key is found at once.
 pub struct StoredKey {
     config: SdkConfig,
     id: String,

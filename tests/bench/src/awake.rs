@@ -1,8 +1,9 @@
 //! Keeps the cores awake while something is measured.
 //!
-//! A core with nothing to do sleeps, and on a virtual machine it wakes slowly and with cold caches; that is charged
-//! to whoever runs next, and an event of a tenth of a millisecond costs half as much again. The host of a Lambda
-//! never sleeps. A process of the lowest priority on each core takes nothing from the others and keeps them awake.
+//! A core with nothing to do sleeps, and on a virtual machine it wakes slowly and with cold caches;
+//! that is charged to whoever runs next, and an event of a tenth of a millisecond costs half as
+//! much again. The host of a Lambda never sleeps. A process of the lowest priority on each core
+//! takes nothing from the others and keeps them awake.
 
 use std::process::{Child, Command, Stdio};
 

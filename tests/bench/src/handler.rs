@@ -1,4 +1,5 @@
-//! The webhook's handler alone, without runtime, TLS and queue: how many signed deliveries one processor takes.
+//! The webhook's handler alone, without runtime, TLS and queue: how many signed deliveries one
+//! processor takes.
 
 use std::cell::Cell;
 use std::time::Instant;

@@ -1,11 +1,12 @@
 //! Measures the release binaries of the functions and prints the numbers beside the goals.
 //!
-//! Each function runs as Lambda runs it: a process that asks a Runtime API for events. That API, AWS and GitHub
-//! are stubs in this program, over TLS with the system's trusted roots plus our own, and answer at once: what is
-//! measured is the function. Numbers of one run can be compared with each other, and with another run on the
-//! same quiet machine; they are not Lambda's.
+//! Each function runs as Lambda runs it: a process that asks a Runtime API for events. That API,
+//! AWS and GitHub are stubs in this program, over TLS with the system's trusted roots plus our own,
+//! and answer at once: what is measured is the function. Numbers of one run can be compared with
+//! each other, and with another run on the same quiet machine; they are not Lambda's.
 //!
-//! The functions are taken from where `make build` left them, or all from the folder that `MUSTER_BIN` names.
+//! The functions are taken from where `make build` left them, or all from the folder that
+//! `MUSTER_BIN` names.
 //!
 //! `muster-bench [--rounds N] [--events N] [--only NAME] [--asleep] [RESULT.json]`
 //!
@@ -59,7 +60,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Missed goals are printed, not failed: the machine may be busy. What does not run at all is an error.
+/// Missed goals are printed, not failed: the machine may be busy. What does not run at all is an
+/// error.
 fn run() -> anyhow::Result<()> {
     let options = read_options(std::env::args().skip(1))?;
     let bench = Bench::start(Binaries::find()?, options.rounds, options.events)?;

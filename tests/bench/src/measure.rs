@@ -19,8 +19,8 @@ use crate::tls::{self, Tls};
 const WARM_UP: usize = 50;
 /// CPU time is taken over so many events at a time.
 const BATCH: usize = 50;
-/// Processes that share the warm events. Where the kernel puts a process, and where its memory lies, makes a fifth of
-/// what an event costs; the median of several is less of a draw.
+/// Processes that share the warm events. Where the kernel puts a process, and where its memory
+/// lies, makes a fifth of what an event costs; the median of several is less of a draw.
 const PROCESSES: usize = 5;
 
 /// What was seen of a function's processes once they were warm.
@@ -149,8 +149,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends an event many times. Answers with the CPU time of one, ms, and all calls to the stubs. The
-    /// time is the median of batches: a neighbour that was busy for a moment does not count.
+    /// Sends an event many times. Answers with the CPU time of one, ms, and all calls to the stubs.
+    /// The time is the median of batches: a neighbour that was busy for a moment does not count.
     fn repeat(
         &self,
         process: &Process,

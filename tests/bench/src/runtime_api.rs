@@ -64,8 +64,8 @@ impl RuntimeApi {
         }
     }
 
-    /// Hands over an event and waits until the function asks for the next one. Answers with the time to
-    /// its answer.
+    /// Hands over an event and waits until the function asks for the next one. Answers with the
+    /// time to its answer.
     pub(crate) fn invoke(&self, event: &Arc<[u8]>) -> anyhow::Result<(Duration, Vec<u8>)> {
         self.ready()?;
         let mut state = self.shared.lock();

@@ -21,8 +21,8 @@ pub(crate) struct Tls {
     pub(crate) roots: PathBuf,
 }
 
-/// Makes a certificate for this machine and writes a file with its authority among the system's roots:
-/// reading a hundred of them is part of a real start.
+/// Makes a certificate for this machine and writes a file with its authority among the system's
+/// roots: reading a hundred of them is part of a real start.
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Tls> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

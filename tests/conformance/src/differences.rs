@@ -1,4 +1,5 @@
-//! Where a door does not do what a check says, and why that is left so. README.md shows the same as a table.
+//! Where a door does not do what a check says, and why that is left so. README.md shows the same as
+//! a table.
 
 use crate::Difference;
 

@@ -1,12 +1,13 @@
 //! One suite for every door to the cloud.
 //!
-//! The passes run over ports, and each port has two implementations: the simulated cloud's own, and the real
-//! adapters, which are tested on the wire doors of the same model and on an emulator. What the simulator
-//! proves about the passes holds for AWS and GitHub only as far as its doors behave like theirs. Each check
-//! here is a sentence about a port, asked of both sides; where they differ, [`differences`] says so, by name.
+//! The passes run over ports, and each port has two implementations: the simulated cloud's own, and
+//! the real adapters, which are tested on the wire doors of the same model and on an emulator. What
+//! the simulator proves about the passes holds for AWS and GitHub only as far as its doors behave
+//! like theirs. Each check here is a sentence about a port, asked of both sides; where they differ,
+//! [`differences`] says so, by name.
 //!
-//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `TableWorld`, `QueueWorld`): the port under
-//! test, and what a test must be able to do to the world behind it.
+//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `TableWorld`,
+//! `QueueWorld`): the port under test, and what a test must be able to do to the world behind it.
 
 #![warn(missing_docs)]
 
@@ -46,7 +47,8 @@ pub type Difference = (&'static str, &'static str);
 /// Runs all checks of a part, and says how many a door passes.
 ///
 /// # Panics
-/// When one fails that is not listed as a difference, or when one that is listed does not fail any more.
+/// When one fails that is not listed as a difference, or when one that is listed does not fail any
+/// more.
 #[must_use]
 pub fn run_all(checks: &[&str], differences: &[Difference], run: impl Fn(&str)) -> usize {
     let mut problems = Vec::new();

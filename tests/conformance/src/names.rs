@@ -1,4 +1,5 @@
-//! What is behind the names of a pool file, as `muster_control::ports::Directory` and `muster_control::ports::Images` show it.
+//! What is behind the names of a pool file, as `muster_control::ports::Directory` and
+//! `muster_control::ports::Images` show it.
 
 use muster_control::ports::{Directory, Images};
 use muster_domain::app::AppSettings;

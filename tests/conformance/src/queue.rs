@@ -1,4 +1,5 @@
-//! The queues, as `muster_control::ports::Queue` sends to them and the functions' pollers receive from them.
+//! The queues, as `muster_control::ports::Queue` sends to them and the functions' pollers receive
+//! from them.
 
 use muster_control::ports::Queue;
 use muster_domain::job::JobStatus;

@@ -17,7 +17,8 @@ pub fn signature(secret: &str, body: &[u8]) -> String {
     format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
 }
 
-/// One of the payloads in `events/payloads`, as GitHub sends them: with everything that we never read.
+/// One of the payloads in `events/payloads`, as GitHub sends them: with everything that we never
+/// read.
 ///
 /// # Errors
 /// When there is none of that name.

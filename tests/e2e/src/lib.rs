@@ -1,8 +1,8 @@
 //! The harness of the end-to-end tests and the demo.
 //!
 //! Everything runs on the local stack: the real template and the real function binaries in the
-//! emulator, and the simulated world as EC2, GitHub and the machines. The harness speaks plain HTTP to
-//! both, and has no SDK: it must not be able to share a mistake with the code that it tests.
+//! emulator, and the simulated world as EC2, GitHub and the machines. The harness speaks plain HTTP
+//! to both, and has no SDK: it must not be able to share a mistake with the code that it tests.
 #![warn(missing_docs)]
 
 pub mod aws;

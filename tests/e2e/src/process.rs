@@ -1,4 +1,5 @@
-//! The functions' own processes, for tests that kill one. Linux only, like the functions themselves.
+//! The functions' own processes, for tests that kill one. Linux only, like the functions
+//! themselves.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Runs scenarios side by side in one process and says what each one shows.
 //!
-//! Not Rust's own harness: these tests wait for most of their time, so there are more of them at once than
-//! processors, and what they show is worth reading when they pass as well.
+//! Not Rust's own harness: these tests wait for most of their time, so there are more of them at
+//! once than processors, and what they show is worth reading when they pass as well.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -61,8 +61,8 @@ impl Test {
         self.shown.borrow_mut().push(what.into());
     }
 
-    /// Deploys a stack of the scenario's own. It is taken down when the scenario passes, and kept for
-    /// a look when it fails.
+    /// Deploys a stack of the scenario's own. It is taken down when the scenario passes, and kept
+    /// for a look when it fails.
     ///
     /// # Errors
     /// When it cannot be deployed.
@@ -83,7 +83,8 @@ impl Test {
         Ok(stack)
     }
 
-    /// Waits until no other scenario measures times or uses all processors, and keeps those waiting.
+    /// Waits until no other scenario measures times or uses all processors, and keeps those
+    /// waiting.
     pub async fn quiet(&self) -> MutexGuard<'static, ()> {
         QUIET.lock().await
     }
@@ -211,8 +212,8 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
             again.push(scenario);
         }
     }
-    // Many scenarios measure times, and a shared machine can stand still for seconds: what failed beside
-    // others gets one more try alone, and the report shows both.
+    // Many scenarios measure times, and a shared machine can stand still for seconds: what failed
+    // beside others gets one more try alone, and the report shows both.
     let mut failed = Vec::new();
     for scenario in again {
         say(&format!("once more, alone: {}", scenario.name));

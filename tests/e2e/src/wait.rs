@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Waits are given as a quiet machine needs them; a busy one gets this many times more. It costs nothing
-/// while things go well.
+/// Waits are given as a quiet machine needs them; a busy one gets this many times more. It costs
+/// nothing while things go well.
 const PATIENCE: u64 = 3;
 
 /// What a look brought.

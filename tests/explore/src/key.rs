@@ -1,8 +1,8 @@
 //! Fingerprints of what can matter later.
 //!
-//! Stories, error texts and generations are left out, and a time counts only as far as some rule looks
-//! at it: as an age up to the longest wait that is measured from it, or as the time that is left.
-//! Two states with one fingerprint therefore have the same future, only shifted in time.
+//! Stories, error texts and generations are left out, and a time counts only as far as some rule
+//! looks at it: as an age up to the longest wait that is measured from it, or as the time that is
+//! left. Two states with one fingerprint therefore have the same future, only shifted in time.
 
 use std::hash::{Hash, Hasher};
 
@@ -129,7 +129,8 @@ impl<'a> Key<'a> {
         }
         self.bit(instance.passed_over);
         self.bit(instance.spot_notice_at.is_some());
-        // Failed launches are counted to five, failed terminations to three; then waits grow no more.
+        // Failed launches are counted to five, failed terminations to three; then waits grow no
+        // more.
         let most = if instance.machine().is_some() { 3 } else { 7 };
         self.num(u64::from(instance.attempts.min(most)));
         self.maybe_age(instance.absent_since, self.timings.absence_confirm_seconds);
@@ -154,7 +155,8 @@ impl<'a> Key<'a> {
         }
         match runner.state {
             RunnerState::Idle => {
-                // The two waits of an idle runner: beside its job since the later of both, and alone.
+                // The two waits of an idle runner: beside its job since the later of both, and
+                // alone.
                 let claimed = claimed_at.map(|at| at.max(runner.since));
                 self.maybe_age(claimed, timings.claim_idle_seconds);
                 self.age(runner.since, timings.idle_limit_seconds);

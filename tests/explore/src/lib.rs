@@ -2,8 +2,8 @@
 //!
 //! *Triangle* is about launches, bindings and claims: who serves whom, and that nothing leaks or
 //! starves. *Stop* is about the way out of one instance: that no running job dies, and that nothing
-//! stays for ever. Both are walked breadth first until nothing new is found; a violation is shown as
-//! a shortest trace, in words.
+//! stays for ever. Both are walked breadth first until nothing new is found; a violation is shown
+//! as a shortest trace, in words.
 
 pub mod act;
 pub mod floors;

@@ -1,5 +1,5 @@
-//! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the real
-//! ones; nothing in the `domain` crate changes. The exploration must catch every one.
+//! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the
+//! real ones; nothing in the `domain` crate changes. The exploration must catch every one.
 
 use muster_domain::claim::{self, Started};
 use muster_domain::ids::{InstanceName, MachineId};
@@ -221,7 +221,8 @@ pub fn terminate_is_asked_once() -> Rules {
     })
 }
 
-/// "GitHub's answer comes at once": the record does not say that it is asked to remove the registration.
+/// "GitHub's answer comes at once": the record does not say that it is asked to remove the
+/// registration.
 #[must_use]
 pub fn removal_is_not_on_record() -> Rules {
     decide(|row, seen, policy, now| {

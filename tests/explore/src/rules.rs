@@ -1,4 +1,5 @@
-//! The rules that the worlds run on: those of the `domain` crate, one by one replaceable by a naive one.
+//! The rules that the worlds run on: those of the `domain` crate, one by one replaceable by a naive
+//! one.
 //!
 //! The naive ones are what a first version, or a peer, does. A test shows that each is caught.
 

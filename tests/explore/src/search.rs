@@ -1,8 +1,8 @@
 //! Breadth-first search over every state of a world.
 //!
-//! States are told apart by a 64-bit fingerprint of what can matter later. With a few million states the
-//! chance that two share one is about one in ten million. The first way to a state is a shortest one,
-//! so a counterexample is as short as the world allows.
+//! States are told apart by a 64-bit fingerprint of what can matter later. With a few million
+//! states the chance that two share one is about one in ten million. The first way to a state is a
+//! shortest one, so a counterexample is as short as the world allows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -166,7 +166,8 @@ struct Search<'a, W: World> {
 /// Looks at every state. `limit` is a guard against worlds that do not close.
 ///
 /// # Errors
-/// A shortest way to a violation, or to a state from which the goal cannot be reached by fair steps.
+/// A shortest way to a violation, or to a state from which the goal cannot be reached by fair
+/// steps.
 pub fn explore<W: World>(world: &W, limit: usize) -> Result<Report, Box<Counterexample>> {
     let start = Instant::now();
     let mut search = Search {

@@ -79,7 +79,8 @@ fn claims_are_kept() {
 
 #[test]
 fn replay_is_believed() {
-    // Its machine must be missing from the bare replay and from the look by tag, and not come by itself.
+    // Its machine must be missing from the bare replay and from the look by tag, and not come by
+    // itself.
     let kinds = &[Fault::Ambiguous, Fault::LateTag, Fault::Hang];
     let config = Config { max: 1, faults: 3, kinds, jobs: 1, grain: Grain::Effect, late: false };
     let world = Triangle::new(config, naive::replay_is_believed());

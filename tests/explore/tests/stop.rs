@@ -72,8 +72,8 @@ fn any_order() {
     complete("any order", config, floors::STOP_ORDERED, &acts);
 }
 
-/// GitHub refuses our credentials for good, EC2 is down for good: force ends it, and the ledger has the
-/// machine.
+/// GitHub refuses our credentials for good, EC2 is down for good: force ends it, and the ledger has
+/// the machine.
 #[test]
 fn dead_providers_and_401() {
     let github = Some(DeadGithub::Unauthorized);

@@ -63,8 +63,8 @@ fn one_job_and_any_two_faults() {
     assert!(report.states >= floors::TRIANGLE_PAIRS, "{report}");
 }
 
-/// EC2 at its worst: one launch without any answer until it is given up, and what shows up later is a
-/// stray.
+/// EC2 at its worst: one launch without any answer until it is given up, and what shows up later is
+/// a stray.
 #[test]
 fn one_launch_without_an_answer() {
     let kinds = &[Fault::Ambiguous, Fault::UnderWay, Fault::LateTag, Fault::Hang];
@@ -81,8 +81,8 @@ fn two_jobs_between_any_two_verbs() {
     expect_acts(&report, &["meets a conflict", "which was meant for another"]);
 }
 
-/// A job is given to a runner that is on its way out, and GitHub denies it: once, or at each look. The other machine
-/// is there as well.
+/// A job is given to a runner that is on its way out, and GitHub denies it: once, or at each look.
+/// The other machine is there as well.
 #[test]
 fn a_late_job_and_two_lies() {
     lies("a late job, lies", 2, &[Fault::Cancel, Fault::Lie], floors::TRIANGLE_LIES);

@@ -1,11 +1,16 @@
-//! What the pool file and the operators' switches say, asked at the very commit that could go against it:
-//! - I7 for the limits of stack and entities: each counter is the number of rows that it counts, and not above the limit;
-//! - no launch by a pool that is paused, disabled or switched off, and none for a job that is too young;
+//! What the pool file and the operators' switches say, asked at the very commit that could go
+//! against it:
+//! - I7 for the limits of stack and entities: each counter is the number of rows that it counts,
+//!   and not above the limit;
+//! - no launch by a pool that is paused, disabled or switched off, and none for a job that is too
+//!   young;
 //! - a job comes to the best pool that serves it, and moves to none that does not;
 //! - the min idle is never undercut by a scale-down, and none begins soon after a launch;
-//! - nothing is deregistered or terminated while deletes are off, but by force, or by runner-api taking back what nobody got.
+//! - nothing is deregistered or terminated while deletes are off, but by force, or by runner-api
+//!   taking back what nobody got.
 //!
-//! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than that is excused.
+//! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than
+//! that is excused.
 
 use muster_control::Settings;
 use muster_control::ports::Write;
@@ -37,7 +42,8 @@ impl Checker {
         self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
     }
 
-    /// What the pools are after a file was applied. A maximum that was lowered ends nothing, so the larger one holds.
+    /// What the pools are after a file was applied. A maximum that was lowered ends nothing, so the
+    /// larger one holds.
     pub(crate) fn know_also(&mut self, pools: &[Pool], now: Millis) {
         for pool in pools {
             self.pools.retain(|known| known.name != pool.name);
@@ -75,7 +81,8 @@ impl Checker {
     }
 }
 
-/// How specific a pool is for a job, and its priority: the larger the better. Written apart from the rule that it checks.
+/// How specific a pool is for a job, and its priority: the larger the better. Written apart from
+/// the rule that it checks.
 fn worth(pool: &Pool) -> (u32, u32) {
     let specific = match pool.entity.as_ref().map(muster_domain::ids::Entity::as_str) {
         None => 0,
@@ -282,7 +289,8 @@ impl World {
         live >= pool.max || reached || pool.paused || young || refused
     }
 
-    /// Whether the jobs for which the pool has room have EC2's refusal on record: those behind them wait for these.
+    /// Whether the jobs for which the pool has room have EC2's refusal on record: those behind them
+    /// wait for these.
     fn is_refusal_told(&self, pool: &Pool) -> bool {
         let lately = self.time() - Seconds(120);
         self.tables.jobs.values().any(|job| {
@@ -315,7 +323,8 @@ impl World {
             && !self.is_robbed(pool, entity)
     }
 
-    /// Whether GitHub gives the pool's runners to jobs that no pool of ours serves, as soon as they come up.
+    /// Whether GitHub gives the pool's runners to jobs that no pool of ours serves, as soon as they
+    /// come up.
     fn is_robbed(&self, pool: &Pool, entity: &Entity) -> bool {
         let carried = pool.labels.carried();
         self.github.queued.iter().any(|number| {
@@ -336,8 +345,8 @@ impl World {
     }
 }
 
-/// How long a surplus may last: after a launch ten minutes, the idle limit, five halvings, and what a mark that is
-/// taken back costs.
+/// How long a surplus may last: after a launch ten minutes, the idle limit, five halvings, and what
+/// a mark that is taken back costs.
 pub(crate) const MAX_SURPLUS: Millis = 40 * MINUTE;
 /// How long a min idle may be short: the longest wait after failures, and a boot.
 pub(crate) const MAX_SHORTAGE: Millis = 90 * MINUTE;

@@ -22,9 +22,9 @@ pub struct Door {
 }
 
 impl Door {
-    /// One call: it takes a moment, in which anything else may happen and the caller may be stopped; then
-    /// it is carried out at once. The way back needs no moment of its own: until its next call the
-    /// caller only computes, so the next call's way out stands for both.
+    /// One call: it takes a moment, in which anything else may happen and the caller may be
+    /// stopped; then it is carried out at once. The way back needs no moment of its own: until its
+    /// next call the caller only computes, so the next call's way out stands for both.
     pub async fn call<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
         Pause::call(&self.sim).await;
         act(&mut self.sim.world.borrow_mut())

@@ -1,9 +1,9 @@
-//! The scheduler: one thread, virtual time, and every await point of a pass is a place where something else
-//! may happen first.
+//! The scheduler: one thread, virtual time, and every await point of a pass is a place where
+//! something else may happen first.
 //!
-//! A task is a Lambda invocation or a machine. It runs until its next call; the call takes a random moment
-//! of virtual time, in which any other task may run. No waker is needed: whoever waits has entered its
-//! own wake-up in the agenda.
+//! A task is a Lambda invocation or a machine. It runs until its next call; the call takes a random
+//! moment of virtual time, in which any other task may run. No waker is needed: whoever waits has
+//! entered its own wake-up in the agenda.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -106,7 +106,8 @@ impl Executor {
                 let skew = world.skew();
                 let limit = world.now + call.time_limit();
                 ends_at = Some(limit);
-                // Who goes on too late is ended then; one that stalls has to be ended here, for others wait for it.
+                // Who goes on too late is ended then; one that stalls has to be ended here, for
+                // others wait for it.
                 if world.may_stall() {
                     world.agenda.at(limit, Event::Kill(id));
                 }

@@ -139,8 +139,9 @@ faults! {
     BootSlow = "boot_slow",
     /// The boot script fails and says so.
     BootFails = "boot_fails",
-    /// The agent comes up, and ends without a job: its version is refused, a library is missing, its session is taken.
-    /// `run.sh` exits with 0 all the same (actions/runner, run-helper.sh.template), and the registration stays.
+    /// The agent comes up, and ends without a job: its version is refused, a library is missing,
+    /// its session is taken. `run.sh` exits with 0 all the same (actions/runner,
+    /// run-helper.sh.template), and the registration stays.
     AgentGivesUp = "agent_gives_up",
     /// A machine's report gets lost on the way.
     ReportLost = "report_lost",
@@ -152,7 +153,8 @@ faults! {
     NeverShutsDown = "never_shuts_down",
     /// GitHub gives a runner no job, as if its group had no access to the repository.
     RunnerBarred = "runner_barred",
-    /// GitHub has no registration of an idle runner any more, and its agent goes on listening (actions/runner #4617).
+    /// GitHub has no registration of an idle runner any more, and its agent goes on listening
+    /// (actions/runner #4617).
     RunnerForgotten = "runner_forgotten",
     /// GitHub answers 5xx.
     GithubFails = "github_fails",
@@ -196,8 +198,8 @@ faults! {
     OutageCredentials = "outage_credentials",
     /// The tables are away for minutes.
     OutageTable = "outage_table",
-    /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as with a disk key that may not be
-    /// used (AWS, "Instance terminates immediately").
+    /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as
+    /// with a disk key that may not be used (AWS, "Instance terminates immediately").
     OutageBoots = "outage_boots",
 }
 
@@ -244,8 +246,8 @@ impl Odds {
         Self([0; KINDS])
     }
 
-    /// A random part of the faults, each at a random strength. Leaving most of them out under any one
-    /// seed finds more than all of them always: some bugs need the quiet (Groce et al., "Swarm
+    /// A random part of the faults, each at a random strength. Leaving most of them out under any
+    /// one seed finds more than all of them always: some bugs need the quiet (Groce et al., "Swarm
     /// testing", 2012).
     pub fn swarm(rng: &mut Rng) -> Self {
         let mut odds = Self::none();
@@ -345,7 +347,8 @@ const STORMS: [&[Fault]; 8] = [
     ],
 ];
 
-/// The usual odds: rarer for what has an opportunity at every call than for what has one in a machine's life.
+/// The usual odds: rarer for what has an opportunity at every call than for what has one in a
+/// machine's life.
 const fn strength(fault: Fault) -> u32 {
     match fault {
         Fault::ReadFailed | Fault::CommitRefused | Fault::CommitAnswerLost => 10_000,

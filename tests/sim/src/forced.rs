@@ -1,5 +1,5 @@
-//! I6: a forced row ends in bounded time, whatever EC2 answers. Looked at with every minute of the schedule, during
-//! faults as well.
+//! I6: a forced row ends in bounded time, whatever EC2 answers. Looked at with every minute of the
+//! schedule, during faults as well.
 
 use muster_domain::instance::{Instance, State};
 
@@ -10,8 +10,9 @@ use crate::world::World;
 
 /// Force gives up on EC2 at its next error after this long.
 const GIVES_UP: Millis = 10 * MINUTE;
-/// What that error may take to come, and to be written down: leases of stopped passes, lost wake-ups and missed ticks,
-/// refused commits, a terminate that is accepted and does nothing. Each costs three minutes and may follow another.
+/// What that error may take to come, and to be written down: leases of stopped passes, lost
+/// wake-ups and missed ticks, refused commits, a terminate that is accepted and does nothing. Each
+/// costs three minutes and may follow another.
 const SLACK: Millis = 30 * MINUTE;
 
 impl World {

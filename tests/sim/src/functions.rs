@@ -1,4 +1,5 @@
-//! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the message.
+//! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the
+//! message.
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -1,11 +1,13 @@
 //! I2–I5 and I7–I14 of the design, asked at the very step that could break them. Elsewhere stand:
-//! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is killed: `kills.rs`,
-//!   at the step;
-//! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no order loses a flag;
+//! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is
+//!   killed: `kills.rs`, at the step;
+//! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no
+//!   order loses a flag;
 //! - that nothing is replaced unseen: `stale.rs`, at the step;
 //! - how often a machine is launched for one job: `waste.rs`, at the step;
 //! - what the pool file and the switches say, the limits of I7 among it: `choices.rs`, at the step;
-//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and at the end.
+//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and
+//!   at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +62,8 @@ pub struct Checker {
     pub(crate) not_started: BTreeSet<u32>,
     /// Rows that an operator forces: the first DELETE goes out before the order is on record.
     pub forced: BTreeSet<InstanceName>,
-    /// Rows whose end was decided although GitHub had not let their runner go, and what had come of the asking.
+    /// Rows whose end was decided although GitHub had not let their runner go, and what had come of
+    /// the asking.
     pub(crate) passages: BTreeMap<InstanceName, Outcome>,
     /// Since when nothing stands in the way of a forced row's end.
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
@@ -133,8 +136,9 @@ impl World {
         }
     }
 
-    /// I13: a DELETE is sent for a marked row, or for a registration that a newer one replaced. No switch holds back
-    /// runner-api: what it takes back is a registration that no machine was told of.
+    /// I13: a DELETE is sent for a marked row, or for a registration that a newer one replaced. No
+    /// switch holds back runner-api: what it takes back is a registration that no machine was told
+    /// of.
     pub(crate) fn check_deregister(&mut self, id: u64, by_api: bool) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
@@ -176,8 +180,8 @@ impl World {
         }
     }
 
-    /// Nobody plans to ask for what is on record as closed, and was when the pass began. A pass takes its time from a
-    /// clock that is off by up to four seconds.
+    /// Nobody plans to ask for what is on record as closed, and was when the pass began. A pass
+    /// takes its time from a clock that is off by up to four seconds.
     fn check_cool(&mut self, next: &Launch) {
         let (began, now) = (next.created_at.as_millis() - 5_000, self.time());
         let refused = &self.checker.refused;
@@ -196,7 +200,8 @@ impl World {
         let own = CooldownScope::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
         let whole = [CooldownScope::Calls, CooldownScope::Pool(next.pool.clone()), own];
         let mut closed = whole.into_iter().chain(next.request.overrides.iter().flat_map(at));
-        // A launch that EC2 has just accepted, for a record that was open, opened the whole of it for a moment.
+        // A launch that EC2 has just accepted, for a record that was open, opened the whole of it
+        // for a moment.
         let accepted = self.ec2.accepted_at >= began;
         let is_heard =
             |closed: &CooldownScope| accepted && !matches!(closed, CooldownScope::Place { .. });
@@ -210,8 +215,8 @@ impl World {
         }
     }
 
-    /// Each write makes another pass begin anew, so none is made to say what is known. A job could say it all day, in its
-    /// machine's name.
+    /// Each write makes another pass begin anew, so none is made to say what is known. A job could
+    /// say it all day, in its machine's name.
     fn check_news(&mut self, before: &Instance, next: &Instance) {
         let life =
             |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake_nonce());
@@ -269,8 +274,8 @@ impl World {
         }
         if before.runner.started.is_none() && next.runner.started.is_some() {
             let removed = self.checker.removed.contains(&next.runner_name());
-            // A mark that only gathers evidence is taken back by the job itself, and a delete of ours that has yet to
-            // ask GitHub waits for it.
+            // A mark that only gathers evidence is taken back by the job itself, and a delete of
+            // ours that has yet to ask GitHub waits for it.
             let decided = before.order().is_some()
                 || before.drain().is_some_and(|drain| {
                     matches!(drain.reason, DeleteReason::SpotNotice | DeleteReason::MaxLifetime)
@@ -397,8 +402,8 @@ impl World {
         self.choices_after(writes);
     }
 
-    /// I2: a launch is not called settled while a machine of it looks for its slot, unless it was looked for
-    /// in vain for long enough.
+    /// I2: a launch is not called settled while a machine of it looks for its slot, unless it was
+    /// looked for in vain for long enough.
     fn check_settled(&mut self, launch: &Launch) {
         let looked_for = self.now - launch.created_at.as_millis();
         if launch.state == LaunchState::Open || looked_for >= 295_000 {
@@ -439,8 +444,9 @@ impl World {
         }
     }
 
-    /// I8: a job that waits with a claim is waited for by an instance that knows it and may still serve it.
-    /// Otherwise nobody would make it demand again before EC2 and GitHub have let that instance end.
+    /// I8: a job that waits with a claim is waited for by an instance that knows it and may still
+    /// serve it. Otherwise nobody would make it demand again before EC2 and GitHub have let that
+    /// instance end.
     fn check_claim(&mut self, key: muster_domain::ids::JobKey) {
         let Some(job) = self.tables.jobs.get(&key) else { return };
         let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };

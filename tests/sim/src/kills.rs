@@ -10,8 +10,8 @@ use crate::github::Outcome;
 use crate::world::World;
 
 impl World {
-    /// GitHub removes a registration because we asked. With a job's steps under way that is wrong, whatever
-    /// GitHub says, unless an order or the lifetime allows it.
+    /// GitHub removes a registration because we asked. With a job's steps under way that is wrong,
+    /// whatever GitHub says, unless an order or the lifetime allows it.
     pub(crate) fn check_removal(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let name = runner.name.clone();
@@ -29,15 +29,15 @@ impl World {
         }
     }
 
-    /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough apart, unless the
-    /// machine's hooks refuse every job and none has started. What was answered in between is not asked here: a pass that
-    /// heard "busy" may have been stopped.
+    /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough
+    /// apart, unless the machine's hooks refuse every job and none has started. What was answered
+    /// in between is not asked here: a pass that heard "busy" may have been stopped.
     fn check_gate(&mut self, id: u64) {
         let Some(runner) = self.github.runners.get(&id) else { return };
         let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
         let Some((row, drain)) = row.and_then(|row| Some((row, row.drain()?))) else { return };
-        // Force has no gate, and neither has age; a registration without an agent has no job, and an operator's own
-        // DELETE is forced. Two clocks, each up to four seconds off.
+        // Force has no gate, and neither has age; a registration without an agent has no job, and
+        // an operator's own DELETE is forced. Two clocks, each up to four seconds off.
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
         let is_old = pool.is_some_and(|pool| {
             self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
@@ -53,10 +53,11 @@ impl World {
             && row.runner_name() == runner.name
             && row.state() != State::Running
             && row.state().is_live();
-        // What the machine reported of its hooks decides, whether they run or not: nobody knows better.
+        // What the machine reported of its hooks decides, whether they run or not: nobody knows
+        // better.
         let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
-        // Two clocks, each up to four seconds off; and a pass counts from its start, so that the first answer
-        // may be as much younger as a pass lasts.
+        // Two clocks, each up to four seconds off; and a pass counts from its start, so that the
+        // first answer may be as much younger as a pass lasts.
         let marked = drain.at.as_millis() - 8_000;
         let first = runner.not_busy.iter().find(|at| **at >= marked).copied();
         let enough =
@@ -155,8 +156,8 @@ impl World {
         self.tally.cut_short += u64::from(self.now - job.started_at < promised);
     }
 
-    /// GitHub removes, on its own lie, a busy runner that nobody else told us of: from here on nothing that is learnt
-    /// can save its job.
+    /// GitHub removes, on its own lie, a busy runner that nobody else told us of: from here on
+    /// nothing that is learnt can save its job.
     fn note_unseen(&mut self, machine: Option<u32>) {
         let Some(machine) = machine.map(|number| self.ec2.at(number)) else { return };
         // Also one whose steps have yet to begin.
@@ -187,12 +188,12 @@ impl World {
         row.may_kill_job() || oldest.is_some_and(|oldest| now >= oldest)
     }
 
-    /// A running job is cut off, and nobody ordered it. On GitHub's lie alone that cannot be excluded; with a
-    /// true answer of GitHub, or with the job on record, it must never happen.
+    /// A running job is cut off, and nobody ordered it. On GitHub's lie alone that cannot be
+    /// excluded; with a true answer of GitHub, or with the job on record, it must never happen.
     fn busy_kill(&mut self, number: u32, owner: Option<&Instance>) {
         let machine = self.ec2.at(number);
-        // Only a lie since the mark is evidence for this end. The mark's clock may be off, and a pass counts from
-        // its start, which is earlier.
+        // Only a lie since the mark is evidence for this end. The mark's clock may be off, and a
+        // pass counts from its start, which is earlier.
         let marked = owner.and_then(Instance::drain).map(|drain| drain.at.as_millis() - 4_000);
         let lied_at = machine.works_on.and_then(|job| self.github.job(job).lied_at);
         let lied = lied_at.zip(marked).is_some_and(|(lied, marked)| lied >= marked);

@@ -1,24 +1,31 @@
 //! What must come to pass once the faults have stopped.
 //!
 //! The limits are those of the project's promise, and where a wait is part of the rules, that wait:
-//! - a row on its way out ends within 10 minutes, counted anew whenever it waited for one of these in between:
-//!   - evidence: at most the boot deadline, 10 minutes, and 20 minutes between two reads without hooks, here 35;
+//! - a row on its way out ends within 10 minutes, counted anew whenever it waited for one of these
+//!   in between:
+//!   - evidence: at most the boot deadline, 10 minutes, and 20 minutes between two reads without
+//!     hooks, here 35;
 //!   - a job that truly runs on its machine: until the pool's longest life ends it;
-//!   - a job on record that runs no more, because its machine hangs or its end was never reported: as long, since
+//!   - a job on record that runs no more, because its machine hangs or its end was never reported:
+//!     as long, since
 //!     nobody can know better;
-//!   - GitHub's "busy" about a runner without a job: 15, since GitHub gives up a lost runner after 10;
-//! - however often it changes between them, a row on its way out spends at most 70 minutes without a job to wait for:
-//!   the boot deadline, evidence twice because a job came in between, and twice the ten minutes;
-//! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an orphan at an age
-//!   of 15 minutes, and the comparison that finds it runs every five, so it is gone within 22;
-//! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told otherwise, before its end
-//!   begins, here 5 more;
-//!   (a runner that is kept idle and that no job can reach is noticed in 10 minutes, here 15;
-//!   a pool that keeps runners idle has 40 minutes for its surplus as a whole, and 90 until nothing is missing);
-//! - of a job that waits for an approval, and of one whose approval is over, the row says so within 75 minutes: nobody may
-//!   have told us, and GitHub is asked after an hour of silence;
-//! - a job with a row is launched for, ended or explained within 10 minutes, again and again until it runs. A full or
-//!   paused pool explains nothing while another one that serves the job has room.
+//!   - GitHub's "busy" about a runner without a job: 15, since GitHub gives up a lost runner after
+//!     10;
+//! - however often it changes between them, a row on its way out spends at most 70 minutes without
+//!   a job to wait for: the boot deadline, evidence twice because a job came in between, and twice
+//!   the ten minutes;
+//! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an
+//!   orphan at an age of 15 minutes, and the comparison that finds it runs every five, so it is
+//!   gone within 22;
+//! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told
+//!   otherwise, before its end begins, here 5 more; (a runner that is kept idle and that no job can
+//!   reach is noticed in 10 minutes, here 15; a pool that keeps runners idle has 40 minutes for its
+//!   surplus as a whole, and 90 until nothing is missing);
+//! - of a job that waits for an approval, and of one whose approval is over, the row says so within
+//!   75 minutes: nobody may have told us, and GitHub is asked after an hour of silence;
+//! - a job with a row is launched for, ended or explained within 10 minutes, again and again until
+//!   it runs. A full or paused pool explains nothing while another one that serves the job has
+//!   room.
 
 use std::collections::BTreeMap;
 
@@ -91,13 +98,14 @@ impl Suspect {
 /// The longest life of a machine in all pools of the schedules.
 const MAX_LIFE: Millis = 4 * HOUR;
 
-/// What was seen at every look so far, and since when. Minutes in which a job holds a row are not counted as leaving: its
-/// beginning moves on with them.
+/// What was seen at every look so far, and since when. Minutes in which a job holds a row are not
+/// counted as leaving: its beginning moves on with them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(BTreeMap<Suspect, Millis>);
 
 impl Watch {
-    /// The clock of a row on its way out does not begin anew, and stands still while a job holds it.
+    /// The clock of a row on its way out does not begin anew, and stands still while a job holds
+    /// it.
     fn leaving(&self, row: &InstanceName, held: bool, now: Millis) -> Millis {
         let since = self.0.get(&Suspect::Leaving(row.clone())).copied();
         since.map_or(now, |since| since + if held { MINUTE } else { 0 })
@@ -187,7 +195,8 @@ impl World {
         !row.runner.id.is_some_and(|id| self.is_connected(id.0))
     }
 
-    /// Whether a row says that it waits for a job, on a machine that EC2 calls running, and is young enough to.
+    /// Whether a row says that it waits for a job, on a machine that EC2 calls running, and is
+    /// young enough to.
     fn is_held(&self, row: &InstanceName) -> bool {
         self.tables.instances.get(row).is_some_and(|row| {
             let machine = row.machine().and_then(|id| self.ec2.number(id));
@@ -318,7 +327,8 @@ impl World {
             && !self.tables.live_rows().any(|row| self.is_unreachable(row))
     }
 
-    /// A job with a row that one of our pools serves, now or when the pause ends that the pool file orders.
+    /// A job with a row that one of our pools serves, now or when the pause ends that the pool file
+    /// orders.
     pub(crate) fn is_ours(&self, job: u32) -> bool {
         let row = self.tables.jobs.get(&self.github.job(job).key);
         row.is_some_and(|row| self.is_served(row))
@@ -359,8 +369,8 @@ impl World {
         }
     }
 
-    /// What lives on for ever: the runners that are kept idle, those among them whose place a new one takes, and that
-    /// new one.
+    /// What lives on for ever: the runners that are kept idle, those among them whose place a new
+    /// one takes, and that new one.
     fn may_be_left(&self, row: &Instance) -> bool {
         let keeps = self.checker.pool(&row.pool).is_some_and(|pool| pool.idle_wanted() > 0);
         let comes = keeps && self.now - row.launched_at().as_millis() < 30 * MINUTE;

@@ -1,4 +1,5 @@
-//! A machine's life: boot script, agent, hooks, shutdown. It ends wherever it is when the power goes.
+//! A machine's life: boot script, agent, hooks, shutdown. It ends wherever it is when the power
+//! goes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +21,8 @@ use crate::world::{Task, World};
 const PATIENCE: Millis = 30 * SECOND;
 /// How long a hook, or the boot script, waits until a report is taken.
 const REPORT_PATIENCE: Millis = 10 * SECOND;
-/// How long the boot script goes on asking for a configuration. It does not wait for an answer that comes later.
+/// How long the boot script goes on asking for a configuration. It does not wait for an answer that
+/// comes later.
 const REGISTER_LIMIT: Millis = 8 * MINUTE;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
@@ -63,8 +65,9 @@ enum Work {
     Deregistered,
 }
 
-/// What a job-started hook does. To the agent it is a step like others: when it fails, every later step's condition is
-/// asked, and one with `if: always()` runs; none does when the agent shuts down (actions/runner, `StepsRunner.cs`).
+/// What a job-started hook does. To the agent it is a step like others: when it fails, every later
+/// step's condition is asked, and one with `if: always()` runs; none does when the agent shuts down
+/// (actions/runner, `StepsRunner.cs`).
 enum Hook {
     Passes,
     #[allow(dead_code, reason = "what the hook must not do; only a planted bug does it")]
@@ -106,7 +109,8 @@ impl Script {
         if connected {
             self.work(&name, runner).await;
         }
-        // Whatever the listener ended with: run.sh has an exit code of its own for a few of its ends alone.
+        // Whatever the listener ended with: run.sh has an exit code of its own for a few of its
+        // ends alone.
         self.report(MachineReport::Exited { code: 0 }).await;
     }
 
@@ -174,8 +178,8 @@ impl Script {
         world.github.job(job).length
     }
 
-    /// The job-started hook of `infra/boot.sh`: it waits for a yes or a no. Without a clear yes no step of the job may
-    /// run, since one that runs unseen could be cut off.
+    /// The job-started hook of `infra/boot.sh`: it waits for a yes or a no. Without a clear yes no
+    /// step of the job may run, since one that runs unseen could be cut off.
     async fn job_started_hook(&self, name: &str, job: u32) -> Hook {
         let report = {
             let world = self.sim.world.borrow();

@@ -15,8 +15,9 @@ pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Runs seeds, and tells `watch` the totals after each. With `stop`, no seed after the first failing one
-/// is begun. `plan` makes a seed's day. Answers with the totals and the failing seeds in order.
+/// Runs seeds, and tells `watch` the totals after each. With `stop`, no seed after the first
+/// failing one is begun. `plan` makes a seed's day. Answers with the totals and the failing seeds
+/// in order.
 pub fn run_many(
     seeds: Range<u64>,
     threads: usize,

@@ -1,4 +1,5 @@
-//! SQS: at least once, in no order, with visibility, receive counts and dead-letter queues; and Lambda's pollers.
+//! SQS: at least once, in no order, with visibility, receive counts and dead-letter queues; and
+//! Lambda's pollers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

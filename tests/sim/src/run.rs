@@ -27,8 +27,8 @@ pub struct Outcome {
     pub trace: String,
 }
 
-/// What is left of anything is looked for then at the latest: a pool of one machine may have a queue of
-/// hours to work through.
+/// What is left of anything is looked for then at the latest: a pool of one machine may have a
+/// queue of hours to work through.
 const LAST_LOOK: Millis = 30 * HOUR;
 
 /// Runs a seed.

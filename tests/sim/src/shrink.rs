@@ -1,4 +1,5 @@
-//! Makes a failing day shorter: leaves out one part after another as long as the same invariant still breaks.
+//! Makes a failing day shorter: leaves out one part after another as long as the same invariant
+//! still breaks.
 
 #[cfg(test)]
 use crate::agenda::HOUR;
@@ -7,7 +8,8 @@ use crate::fault::Fault;
 use crate::run::{Outcome, play};
 use crate::schedule::Plan;
 
-/// With how many other chances a shorter day is tried: what is left out changes when everything else happens.
+/// With how many other chances a shorter day is tried: what is left out changes when everything
+/// else happens.
 const CHANCES: u64 = 6;
 /// How many passes over all parts, unless one changes nothing.
 const PASSES: usize = 3;

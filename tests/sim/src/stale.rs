@@ -1,5 +1,6 @@
-//! Whoever replaces a record has seen what it replaces. The condition of a write compares version numbers, and a copy that
-//! was changed before it was stored carries the number that another writer's next version gets.
+//! Whoever replaces a record has seen what it replaces. The condition of a write compares version
+//! numbers, and a copy that was changed before it was stored carries the number that another
+//! writer's next version gets.
 
 use muster_control::ports::Write;
 use muster_domain::instance::Instance;

@@ -34,8 +34,9 @@ impl Totals {
         self.tally.add(&outcome.tally);
     }
 
-    /// What must not be, a sentence each: a count that should be zero; and of so many days that they meet every kind of
-    /// fault, one that never struck, or a stack that served fewer than half of its jobs.
+    /// What must not be, a sentence each: a count that should be zero; and of so many days that
+    /// they meet every kind of fault, one that never struck, or a stack that served fewer than half
+    /// of its jobs.
     #[must_use]
     pub fn complaints(&self, without: &[Fault]) -> Vec<String> {
         let counted = self.zeros().into_iter().filter(|(_, count)| *count > 0);

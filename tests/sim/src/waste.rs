@@ -5,8 +5,9 @@ use muster_domain::instance::{Instance, State};
 use crate::agenda::HOUR;
 use crate::world::World;
 
-/// Most machines that are bought for one job and end without any job, within an hour. Such a job is held back for 30
-/// seconds and then longer, up to five minutes: 15 of them. A few ends may come late.
+/// Most machines that are bought for one job and end without any job, within an hour. Such a job is
+/// held back for 30 seconds and then longer, up to five minutes: 15 of them. A few ends may come
+/// late.
 const MOST: usize = 18;
 
 impl World {

@@ -73,17 +73,20 @@ tally! {
     lost_to_cloud,
     /// Jobs killed by an order or by the lifetime of the machine.
     killed_by_order,
-    /// … by the lifetime, before it ran for half of that. Zero where nothing kept the runner from retiring.
+    /// … by the lifetime, before it ran for half of that. Zero where nothing kept the runner from
+    /// retiring.
     cut_short,
     /// Running jobs that we killed although GitHub told the truth about them. Always zero.
     busy_kills_truthful,
     /// … although GitHub lied, with the job's start on record by the hook. Always zero.
     busy_kills_hooked,
-    /// … on GitHub's lie alone, without a report of the hook: cannot be excluded, so it is measured.
+    /// … on GitHub's lie alone, without a report of the hook: cannot be excluded, so it is
+    /// measured.
     busy_kills_unseen,
     /// … by an operator who bypassed GitHub, with no report of the hook.
     busy_kills_bypassed,
-    /// Jobs that ran without hooks while GitHub called their runner idle: those that could be killed unseen.
+    /// Jobs that ran without hooks while GitHub called their runner idle: those that could be
+    /// killed unseen.
     unseen_jobs,
     /// Machines that were left behind. Always zero.
     leaked,
@@ -99,7 +102,8 @@ tally! {
     approved,
     /// Jobs that no pool serves.
     not_ours,
-    /// Jobs of ours whose events got lost before a row was there: GitHub never sent them, or a message got lost.
+    /// Jobs of ours whose events got lost before a row was there: GitHub never sent them, or a
+    /// message got lost.
     never_heard_of,
     /// Failed deliveries that GitHub was asked to repeat.
     redelivered,
@@ -166,7 +170,8 @@ pub struct World {
     pub names: Answers,
     /// The App as GitHub has it.
     pub app: AppSettings,
-    /// A job whose item the table refuses, and every transaction with it, as it does with one of more than 400 KB.
+    /// A job whose item the table refuses, and every transaction with it, as it does with one of
+    /// more than 400 KB.
     pub refused_item: Option<JobKey>,
     /// How long ended records are kept, where that is short enough to see their end.
     pub kept: Option<Millis>,

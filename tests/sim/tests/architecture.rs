@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md says how large each test is. What can be counted is counted here, in code or in its text, so that
-//! the page cannot fall behind.
+//! ARCHITECTURE.md says how large each test is. What can be counted is counted here, in code or in
+//! its text, so that the page cannot fall behind.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

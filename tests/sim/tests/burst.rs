@@ -17,7 +17,8 @@ use muster_sim::world::{Manner, World};
 
 const JOBS: u32 = 100;
 
-/// A world with one pool, and a hundred jobs of it that GitHub has queued; nobody has been told of them yet.
+/// A world with one pool, and a hundred jobs of it that GitHub has queued; nobody has been told of
+/// them yet.
 fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
     let manner = Manner { replay_shows_machines: true, slowest_call, by_hand };
@@ -49,14 +50,16 @@ fn claimed(world: &World) -> usize {
     world.tables.jobs.values().filter(|job| job.claim.is_some()).count()
 }
 
-/// One batch of all jobs, handled by one invocation: the calls that it made, and how many jobs have a claim then.
+/// One batch of all jobs, handled by one invocation: the calls that it made, and how many jobs have
+/// a claim then.
 fn one_batch(before: impl FnOnce(&mut World)) -> (Calls, usize) {
     let (mut world, settings) = world(1, 1, true);
     before(&mut world);
     events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
     world.hand_over_all(Which::Jobs);
     let mut executor = Executor::new(world, settings);
-    // A call takes a millisecond. The webhooks' own deliveries come after 50, and the first machine later.
+    // A call takes a millisecond. The webhooks' own deliveries come after 50, and the first machine
+    // later.
     executor.run(START + 45);
     let world = executor.sim().world.borrow();
     // One takes the events in, one launches.
@@ -74,8 +77,10 @@ fn a_hundred_jobs_in_one_batch_cost_two_launches_and_fourteen_calls_of_the_table
     assert!(calls.table() <= 14, "{calls:?}");
 }
 
-/// What an index shows of a write is always late, by a few milliseconds as a rule and by minutes at times.
-/// Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html ("Data synchronization")
+/// What an index shows of a write is always late, by a few milliseconds as a rule and by minutes at
+/// times.
+/// Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html ("Data
+/// synchronization")
 #[test]
 fn no_index_stands_between_an_event_and_its_launch() {
     let (calls, claimed) = one_batch(|world| world.odds.set(Fault::IndexLate, 1_000_000));
@@ -99,8 +104,8 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     assert_eq!(calls.launches, 2);
 }
 
-/// How many of 200 bursts took how many calls of `CreateFleet`, when the queue hands over ten messages at most, to
-/// several invocations at once.
+/// How many of 200 bursts took how many calls of `CreateFleet`, when the queue hands over ten
+/// messages at most, to several invocations at once.
 fn many_batches(full: bool) -> [u32; 8] {
     let mut counts = [0_u32; 8];
     for seed in 0..200 {
@@ -108,10 +113,12 @@ fn many_batches(full: bool) -> [u32; 8] {
         world.queues.full_batches = full;
         // As in AWS, where an instant fleet answers when its machines are launched.
         world.ec2.launch_takes = 2 * SECOND;
-        // The burst is what the queue holds. Each event is delivered once more within a second and a half.
+        // The burst is what the queue holds. Each event is delivered once more within a second and
+        // a half.
         events(&world).into_iter().for_each(|body| world.enqueue(Which::Jobs, body));
         let mut executor = Executor::new(world, settings);
-        // Before the first machine takes a job: from then on runners and jobs find each other as GitHub likes.
+        // Before the first machine takes a job: from then on runners and jobs find each other as
+        // GitHub likes.
         executor.run(START + 20 * SECOND);
         let world = executor.sim().world.borrow();
         assert!(world.violation.is_none(), "{:?}", world.violation);
@@ -122,7 +129,8 @@ fn many_batches(full: bool) -> [u32; 8] {
     counts
 }
 
-/// Three hold a hundred jobs. A launch for a single job, made before anybody else has come, leaves ninety-nine for two.
+/// Three hold a hundred jobs. A launch for a single job, made before anybody else has come, leaves
+/// ninety-nine for two.
 #[test]
 fn a_hundred_jobs_cost_three_launches_at_most_however_they_are_batched() {
     for full in [true, false] {
@@ -170,8 +178,8 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
     assert!(launches * 10 <= fleets * 13, "{launches} calls for {fleets} fleets");
 }
 
-/// The queue holds a thousand events of ten pools, and each call of `CreateFleet` takes four seconds: when all are stored, when
-/// all have a claim, and how many calls that took.
+/// The queue holds a thousand events of ten pools, and each call of `CreateFleet` takes four
+/// seconds: when all are stored, when all have a claim, and how many calls that took.
 fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
     let pools: Vec<_> = (0..10)
         .map(|number| pool(&format!("p{number}"), LABELS[number], 200, "spot", None))

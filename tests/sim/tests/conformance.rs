@@ -1,7 +1,7 @@
 //! The conformance suite (tests/conformance) at the simulator's in-process doors.
 //!
-//! Nothing runs here but the check: functions and machines that the world would start are not started, so
-//! every effect is the check's own.
+//! Nothing runs here but the check: functions and machines that the world would start are not
+//! started, so every effect is the check's own.
 
 use std::future::Future;
 use std::path::Path;

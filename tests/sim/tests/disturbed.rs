@@ -1,5 +1,6 @@
-//! Every scenario once more for each call that its functions make: with the function stopped at that call, and with the
-//! call held up for so long that others come first. No rule breaks, and all comes to its end.
+//! Every scenario once more for each call that its functions make: with the function stopped at
+//! that call, and with the call held up for so long that others come first. No rule breaks, and all
+//! comes to its end.
 //!
 //! A hundred thousand tellings: two minutes of processor time, where they are optimised.
 
@@ -14,9 +15,9 @@ use muster_sim::scenario::disturb_each;
 
 use self::stories::scenarios;
 
-/// Told too often, or for too long each time. Thousands of jobs: one telling takes a tenth of a second, and there are 1,600
-/// calls. Two days, with a sweep each minute: tens of thousands of calls, and the other gated stories tell the rest;
-/// six hours likewise.
+/// Told too often, or for too long each time. Thousands of jobs: one telling takes a tenth of a
+/// second, and there are 1,600 calls. Two days, with a sweep each minute: tens of thousands of
+/// calls, and the other gated stories tell the rest; six hours likewise.
 const TOO_LONG: [&str; 5] = [
     "a-few-more-than-a-launch-holds",
     "gated-expired-then-approved",

@@ -1,7 +1,9 @@
-//! Every scenario under `tests/scenarios` is told, and its timeline compared with the one beside it; and every
-//! regression among them is told once more, under the policy that it names, and must break there.
+//! Every scenario under `tests/scenarios` is told, and its timeline compared with the one beside
+//! it; and every regression among them is told once more, under the policy that it names, and must
+//! break there.
 //!
-//! After a change that is meant to change the story: `UPDATE=1 cargo test -p muster-sim --test scenarios`.
+//! After a change that is meant to change the story: `UPDATE=1 cargo test -p muster-sim --test
+//! scenarios`.
 
 mod stories;
 

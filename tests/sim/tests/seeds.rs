@@ -1,5 +1,5 @@
-//! A seed always tells the same story, on any number of threads; and a day without faults is a quiet one. `make test` runs
-//! twenty thousand days with faults by `make simulate`.
+//! A seed always tells the same story, on any number of threads; and a day without faults is a
+//! quiet one. `make test` runs twenty thousand days with faults by `make simulate`.
 
 use muster_sim::agenda::MINUTE;
 use muster_sim::fault::{Counts, Fault};
@@ -25,8 +25,8 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(alone, together);
 }
 
-/// Nothing fails, nobody orders anything: every job is served. The one exception is a job that GitHub gives to an
-/// idle runner in the moment in which its DELETE is on its way.
+/// Nothing fails, nobody orders anything: every job is served. The one exception is a job that
+/// GitHub gives to an idle runner in the moment in which its DELETE is on its way.
 #[test]
 fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     let calm = |seed| {

@@ -189,7 +189,8 @@ fn uncount_one(actions: &mut Vec<Action>, of: &Scope) {
     });
 }
 
-/// A transaction takes one action per item, and a commit may end several instances that one counter counts.
+/// A transaction takes one action per item, and a commit may end several instances that one counter
+/// counts.
 fn count_one(
     actions: &mut Vec<Action>,
     one: Action,

@@ -127,8 +127,9 @@ impl Reader<'_> {
             .map_err(|error| ReadError::Unavailable(error.to_string()))?;
         let mut left = HashMap::from([(table.to_owned(), wanted)]);
         let mut items = Vec::new();
-        // DynamoDB leaves keys over when an answer grows past 16 MB, and when it is busy. The SDK does not
-        // count that as a failure; for a longer wait the pass is repeated by its queue's clock.
+        // DynamoDB leaves keys over when an answer grows past 16 MB, and when it is busy. The SDK
+        // does not count that as a failure; for a longer wait the pass is repeated by its queue's
+        // clock.
         for _ in 0..ROUNDS {
             let answer = self
                 .client

@@ -2,8 +2,8 @@
 //!
 //! A deployment replaces functions one by one while records live on, so every function reads what
 //! the version before it wrote, and writes its own form. Whoever changes the form of a record
-//! raises [`muster_domain::SCHEMA`], replaces the steps here by those from the now previous form, and
-//! records items of that form as fixtures of the test below.
+//! raises [`muster_domain::SCHEMA`], replaces the steps here by those from the now previous form,
+//! and records items of that form as fixtures of the test below.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::{OLDEST_SCHEMA, SCHEMA};

@@ -1,4 +1,5 @@
-//! The delete order: refused at once when a job runs; else one commit, and the reaper does the rest.
+//! The delete order: refused at once when a job runs; else one commit, and the reaper does the
+//! rest.
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::entity::Asked;
@@ -45,7 +46,8 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         Err(AdminError::new("busy_record", "the record changes too often right now; try again"))
     }
 
-    /// Refused when a job runs, says the record or GitHub. From the commit of the order on, job-started loses.
+    /// Refused when a job runs, says the record or GitHub. From the commit of the order on,
+    /// job-started loses.
     async fn try_delete(
         &self,
         name: &InstanceName,
@@ -78,9 +80,9 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         self.accept(&instance, &order, now).await
     }
 
-    /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would take back if this pass were
-    /// stopped: a job that starts meanwhile changes the record, and the order begins anew. No answer is no reason to
-    /// refuse; the reaper asks again.
+    /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would
+    /// take back if this pass were stopped: a job that starts meanwhile changes the record, and the
+    /// order begins anew. No answer is no reason to refuse; the reaper asks again.
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.github.runner(&registrar(instance), id).await;

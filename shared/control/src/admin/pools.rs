@@ -56,8 +56,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         self.resolve(value).await
     }
 
-    /// What the file says of lives and the stack's launch template does not allow; a version that is restored may be from
-    /// before. The default gives way silently.
+    /// What the file says of lives and the stack's launch template does not allow; a version that
+    /// is restored may be from before. The default gives way silently.
     fn too_long(&self, file: &PoolFile) -> Vec<Problem> {
         let most = self.settings.longest_life;
         let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
@@ -128,8 +128,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         Err(PassError::from(CommitError::Conflict).into())
     }
 
-    /// Lets the passes find at once what they would find in time: jobs that have room now, and runners that are not
-    /// what their pool says.
+    /// Lets the passes find at once what they would find in time: jobs that have room now, and
+    /// runners that are not what their pool says.
     async fn follow_up(&self, set: &PoolSet, diff: &Diff, now: Time) {
         let changed = |pool: &&Pool| {
             let own = diff.pools.iter().find(|own| own.pool == pool.name);

@@ -10,8 +10,8 @@ use super::{Admin, AdminError};
 use crate::ports::{Directory, Images};
 
 impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
-    /// Reads a file to its end. One that names nothing makes no call; otherwise there are two rounds of questions at
-    /// most, ids and images first and then the groups behind ids.
+    /// Reads a file to its end. One that names nothing makes no call; otherwise there are two
+    /// rounds of questions at most, ids and images first and then the groups behind ids.
     pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {
         let mut answers = Answers::default();
         loop {
@@ -25,7 +25,8 @@ impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
             for question in open {
                 let whom = whom(&question);
                 if let Err(trouble) = self.ask(question, &mut answers).await {
-                    // A mistake is there with any answer: it is more use than the advice to try again.
+                    // A mistake is there with any answer: it is more use than the advice to try
+                    // again.
                     return Err(match problems.is_empty() {
                         true => unanswered(whom, &trouble),
                         false => refused(problems),

@@ -140,8 +140,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         Ok(json!({ "job": job, "explanation": explanation }))
     }
 
-    /// The entities that a pool names and those that GitHub refuses, each with its health. One that no pool names
-    /// is known by its refusal alone.
+    /// The entities that a pool names and those that GitHub refuses, each with its health. One that
+    /// no pool names is known by its refusal alone.
     fn entities(&self, unhealthy: &[EntityHealth], now: Time) -> Vec<Value> {
         let pools = &self.settings.pools;
         let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
@@ -165,7 +165,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         all.into_iter().map(shown).collect()
     }
 
-    /// The first limit beside the pool's own that keeps an instance from being launched for the job.
+    /// The first limit beside the pool's own that keeps an instance from being launched for the
+    /// job.
     async fn reached(
         &self,
         pool: Option<&Pool>,
@@ -200,7 +201,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         Ok(capacity.map_or(0, |capacity| capacity.live))
     }
 
-    /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an answer the rest is shown.
+    /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an
+    /// answer the rest is shown.
     async fn app(&self) -> Value {
         match self.github.app().await {
             Ok(app) => json!({ "lacks": app.lacks(&self.settings.pools) }),

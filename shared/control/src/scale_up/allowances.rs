@@ -1,4 +1,5 @@
-//! What GitHub refuses and limits, known before a launch: a machine that gets no configuration is bought in vain.
+//! What GitHub refuses and limits, known before a launch: a machine that gets no configuration is
+//! bought in vain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +17,14 @@ use super::pool_snapshot::PoolSnapshot;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
 
-/// Cursor of the last machine that was to find out whether an entity's runners are registered again.
+/// Cursor of the last machine that was to find out whether an entity's runners are registered
+/// again.
 fn probe(entity: &Entity) -> String {
     format!("probe#{entity}")
 }
 
-/// The entities that are known to matter before the demand is read: the pool's own, and those of the jobs that it was woken
-/// for.
+/// The entities that are known to matter before the demand is read: the pool's own, and those of
+/// the jobs that it was woken for.
 pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
     let ours = |job: &&Job| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
     let of_jobs = jobs.iter().filter(ours).filter_map(|job| pool.entity_for(job));
@@ -33,7 +35,8 @@ pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
 }
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// How many machines may be launched for the entities of the demand, and of slots to be tried again, that GitHub refuses us or limits.
+    /// How many machines may be launched for the entities of the demand, and of slots to be tried
+    /// again, that GitHub refuses us or limits.
     pub(super) async fn allowances(
         &self,
         pool: &Pool,
@@ -71,7 +74,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         Ok(allowances)
     }
 
-    /// Those of entities whose jobs GitHub gives to none of their runners. `demand`: jobs on hold as well.
+    /// Those of entities whose jobs GitHub gives to none of their runners. `demand`: jobs on hold
+    /// as well.
     pub(super) async fn withhold(
         &self,
         pool: &Pool,
@@ -93,8 +97,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         Ok(withheld::allowances(pool, demand, &live, now, &self.settings.timings))
     }
 
-    /// Puts on record that a machine of the plan is to find out whether runners are registered again: one of all pools does.
-    /// False where another pass was faster.
+    /// Puts on record that a machine of the plan is to find out whether runners are registered
+    /// again: one of all pools does. False where another pass was faster.
     pub(super) async fn begin_probes(
         &self,
         plan: &Plan,

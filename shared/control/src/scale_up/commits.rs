@@ -16,8 +16,8 @@ use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Commits what is done about jobs. After a conflict it looks at them: the index that listed them may show for
-    /// minutes what they were, and one of them would fail every round's commit.
+    /// Commits what is done about jobs. After a conflict it looks at them: the index that listed
+    /// them may show for minutes what they were, and one of them would fail every round's commit.
     pub(super) async fn commit(
         &self,
         writes: &[Write],
@@ -45,7 +45,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
 }
 
 impl<T, C> ScaleUp<'_, T, C> {
-    /// A launch with its slots, claims and counters. With `wakes`, a conflict when somebody asked for a pass since.
+    /// A launch with its slots, claims and counters. With `wakes`, a conflict when somebody asked
+    /// for a pass since.
     pub(super) fn launch_writes(
         &self,
         pool: &Pool,

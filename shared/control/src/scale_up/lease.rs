@@ -13,8 +13,8 @@ use crate::ports::{CommitError, Standing, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before, and whoever asks makes the
-    /// holder plan anew: it only looks whether the lease is free by now.
+    /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before,
+    /// and whoever asks makes the holder plan anew: it only looks whether the lease is free by now.
     pub(super) async fn wake(
         &self,
         pool: &Pool,
@@ -47,7 +47,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         Err(CommitError::Conflict.into())
     }
 
-    /// Gives the lease back in one write, if nobody has written the record since: then nobody asked for a pass either.
+    /// Gives the lease back in one write, if nobody has written the record since: then nobody asked
+    /// for a pass either.
     pub(super) async fn give_back(
         &self,
         known: &PoolSnapshot,
@@ -75,8 +76,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         (next, later)
     }
 
-    /// Gives the lease back, but only if nobody asked for a pass since; otherwise answers with the record, and the lease is
-    /// kept.
+    /// Gives the lease back, but only if nobody asked for a pass since; otherwise answers with the
+    /// record, and the lease is kept.
     pub(super) async fn release(
         &self,
         name: &PoolName,

@@ -29,15 +29,18 @@ pub(super) struct PoolSnapshot {
     pub(super) asked: BTreeSet<Entity>,
     /// Those of them that GitHub refuses us or limits.
     pub(super) unwell: Vec<EntityHealth>,
-    /// Entities for which one machine may find out whether runners are registered again, and when the last one did.
+    /// Entities for which one machine may find out whether runners are registered again, and when
+    /// the last one did.
     pub(super) probes: BTreeMap<Entity, Option<Time>>,
-    /// Those for which this pass launches that machine: it is on record, and EC2 has not answered yet.
+    /// Those for which this pass launches that machine: it is on record, and EC2 has not answered
+    /// yet.
     pub(super) probing: BTreeMap<Entity, Option<Time>>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
     jobs: BTreeMap<JobKey, Job>,
-    /// Looks for what earlier passes left even where the counter says that the pool has no instance.
+    /// Looks for what earlier passes left even where the counter says that the pool has no
+    /// instance.
     pub(super) thorough: bool,
     /// The first time at which something can be done that waits now.
     pub(super) waits: Option<Time>,
@@ -122,7 +125,8 @@ impl PoolSnapshot {
         }
     }
 
-    /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails with it.
+    /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails
+    /// with it.
     pub(super) async fn remember<T: Table>(
         &mut self,
         table: &T,

@@ -45,23 +45,26 @@ pub struct LaunchReport {
     pub later: Option<Seconds>,
 }
 
-/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when it is stopped waits for
-/// leases, and the batch for its visibility. A function with little time has the first half of it.
+/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when
+/// it is stopped waits for leases, and the batch for its visibility. A function with little time
+/// has the first half of it.
 #[must_use]
 pub fn last_call(begun: Time, deadline: Time) -> Time {
     let half = deadline.since(begun).0 / 2;
     deadline - CALL.min(Seconds(half))
 }
 
-/// How long a wake-up waits whose pool is held by another pass: about as long as a call of `CreateFleet`, after which the
-/// holder looks again, in an index that shows by then what it did not show before.
+/// How long a wake-up waits whose pool is held by another pass: about as long as a call of
+/// `CreateFleet`, after which the holder looks again, in an index that shows by then what it did
+/// not show before.
 const HELD: Seconds = Seconds(2);
 
-/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is ever in the dead-letter queue.
+/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is
+/// ever in the dead-letter queue.
 const MAX_RECEIVES: u32 = 50;
 
-/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly over in seconds, and the
-/// queue's own time-out is minutes.
+/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly
+/// over in seconds, and the queue's own time-out is minutes.
 #[must_use]
 pub fn again_after(receives: u32) -> Seconds {
     Seconds(receives.saturating_mul(5).clamp(5, 30))

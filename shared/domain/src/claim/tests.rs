@@ -41,7 +41,8 @@ fn settled(started: Started) -> Started {
     settle_started(started, |instance, job| can_serve(&pool(), instance, job), at(60))
 }
 
-/// Who claims what, in words: the taken job and its taker, the job that was left, the spared runner.
+/// Who claims what, in words: the taken job and its taker, the job that was left, the spared
+/// runner.
 fn told(all: &Started) -> String {
     let name = |claim: &Option<InstanceName>| {
         claim
@@ -148,7 +149,8 @@ fn a_job_taken_by_another_runner_swaps_the_claims_where_that_helps() {
 #[test]
 fn the_same_news_twice_changes_nothing() {
     let once = settled(theft());
-    // The second delivery reads the rows as they stand: the taker claims the job, so nobody else is touched.
+    // The second delivery reads the rows as they stand: the taker claims the job, so nobody else is
+    // touched.
     let twice = settled(Started { left: None, spared: None, ..once.clone() });
     assert_eq!((&twice.job, &twice.taker), (&once.job, &once.taker));
 }
@@ -279,7 +281,8 @@ impl Fleet {
         }
     }
 
-    /// Every claim of a waiting job stands on both sides, so no job has two runners and none is forgotten.
+    /// Every claim of a waiting job stands on both sides, so no job has two runners and none is
+    /// forgotten.
     fn is_level(&self) -> bool {
         let jobs = self.jobs.values().filter(|job| job.is_waiting()).all(|job| {
             job.claim.as_ref().is_none_or(|name| self.runners[name].claim() == Some(job.key()))

@@ -6,8 +6,8 @@ use crate::ids::PoolName;
 use crate::launch::{Launch, LaunchError, Market};
 use crate::pool::{MarketPolicy, Pool};
 
-/// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind, of disks say, names
-/// no family: it is closed for the pool that met it.
+/// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind,
+/// of disks say, names no family: it is closed for the pool that met it.
 /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,8 +37,8 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    /// The bucket of a type, by the letters that its name begins with. None where it is not known, or EC2 chooses the
-    /// type.
+    /// The bucket of a type, by the letters that its name begins with. None where it is not known,
+    /// or EC2 chooses the type.
     #[must_use]
     pub fn from_instance_type(instance_type: &str) -> Option<Self> {
         let family = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next()?;
@@ -57,8 +57,8 @@ impl Bucket {
         })
     }
 
-    /// The bucket that a refusal is about. Where EC2 names no type, it is known if the request asked for one bucket
-    /// alone.
+    /// The bucket that a refusal is about. Where EC2 names no type, it is known if the request
+    /// asked for one bucket alone.
     pub(super) fn refused(launch: &Launch, error: &LaunchError) -> Self {
         let counts_types =
             matches!(error.code.as_str(), "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded");

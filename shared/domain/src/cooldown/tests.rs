@@ -137,7 +137,8 @@ fn a_quota_closes_the_families_that_it_counts() {
     assert!(offered(&known, &gpu, 1).starts_with("until 30: the spot quota of G and VT instances"));
     assert_eq!(offered(&known, &plain, 1), format!("spot:{ALL}"));
     assert_eq!(offered(&known, &mixed, 1), "spot: c7i.large/subnet-a c7i.large/subnet-b");
-    // A part of an answer names its type. A whole one that may be about either closes the pool's own requests alone.
+    // A part of an answer names its type. A whole one that may be about either closes the pool's
+    // own requests alone.
     let named = first(&mixed, &answer(0, vec![part(Quota, place("g4dn.xlarge", "subnet-a"))]));
     assert_eq!(offered(&named, &mixed, 1), "spot: c7i.large/subnet-a c7i.large/subnet-b");
     assert_eq!(offered(&named, &plain, 1), format!("spot:{ALL}"));

@@ -5,16 +5,17 @@ use crate::time::Time;
 
 /// What somebody looks for among the live instances of a pool, in the order of the listing.
 ///
-/// A slot that waits for its next launch attempt may be free supply as well. The groups are sorted so that
-/// both of its groups are one range: `Free` and `FreeRetry` are what could take a job, `FreeRetry` and
-/// `Retry` what waits for a launch.
+/// A slot that waits for its next launch attempt may be free supply as well. The groups are sorted
+/// so that both of its groups are one range: `Free` and `FreeRetry` are what could take a job,
+/// `FreeRetry` and `Retry` what waits for a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// On its way out.
     Ending,
     /// Marked, and evidence is being gathered.
     Marked,
-    /// Could take a job, or has taken one that GitHub has not told yet: a launch pass is to see both.
+    /// Could take a job, or has taken one that GitHub has not told yet: a launch pass is to see
+    /// both.
     Free,
     /// Could take a job, and waits for its next launch attempt.
     FreeRetry,
@@ -25,7 +26,8 @@ pub enum Group {
 }
 
 impl Instance {
-    /// The group, and what orders it there: among those on their way out who was marked first, else who is older.
+    /// The group, and what orders it there: among those on their way out who was marked first, else
+    /// who is older.
     #[must_use]
     pub fn listed_in(&self) -> (Group, Time) {
         let is_free = self.is_free_supply() || self.has_untold_job();

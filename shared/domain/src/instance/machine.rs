@@ -10,8 +10,8 @@ use crate::time::Time;
 use crate::timings::Timings;
 
 impl Instance {
-    /// Binds a machine to the slot, once. Also after a delete was ordered: a late launch answer must
-    /// never drop a machine.
+    /// Binds a machine to the slot, once. Also after a delete was ordered: a late launch answer
+    /// must never drop a machine.
     pub fn bind(&mut self, machine: MachineId, now: Time, timings: &Timings) {
         assert!(self.machine.is_none(), "instance {} has a machine already", self.name);
         assert!(self.state.is_live(), "instance {} is deleted", self.name);
@@ -45,7 +45,8 @@ impl Instance {
         let says_nothing_of_the_request = match error.class {
             // Nothing was tried.
             ErrorClass::Throttle => true,
-            // There is room again with the next machine that ends. Counted at first, for what the pool does after a refusal.
+            // There is room again with the next machine that ends. Counted at first, for what the
+            // pool does after a refusal.
             ErrorClass::Quota => self.attempts >= QUOTA_ATTEMPTS,
             _ => false,
         };
@@ -90,7 +91,8 @@ impl Instance {
         self.due_at = Some(now + timings.creating_lease_seconds);
     }
 
-    /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some marks, no job.
+    /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some
+    /// marks, no job.
     pub fn mark(&mut self, reason: DeleteReason, now: Time) {
         if self.drain.is_none() {
             self.note(now, format!("marked for delete: {}", reason.as_str()));
@@ -134,8 +136,8 @@ impl Instance {
         }
     }
 
-    /// Records an operator's order and moves on the way out. Allowed in every live state; a no-op for
-    /// `deleted`.
+    /// Records an operator's order and moves on the way out. Allowed in every live state; a no-op
+    /// for `deleted`.
     pub fn order_delete(&mut self, order: &Order, now: Time) {
         if !self.state.is_live() {
             return;
@@ -154,8 +156,8 @@ impl Instance {
         self.touch();
     }
 
-    /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up for hours,
-    /// and the job must not wait for it.
+    /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up
+    /// for hours, and the job must not wait for it.
     pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
         self.mark(reason, now);
         let why = self.drain.as_ref().map_or("", |drain| drain.reason.as_str());
@@ -198,14 +200,15 @@ impl Instance {
         self.due_at = Some(now + wait);
     }
 
-    /// A job became known after the end was decided and before EC2 acted: back to the way out, where it is
-    /// waited for.
+    /// A job became known after the end was decided and before EC2 acted: back to the way out,
+    /// where it is waited for.
     pub fn back_to_stop(&mut self, now: Time) {
         self.leave_deleting(now, "a job runs after all");
         self.due_at = Some(now);
     }
 
-    /// Back to the way out by which it came. The table alone would let these calls start a delete as well.
+    /// Back to the way out by which it came. The table alone would let these calls start a delete
+    /// as well.
     fn leave_deleting(&mut self, now: Time, why: &str) {
         assert!(self.state == State::Deleting, "instance {} is {}", self.name, self.state);
         let to = if self.is_forced() { State::PendingForceDelete } else { State::PendingDelete };

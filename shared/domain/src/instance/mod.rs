@@ -32,7 +32,8 @@ const MAX_EVENTS: usize = 30;
 /// How many names of an ended instance GitHub is asked for.
 const MAX_NAMES_LEFT: usize = 5;
 
-/// How many of them are counted where a quota is used up: after two a slot has asked on each market.
+/// How many of them are counted where a quota is used up: after two a slot has asked on each
+/// market.
 const QUOTA_ATTEMPTS: u32 = 2;
 /// How many launch attempts a slot gets.
 pub const LAUNCH_ATTEMPTS: u32 = 5;
@@ -85,7 +86,8 @@ pub struct Instance {
     /// The counters of limits that it is counted in, beside its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
-    /// The pool's generation at that launch. Zero in rows of releases that knew none, which is what their pools had.
+    /// The pool's generation at that launch. Zero in rows of releases that knew none, which is what
+    /// their pools had.
     #[serde(default)]
     pub pool_generation: u64,
     machine: Option<MachineId>,
@@ -184,7 +186,8 @@ impl Instance {
         self.generation
     }
 
-    /// When its launch began: a machine cannot be older. The record may be, by hours, if EC2 had no capacity.
+    /// When its launch began: a machine cannot be older. The record may be, by hours, if EC2 had no
+    /// capacity.
     #[must_use]
     pub fn launched_at(&self) -> Time {
         self.relaunched_at.unwrap_or(self.created_at)
@@ -259,8 +262,8 @@ impl Instance {
         self.order.as_ref().is_some_and(|order| order.force)
     }
 
-    /// Ordered to kill a running job, or older than its pool allows: the only two that skip the kill gate
-    /// with a job on the machine.
+    /// Ordered to kill a running job, or older than its pool allows: the only two that skip the
+    /// kill gate with a job on the machine.
     #[must_use]
     pub fn may_kill_job(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.kill_running_job)
@@ -299,9 +302,10 @@ impl Instance {
             && self.runner.github_completed_at.is_none()
     }
 
-    /// The names under which GitHub may still show an instance that has ended. A runner that ran a job is removed by
-    /// GitHub itself with the job's end, and only then: one whose agent ended without a job stays, offline, for a day. An
-    /// earlier name is one whose registration was never answered.
+    /// The names under which GitHub may still show an instance that has ended. A runner that ran a
+    /// job is removed by GitHub itself with the job's end, and only then: one whose agent ended
+    /// without a job stays, offline, for a day. An earlier name is one whose registration was never
+    /// answered.
     #[must_use]
     pub fn names_left(&self) -> Vec<String> {
         let deregistered = self.drain.as_ref().is_some_and(|drain| drain.deregistered);
@@ -320,8 +324,8 @@ impl Instance {
         self.pool_generation = pool.generation;
     }
 
-    /// Launched from another version of the launch template than its pool has now, or before the pool's machines were
-    /// said to be something else; or its pool serves no job any more.
+    /// Launched from another version of the launch template than its pool has now, or before the
+    /// pool's machines were said to be something else; or its pool serves no job any more.
     #[must_use]
     pub fn is_outdated(&self, pool: &Pool) -> bool {
         let version = &pool.launch_template_version;
@@ -331,9 +335,9 @@ impl Instance {
             || pool.is_removed()
     }
 
-    /// Why `next`, the record after this one, is the end of a machine that no job needed yet and that brought no
-    /// runner: there is no use in launching the next one at once. A runner that ended by itself without a job is
-    /// none either.
+    /// Why `next`, the record after this one, is the end of a machine that no job needed yet and
+    /// that brought no runner: there is no use in launching the next one at once. A runner that
+    /// ended by itself without a job is none either.
     #[must_use]
     pub fn failed_idle(&self, next: &Self) -> Option<String> {
         let drain = next.drain.as_ref().filter(|_| self.drain.is_none())?;
@@ -367,8 +371,9 @@ impl Instance {
         }
     }
 
-    /// Whether `next`, the record after this one, is the end of a machine before its agent could be given the job that it
-    /// was launched for: the next one may well end like it. EC2 takes back what it has announced for its own reasons.
+    /// Whether `next`, the record after this one, is the end of a machine before its agent could be
+    /// given the job that it was launched for: the next one may well end like it. EC2 takes back
+    /// what it has announced for its own reasons.
     #[must_use]
     pub fn died_unheard(&self, next: &Self) -> bool {
         let ended = next.drain.as_ref().is_some_and(|drain| {
@@ -385,9 +390,10 @@ impl Instance {
         self.runner.state != RunnerState::Idle && !self.may_have_run_a_job()
     }
 
-    /// Whether its agent may have run its one job, and nobody told us. Its exit code proves nothing: `run.sh` ends with 0
-    /// for a refused version, a taken session or a crash as well (actions/runner, run-helper.sh.template). But with hooks
-    /// no job runs untold: a start that was not reported fails.
+    /// Whether its agent may have run its one job, and nobody told us. Its exit code proves
+    /// nothing: `run.sh` ends with 0 for a refused version, a taken session or a crash as well
+    /// (actions/runner, run-helper.sh.template). But with hooks no job runs untold: a start that
+    /// was not reported fails.
     fn may_have_run_a_job(&self) -> bool {
         let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
         ended_well && !self.runner.hooks
@@ -438,8 +444,8 @@ impl Instance {
         self.touch();
     }
 
-    /// Marks the record as written anew. A commit replaces generation n by any later one, so several
-    /// changes in one commit are fine.
+    /// Marks the record as written anew. A commit replaces generation n by any later one, so
+    /// several changes in one commit are fine.
     const fn touch(&mut self) {
         self.generation += 1;
     }

@@ -32,9 +32,11 @@ pub enum DeleteReason {
     MachineStopped,
     /// The machine is older than its pool allows.
     MaxLifetime,
-    /// Still without a job at half of the pool's longest life: a job that came now could be cut short by it.
+    /// Still without a job at half of the pool's longest life: a job that came now could be cut
+    /// short by it.
     Retired,
-    /// GitHub has no registration of an idle runner any more, or its agent is not connected: no job can reach it.
+    /// GitHub has no registration of an idle runner any more, or its agent is not connected: no job
+    /// can reach it.
     Unreachable,
     /// EC2 has announced that it takes the machine back.
     SpotNotice,
@@ -65,7 +67,8 @@ impl DeleteReason {
     }
 }
 
-/// An operator's delete order. Orders only gain flags: a later plain delete does not take force back.
+/// An operator's delete order. Orders only gain flags: a later plain delete does not take force
+/// back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     /// When it was first given.
@@ -140,8 +143,8 @@ pub struct DeleteMark {
     pub not_busy_since: Option<Time>,
     /// The kill gate was passed; it is not asked again.
     pub gate_passed: bool,
-    /// GitHub is asked to remove the registration and has not refused: no job may start until it has. Until then the
-    /// call belongs to the pass that makes it.
+    /// GitHub is asked to remove the registration and has not refused: no job may start until it
+    /// has. Until then the call belongs to the pass that makes it.
     pub removing_until: Option<Time>,
     /// GitHub has no registration of this runner any more.
     pub deregistered: bool,

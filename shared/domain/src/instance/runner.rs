@@ -7,8 +7,9 @@ use crate::ids::{JobKey, RunnerId};
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// How often a machine asks before GitHub's refusal is believed. What was made a moment ago, a repository or a runner group, is
-/// not known everywhere at GitHub yet: three times, 15 seconds apart, give it half a minute.
+/// How often a machine asks before GitHub's refusal is believed. What was made a moment ago, a
+/// repository or a runner group, is not known everywhere at GitHub yet: three times, 15 seconds
+/// apart, give it half a minute.
 const REFUSAL_BELIEVED: u32 = 3;
 
 /// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
@@ -34,8 +35,8 @@ pub enum ReportError {
 pub enum Start {
     /// It stands on record: the job may start.
     Accepted,
-    /// GitHub is asked to remove the runner and has not answered. It keeps a runner with a job (422), and removes one
-    /// without (204): its answer decides, and the hook asks again.
+    /// GitHub is asked to remove the runner and has not answered. It keeps a runner with a job
+    /// (422), and removes one without (204): its answer decides, and the hook asks again.
     Undecided,
 }
 
@@ -57,8 +58,8 @@ impl Runner {
         self.started.is_some() || self.github_job.is_some() || self.github_completed_at.is_some()
     }
 
-    /// No configuration has reached the machine: one is handed out only after its registration is on record, and
-    /// no call is out. So no job can run there, whatever GitHub shows.
+    /// No configuration has reached the machine: one is handed out only after its registration is
+    /// on record, and no call is out. So no job can run there, whatever GitHub shows.
     #[must_use]
     pub const fn is_without_configuration(&self) -> bool {
         self.id.is_none() && self.asking_since.is_none()
@@ -81,9 +82,9 @@ impl Runner {
 }
 
 impl Instance {
-    /// Counts a configuration call before it is made. Its answer may be lost: the next call has another
-    /// name, since GitHub refuses a name that is taken (409). Returns the registration to remove, if the one
-    /// before is known.
+    /// Counts a configuration call before it is made. Its answer may be lost: the next call has
+    /// another name, since GitHub refuses a name that is taken (409). Returns the registration to
+    /// remove, if the one before is known.
     ///
     /// # Errors
     /// When no configuration may be handed out.
@@ -106,8 +107,9 @@ impl Instance {
         Ok(earlier)
     }
 
-    /// Whether a request for a configuration was held up, and the machine has asked again meanwhile: it waits for this one
-    /// no more, and may run what the later one was answered. `begun`: when the request came.
+    /// Whether a request for a configuration was held up, and the machine has asked again
+    /// meanwhile: it waits for this one no more, and may run what the later one was answered.
+    /// `begun`: when the request came.
     #[must_use]
     pub fn is_overtaken(&self, begun: Time) -> bool {
         let Runner { asking_since, id, state, since, .. } = &self.runner;
@@ -132,8 +134,8 @@ impl Instance {
         self.tell(now, "GitHub has no such registration".to_owned());
     }
 
-    /// GitHub refused the last configuration call as wrong (400, 404, 422), so it made no registration. True when the machine
-    /// need not ask again: its runner has ended then.
+    /// GitHub refused the last configuration call as wrong (400, 404, 422), so it made no
+    /// registration. True when the machine need not ask again: its runner has ended then.
     pub fn configuration_refused(
         &mut self,
         fault: ErrorDetail,
@@ -152,8 +154,8 @@ impl Instance {
         is_believed
     }
 
-    /// The agent reports that it runs. Said again it changes nothing: a job could say it all day, and each write would
-    /// make the pass that ends its machine begin anew.
+    /// The agent reports that it runs. Said again it changes nothing: a job could say it all day,
+    /// and each write would make the pass that ends its machine begin anew.
     ///
     /// # Errors
     /// When the report is of an earlier registration.
@@ -178,10 +180,11 @@ impl Instance {
         Ok(())
     }
 
-    /// **The compare-and-set before every job's first step.** While it stands on record, nothing but an
-    /// order to kill ends the machine. A mark of our own, for which evidence is still being gathered, is taken
-    /// back, and a delete of our own that has yet to ask GitHub waits for the job's end. One that has asked leaves it
-    /// to GitHub. Otherwise the start is refused, so that the job fails in its set-up and no work is lost.
+    /// **The compare-and-set before every job's first step.** While it stands on record, nothing
+    /// but an order to kill ends the machine. A mark of our own, for which evidence is still being
+    /// gathered, is taken back, and a delete of our own that has yet to ask GitHub waits for the
+    /// job's end. One that has asked leaves it to GitHub. Otherwise the start is refused, so that
+    /// the job fails in its set-up and no work is lost.
     ///
     /// # Errors
     /// When the delete came first.
@@ -228,9 +231,9 @@ impl Instance {
         is_asked && self.runner.started.is_none() && !self.refuses_jobs()
     }
 
-    /// Whether a job may start no more. GitHub gives a registered runner a job at any moment, and tells us so when it is
-    /// asked to remove it (422): what counts is what it answers, not what we have decided. An end that waits for no job
-    /// does not wait for that answer either.
+    /// Whether a job may start no more. GitHub gives a registered runner a job at any moment, and
+    /// tells us so when it is asked to remove it (422): what counts is what it answers, not what we
+    /// have decided. An end that waits for no job does not wait for that answer either.
     fn refuses_jobs(&self) -> bool {
         match (self.state, &self.drain) {
             (State::Running, None) => false,
@@ -245,8 +248,8 @@ impl Instance {
         }
     }
 
-    /// Each job is refused from here on, by hooks that were reported as being in place, and none has started: whatever
-    /// GitHub hands it fails, and nothing is there that evidence could save.
+    /// Each job is refused from here on, by hooks that were reported as being in place, and none
+    /// has started: whatever GitHub hands it fails, and nothing is there that evidence could save.
     pub(crate) fn is_shut(&self) -> bool {
         let refuses =
             self.order.is_some() || self.drain.as_ref().is_some_and(DeleteMark::refuses_jobs);
@@ -291,7 +294,8 @@ impl Instance {
         self.runner.move_to(state, now);
         self.runner.github_job = None;
         self.runner.exit = Some(Exit { at: now, code, log, refused: None });
-        // Without a job it may still hold a claim, and that job must not wait for this machine's end.
+        // Without a job it may still hold a claim, and that job must not wait for this machine's
+        // end.
         let grace = now + timings.shutdown_grace_seconds;
         self.hurry_due(if self.runner.has_taken_job() { grace } else { now });
         self.tell(

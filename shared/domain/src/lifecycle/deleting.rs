@@ -64,15 +64,16 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     perform(next, Effect::Terminate(machine))
 }
 
-/// A job that nobody knew of when the end was decided. Not one whose registration is gone: nothing saves that.
+/// A job that nobody knew of when the end was decided. Not one whose registration is gone: nothing
+/// saves that.
 fn is_held_by_job(instance: &Instance, policy: &Policy<'_>, now: Time) -> bool {
     instance.runner.is_busy()
         && !policy.ends_jobs(instance, now)
         && !instance.drain().is_some_and(|drain| drain.deregistered)
 }
 
-/// An error of EC2. A plain delete tries for ever; a forced one gives the machine to the ledger, which
-/// the sweep goes on killing.
+/// An error of EC2. A plain delete tries for ever; a forced one gives the machine to the ledger,
+/// which the sweep goes on killing.
 fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     next.terminate_failed(fault.clone(), now, policy.timings);

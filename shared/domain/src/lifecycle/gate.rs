@@ -1,9 +1,10 @@
-//! The kill gate: what must be known before a machine is deregistered or terminated, unless it is dead,
-//! too old, shut to jobs by its own hooks, or a forced order stands.
+//! The kill gate: what must be known before a machine is deregistered or terminated, unless it is
+//! dead, too old, shut to jobs by its own hooks, or a forced order stands.
 //!
-//! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and the
-//! DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read proves
-//! nothing; what protects a job is the runner's own hook, which is refused once the mark stands.
+//! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and
+//! the DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read
+//! proves nothing; what protects a job is the runner's own hook, which is refused once the mark
+//! stands.
 
 use super::{Need, Policy};
 use crate::backoff;
@@ -31,12 +32,14 @@ pub(super) fn gate(
     if instance.runner.is_busy() {
         return Verdict::Busy("a job was reported as started and not as ended");
     }
-    // Waiting could only fail the next job that GitHub gives it. Has it given one already, its DELETE answers 422.
+    // Waiting could only fail the next job that GitHub gives it. Has it given one already, its
+    // DELETE answers 422.
     if instance.is_shut() {
         return Verdict::Passed(Box::new(instance.clone()));
     }
-    // Until its agent has reported, its hooks are not known and its first job may reach it any moment. After that the
-    // two reads are what tells: a job that GitHub gives it has its hook asked or its runner busy before the second.
+    // Until its agent has reported, its hooks are not known and its first job may reach it any
+    // moment. After that the two reads are what tells: a job that GitHub gives it has its hook
+    // asked or its runner busy before the second.
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if instance.runner.state < RunnerState::Idle && now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);

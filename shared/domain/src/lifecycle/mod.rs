@@ -1,10 +1,10 @@
 //! The product: `decide`, a function from a record and what was seen to the next step.
 //!
-//! A pass repeats *observe, decide, commit, perform* until `decide` answers `Rest` or `Done`, and then
-//! settles its message. `decide` asks for a look when it needs one, so the happy path costs no call
-//! that is not needed; it names at most one effect per commit, so that each effect has its durable
-//! intent; and an effect's outcome is part of the next observation. A crash between any two of the
-//! verbs heals by running the pass again.
+//! A pass repeats *observe, decide, commit, perform* until `decide` answers `Rest` or `Done`, and
+//! then settles its message. `decide` asks for a look when it needs one, so the happy path costs no
+//! call that is not needed; it names at most one effect per commit, so that each effect has its
+//! durable intent; and an effect's outcome is part of the next observation. A crash between any two
+//! of the verbs heals by running the pass again.
 
 mod deleting;
 mod gate;
@@ -37,7 +37,8 @@ pub enum Need {
     Launch,
     /// Whether the claimed job still waits.
     ClaimedJob,
-    /// Where an idle runner stands among those of its pool. Asked only of pools that keep runners idle.
+    /// Where an idle runner stands among those of its pool. Asked only of pools that keep runners
+    /// idle.
     Standing,
 }
 
@@ -98,8 +99,8 @@ impl Policy<'_> {
         instance.launched_at() + self.max_lifetime
     }
 
-    /// When a runner without a job goes, whatever its pool keeps idle. Its place is taken by a new one, so that any
-    /// job has at least half of the longest life before it.
+    /// When a runner without a job goes, whatever its pool keeps idle. Its place is taken by a new
+    /// one, so that any job has at least half of the longest life before it.
     fn retires_at(&self, instance: &Instance) -> Time {
         instance.launched_at() + Seconds(self.max_lifetime.0 / 2)
     }
@@ -135,8 +136,8 @@ fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: 
     }
 }
 
-/// The record of a machine that EC2 shows after it denied knowing it. Two denials count as its end, and only
-/// when nothing stood between them.
+/// The record of a machine that EC2 shows after it denied knowing it. Two denials count as its end,
+/// and only when nothing stood between them.
 fn shown_again(instance: &Instance, seen: &Observation, now: Time) -> Option<Instance> {
     let is_shown = match seen.machine {
         Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped) => true,
@@ -171,7 +172,8 @@ fn rest(instance: &Instance) -> Step {
     Step::Rest(Box::new(instance.clone()))
 }
 
-/// Whether the record's own time has not come yet. A duplicate or early message must not shorten a wait.
+/// Whether the record's own time has not come yet. A duplicate or early message must not shorten a
+/// wait.
 fn is_early(instance: &Instance, now: Time) -> bool {
     instance.due_at().is_some_and(|due| now < due)
 }

@@ -1,9 +1,10 @@
 //! Whether a job can reach an idle runner.
 //!
-//! An agent may listen for ever without a registration (actions/runner #4617), and a machine may hang: EC2 calls both
-//! healthy. Only GitHub knows, and it may err, or the agent may be away for a moment to update itself. So a runner that
-//! is found out of reach is marked like any other: it is supply no more, the kill gate looks again, and a job that starts
-//! on it all the same takes the mark back.
+//! An agent may listen for ever without a registration (actions/runner #4617), and a machine may
+//! hang: EC2 calls both healthy. Only GitHub knows, and it may err, or the agent may be away for a
+//! moment to update itself. So a runner that is found out of reach is marked like any other: it is
+//! supply no more, the kill gate looks again, and a job that starts on it all the same takes the
+//! mark back.
 
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::{Look, Observation, RunnerSeen};

@@ -65,9 +65,9 @@ fn machine_ended(
     Some(act(next))
 }
 
-/// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner without one must
-/// start none: it is marked, so that its hook refuses and GitHub is asked to remove it, and its job gets another machine at
-/// once.
+/// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner
+/// without one must start none: it is marked, so that its hook refuses and GitHub is asked to
+/// remove it, and its job gets another machine at once.
 fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step> {
     let is_news = seen.spot_notice && instance.spot_notice_at.is_none();
     let is_free = !instance.runner.has_taken_job() && instance.runner.state <= RunnerState::Idle;
@@ -85,8 +85,8 @@ fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step
     Some(perform(next, Effect::WakePool))
 }
 
-/// Older than its pool allows: ends, job or not. The one timer that may end a running job; the audit line is
-/// written when that is done.
+/// Older than its pool allows: ends, job or not. The one timer that may end a running job; the
+/// audit line is written when that is done.
 fn outlived(instance: &Instance, now: Time) -> Step {
     let mut next = instance.clone();
     // An idle mark may stand already; the lifetime overrules it.
@@ -95,8 +95,8 @@ fn outlived(instance: &Instance, now: Time) -> Step {
     act(next)
 }
 
-/// The happy path's last wait: the machine shuts itself down, and EC2 says so. Only when it does not,
-/// we do it.
+/// The happy path's last wait: the machine shuts itself down, and EC2 says so. Only when it does
+/// not, we do it.
 fn runner_ended(
     instance: &Instance,
     exit: &Exit,
@@ -127,7 +127,8 @@ fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     }
     let mut next = instance.clone();
     if instance.runner.n == 0 {
-        // It never asked for a configuration, and from the mark on it gets none: no job can reach it.
+        // It never asked for a configuration, and from the mark on it gets none: no job can reach
+        // it.
         next.to_pending_delete(DeleteReason::BootTimeout, now);
     } else {
         next.mark(DeleteReason::BootTimeout, now);
@@ -196,7 +197,8 @@ fn stays(
     }
 }
 
-/// Idle although its job is queued: GitHub does not give it that job, or cannot, so the job gets another runner.
+/// Idle although its job is queued: GitHub does not give it that job, or cannot, so the job gets
+/// another runner.
 fn idle_beside_job(
     instance: &Instance,
     seen: &Observation,
@@ -268,8 +270,8 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
     act(next)
 }
 
-/// A job runs. The hook does not say which, so without GitHub's event the claimed job may be another one that
-/// waits for a runner that is taken.
+/// A job runs. The hook does not say which, so without GitHub's event the claimed job may be
+/// another one that waits for a runner that is taken.
 fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = policy.end_of_life(instance);
     if instance.claim().is_none() || instance.runner.github_job.is_some() {

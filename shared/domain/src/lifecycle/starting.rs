@@ -1,5 +1,5 @@
-//! Before a machine is bound. The launch pass of the pool does the work; these passes only see to it
-//! that no slot is forgotten.
+//! Before a machine is bound. The launch pass of the pool does the work; these passes only see to
+//! it that no slot is forgotten.
 
 use super::{Effect, Need, Policy, Step, act, is_early, perform, rest, rest_until};
 use crate::instance::{DeleteReason, Instance};
@@ -7,8 +7,8 @@ use crate::launch::{ErrorClass, LaunchError, LaunchState};
 use crate::observation::{Look, Observation};
 use crate::time::Time;
 
-/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends, and so does one whose
-/// pool launches nothing any more: its job may find another pool.
+/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends, and
+/// so does one whose pool launches nothing any more: its job may find another pool.
 pub(super) fn pending_create(
     instance: &Instance,
     seen: &Observation,

@@ -1,7 +1,7 @@
 //! The graceful stop: deregister, then terminate, and nothing before the evidence is in.
 //!
-//! The order of the questions is actions-runner-controller's, made durable: every mark stands in the
-//! record, so a crash never repeats a wait or forgets an answer.
+//! The order of the questions is actions-runner-controller's, made durable: every mark stands in
+//! the record, so a crash never repeats a wait or forgets an answer.
 
 use super::gate::{self, Verdict, trouble_wait};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
@@ -39,7 +39,8 @@ pub(super) fn stop(
         return go(instance, policy, now, "the machine was stopped, and with it its runner");
     }
     let deregistered = is_deregistered(instance);
-    // A job on record is told in the audit trail, also if GitHub's lie has cost its runner the registration.
+    // A job on record is told in the audit trail, also if GitHub's lie has cost its runner the
+    // registration.
     if policy.ends_jobs(instance, now) && (!deregistered || instance.runner.is_busy()) {
         return kill(instance, seen, policy, now);
     }
@@ -49,9 +50,9 @@ pub(super) fn stop(
     deregister(instance, seen, policy, now)
 }
 
-/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the wait, or EC2 did not
-/// end it. That may be because it is gone: with a machine its tags go, and with them our right to end it
-/// (`UnauthorizedOperation`; karpenter-provider-aws #2100).
+/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the
+/// wait, or EC2 did not end it. That may be because it is gone: with a machine its tags go, and
+/// with them our right to end it (`UnauthorizedOperation`; karpenter-provider-aws #2100).
 fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
     let may_be_dead = instance.drain().is_some_and(|drain| {
         matches!(
@@ -72,15 +73,16 @@ fn is_deregistered(instance: &Instance) -> bool {
         || instance.runner.n == 0
 }
 
-/// A stopped machine runs nothing, whatever its record or GitHub says of a job, and nobody starts it again.
+/// A stopped machine runs nothing, whatever its record or GitHub says of a job, and nobody starts
+/// it again.
 fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
     seen.machine == Look::Seen(Machine::Stopped)
         || instance.drain().is_some_and(|drain| drain.reason == DeleteReason::MachineStopped)
 }
 
-/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that GitHub has not
-/// answered: a registration that is there was not removed, and whether one that is not shown is gone, the same call
-/// tells. None then.
+/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that
+/// GitHub has not answered: a registration that is there was not removed, and whether one that is
+/// not shown is gone, the same call tells. None then.
 fn known_job(
     instance: &Instance,
     seen: &Observation,
@@ -143,8 +145,8 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
     }
 }
 
-/// The intent is on record first: a job's start that comes before it is let pass, and holds the delete up. One call is out
-/// at a time, so that GitHub's refusal is the last word on all of them.
+/// The intent is on record first: a job's start that comes before it is let pass, and holds the
+/// delete up. One call is out at a time, so that GitHub's refusal is the last word on all of them.
 fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
     let call = instance.drain().and_then(|drain| drain.removing_until);
     if let Some(until) = call.filter(|until| now < *until) {
@@ -179,8 +181,8 @@ fn asked_in_vain(instance: &Instance, now: Time) -> Instance {
     next
 }
 
-/// The hook reports a job's end before the agent has told GitHub: ended now, the job would fail after all. The
-/// agent's exit follows in seconds and ends the wait.
+/// The hook reports a job's end before the agent has told GitHub: ended now, the job would fail
+/// after all. The agent's exit follows in seconds and ends the wait.
 fn finishes_until(instance: &Instance, policy: &Policy<'_>) -> Option<Time> {
     let ended = instance.runner.started.as_ref().and_then(|job| job.completed_at)?;
     Some(ended + policy.timings.completed_grace_seconds)
@@ -212,8 +214,8 @@ fn find_registration(
     }
 }
 
-/// GitHub answered the DELETE. 404 after a registration means that it is gone: ephemeral runners are
-/// removed by GitHub when their job ends.
+/// GitHub answered the DELETE. 404 after a registration means that it is gone: ephemeral runners
+/// are removed by GitHub when their job ends.
 fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, now: Time) -> Step {
     let what = match answer {
         Deregistration::Busy => {
@@ -232,8 +234,9 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
     act(next)
 }
 
-/// GitHub did not answer. Force ignores EC2's errors and never GitHub's silence: the hooks of a machine may be
-/// reported and not run, and then a job that nobody heard of would end. `kill_running_job` does not wait.
+/// GitHub did not answer. Force ignores EC2's errors and never GitHub's silence: the hooks of a
+/// machine may be reported and not run, and then a job that nobody heard of would end.
+/// `kill_running_job` does not wait.
 fn unanswered(
     instance: &Instance,
     trouble: &ProviderError,
@@ -287,9 +290,10 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
 
-/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens, and the audit trail
-/// once, however often EC2 fails. That it is told is on record before: whoever changes the record while GitHub is asked
-/// cannot make this begin anew. A job that is heard of after that has its line from whoever hears of it.
+/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens,
+/// and the audit trail once, however often EC2 fails. That it is told is on record before: whoever
+/// changes the record while GitHub is asked cannot make this begin anew. A job that is heard of
+/// after that has its line from whoever hears of it.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let told = instance.drain().is_some_and(|drain| drain.kill_told);
     let id = instance.runner.id.filter(|_| !told && !is_deregistered(instance));

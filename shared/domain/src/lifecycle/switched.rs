@@ -4,8 +4,9 @@ use super::{Effect, Policy, Step, act, rest_until};
 use crate::instance::{DeleteReason, Instance, State, Waiting};
 use crate::time::Time;
 
-/// Whether the step begins or carries out a delete that the switch holds back. Force passes. So does what takes
-/// note that a machine is gone, stopped or never started: its job must not wait for it.
+/// Whether the step begins or carries out a delete that the switch holds back. Force passes. So
+/// does what takes note that a machine is gone, stopped or never started: its job must not wait for
+/// it.
 #[must_use]
 pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
     let Step::Act { next, effect, .. } = step else { return false };
@@ -18,7 +19,8 @@ pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
     !instance.is_forced() && (destroys || marks)
 }
 
-/// Whether the machine could as well live on. The other reasons say that its end has come, or was ordered.
+/// Whether the machine could as well live on. The other reasons say that its end has come, or was
+/// ordered.
 const fn is_our_choice(reason: &DeleteReason) -> bool {
     use DeleteReason as Reason;
     match reason {
@@ -39,7 +41,8 @@ const fn is_our_choice(reason: &DeleteReason) -> bool {
     }
 }
 
-/// Waits. A mark without an order is taken back: the runner is supply again for as long as deletes are off.
+/// Waits. A mark without an order is taken back: the runner is supply again for as long as deletes
+/// are off.
 pub(super) fn held_back(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     if instance.state() == State::Running && instance.drain().is_some() {

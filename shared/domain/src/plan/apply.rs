@@ -30,12 +30,13 @@ pub struct Answered {
     pub found: Vec<MachineId>,
 }
 
-/// Applies an answer to a launch. `slots` are its instances as they stand now; `owned` says which machines
-/// have an owner already.
+/// Applies an answer to a launch. `slots` are its instances as they stand now; `owned` says which
+/// machines have an owner already.
 ///
-/// Only the first call's answer, or a definite one that a replay cannot get after a success, settles a
-/// launch. After an ambiguous call neither an empty replay nor an empty look by tag proves anything
-/// alone; the launch stays open until `launch_lookup` has passed, and what shows up later is an orphan.
+/// Only the first call's answer, or a definite one that a replay cannot get after a success,
+/// settles a launch. After an ambiguous call neither an empty replay nor an empty look by tag
+/// proves anything alone; the launch stays open until `launch_lookup` has passed, and what shows up
+/// later is an orphan.
 #[must_use]
 pub fn apply(
     launch: &Launch,
@@ -110,13 +111,13 @@ fn is_definite(
 ) -> bool {
     let first = !launch.is_replay();
     match answer {
-        // A replay that lists machines or errors repeats the first answer; one that lists nothing may
-        // have left the machines out.
+        // A replay that lists machines or errors repeats the first answer; one that lists nothing
+        // may have left the machines out.
         Ok(answer) => first || !answer.machines.is_empty() || !answer.errors.is_empty(),
         Err(error) if first => error.class.is_definite(),
-        // A replay refused for capacity shows that the token is unknown: the earlier call never happened,
-        // unless it is still under way. Any other refusal (throttling, permissions) comes before EC2 looks at
-        // the token.
+        // A replay refused for capacity shows that the token is unknown: the earlier call never
+        // happened, unless it is still under way. Any other refusal (throttling, permissions) comes
+        // before EC2 looks at the token.
         Err(error) => error.class == ErrorClass::Capacity && !launch.may_be_under_way(now, timings),
     }
 }

@@ -6,8 +6,9 @@ use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState, Slot};
 use crate::launch::Launch;
 
-/// Launches what is missing, after all jobs have had their share of the room. A runner that a job has taken in this
-/// very plan is missing too. While EC2 refuses what the pool asks for, the next sweep looks again.
+/// Launches what is missing, after all jobs have had their share of the room. A runner that a job
+/// has taken in this very plan is missing too. While EC2 refuses what the pool asks for, the next
+/// sweep looks again.
 pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) {
     let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
     let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
@@ -22,8 +23,8 @@ pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) 
     }
 }
 
-/// How many runners are missing. While such machines fail, none is launched before the hold ends, and then one alone,
-/// to see whether it comes up.
+/// How many runners are missing. While such machines fail, none is launched before the hold ends,
+/// and then one alone, to see whether it comes up.
 fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
     let stay: Vec<&Instance> =

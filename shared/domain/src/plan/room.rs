@@ -36,8 +36,9 @@ impl PoolHeadroom {
     }
 }
 
-/// The jobs that a machine is launched for now. A job that is too young waits for a runner that comes free; one for
-/// which there is no room is left over, and a younger one of another entity may pass it.
+/// The jobs that a machine is launched for now. A job that is too young waits for a runner that
+/// comes free; one for which there is no room is left over, and a younger one of another entity may
+/// pass it.
 pub(super) fn launched_for(
     view: &View<'_>,
     demand: VecDeque<Job>,

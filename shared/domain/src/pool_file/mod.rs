@@ -1,9 +1,10 @@
-//! The pool file: what an operator writes, read as a whole. Every mistake is named by its place, and a file with one
-//! changes nothing.
+//! The pool file: what an operator writes, read as a whole. Every mistake is named by its place,
+//! and a file with one changes nothing.
 //!
-//! `infra/pools.example.yaml` shows the form, and `infra/pools.schema.json` tells it to editors. What is YAML about it
-//! is read by the admin function; here it is a tree of values. What it only names is asked for by whoever reads it
-//! ([`Question`]); a file that names nothing is read without a question.
+//! `infra/pools.example.yaml` shows the form, and `infra/pools.schema.json` tells it to editors.
+//! What is YAML about it is read by the admin function; here it is a tree of values. What it only
+//! names is asked for by whoever reads it ([`Question`]); a file that names nothing is read without
+//! a question.
 
 mod names;
 mod node;
@@ -32,7 +33,8 @@ use crate::pools::BALANCES;
 pub use self::names::{Answers, EntityId, FoundImage, Group, ImageFilter, Question};
 pub use self::write::{pool as written, stack as written_stack};
 
-/// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat longer.
+/// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat
+/// longer.
 const LARGEST: usize = 250_000;
 
 /// A mistake in the file.
@@ -83,8 +85,8 @@ pub struct UnreadPoolFile {
 
 /// Reads a file with what is known of its names.
 ///
-/// A question that is answered is not asked again, and the answers to all of `open` bring the reading further: ids
-/// first, then the groups of the entities behind them.
+/// A question that is answered is not asked again, and the answers to all of `open` bring the
+/// reading further: ids first, then the groups of the entities behind them.
 ///
 /// # Errors
 /// What is open, and everything that is wrong so far.

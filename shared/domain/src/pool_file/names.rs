@@ -1,7 +1,9 @@
-//! What a file names and somebody else resolves: entities by GitHub's id, runner groups by their name, images by a filter.
+//! What a file names and somebody else resolves: entities by GitHub's id, runner groups by their
+//! name, images by a filter.
 //!
-//! Reading stays pure. A name without an answer is a question; whoever reads the file asks it, and reads again. Only
-//! what was resolved is stored, so a name is asked for when a file is applied, and at no other time.
+//! Reading stays pure. A name without an answer is a question; whoever reads the file asks it, and
+//! reads again. Only what was resolved is stored, so a name is asked for when a file is applied,
+//! and at no other time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -130,7 +132,8 @@ impl<'a> Names<'a> {
         Self { answers, open: BTreeSet::new(), resolved: Vec::new() }
     }
 
-    /// Resolves the names of a pool as far as they are answered. The entity first: groups are an entity's.
+    /// Resolves the names of a pool as far as they are answered. The entity first: groups are an
+    /// entity's.
     pub(super) fn resolve(
         &mut self,
         written: &mut WrittenPool,

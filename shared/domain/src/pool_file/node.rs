@@ -65,8 +65,8 @@ pub(super) fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// A pool's fields over those of `defaults`. Groups are merged field by field, `whole` ones and everything
-/// else are replaced. Written as nothing (`disk:`), a default does not hold.
+/// A pool's fields over those of `defaults`. Groups are merged field by field, `whole` ones and
+/// everything else are replaced. Written as nothing (`disk:`), a default does not hold.
 pub(super) fn merged(defaults: &Node, own: Node, whole: &[&str]) -> Node {
     let (Kind::Map(defaults), Kind::Map(fields)) = (&defaults.value, &own.value) else {
         return own;

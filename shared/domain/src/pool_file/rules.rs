@@ -12,7 +12,8 @@ use crate::time::Seconds;
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
 const MAX_OVERRIDES: usize = 300;
 
-/// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the wrongs.
+/// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the
+/// wrongs.
 pub(super) fn pool(written: WrittenPool, of: &Section, problems: &mut Wrongs) -> Option<Pool> {
     if of.is_other {
         return None;
@@ -121,7 +122,8 @@ fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
                     they belong";
         problems.add(&group.path_of("min_idle"), what);
     }
-    // A runner without a job goes at half of its machine's life: what is longer would never come to pass.
+    // A runner without a job goes at half of its machine's life: what is longer would never come to
+    // pass.
     let longest = Seconds(limits.max_lifetime.unwrap_or(Pool::MAX_LIFETIME).0 / 2);
     for (name, time) in [("boot_deadline", limits.boot_deadline), ("idle_limit", limits.idle_limit)]
     {
@@ -179,7 +181,8 @@ pub(super) fn arch_of_all(written: &WrittenPool) -> Option<Arch> {
     arches.all(|arch| arch == first).then_some(first)
 }
 
-/// The architecture of an instance type: the letters behind the generation's number have a `g` for Graviton.
+/// The architecture of an instance type: the letters behind the generation's number have a `g` for
+/// Graviton.
 /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 fn arch_of(instance_type: &str) -> Arch {
     let family = instance_type.split(['.', '-']).next().unwrap_or_default();

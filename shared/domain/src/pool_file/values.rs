@@ -16,7 +16,8 @@ const MAX_TAGS: usize = 40;
 const MAX_HOOK_BYTES: usize = 16_384;
 const MAX_ENVIRONMENT: usize = 8_192;
 /// Of a label, in characters, and of labels, in number: GitHub's limits.
-/// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100 labels)
+/// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100
+/// labels)
 const MAX_LABEL_LENGTH: usize = 256;
 const MAX_LABELS: usize = 100;
 /// What boot.sh sets itself: a pool must not unhook its runners.
@@ -280,8 +281,8 @@ fn fitting(
     Some(text)
 }
 
-/// What EC2 takes as an image's name, and the two wildcards of its filters. Few plain characters would list half of
-/// what an owner has.
+/// What EC2 takes as an image's name, and the two wildcards of its filters. Few plain characters
+/// would list half of what an owner has.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
 fn is_image_name(text: &str) -> bool {
     let is_wild = |b: u8| matches!(b, b'*' | b'?');

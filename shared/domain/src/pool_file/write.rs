@@ -1,4 +1,5 @@
-//! Pools in the words of the file: to be shown, and to be compared. What stands at its default is left out.
+//! Pools in the words of the file: to be shown, and to be compared. What stands at its default is
+//! left out.
 
 use serde_json::{Map, Value, json};
 

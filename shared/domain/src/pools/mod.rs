@@ -1,4 +1,5 @@
-//! The set of pools: what was applied last, its versions, and what becomes of a pool that is not in it any more.
+//! The set of pools: what was applied last, its versions, and what becomes of a pool that is not in
+//! it any more.
 
 mod diff;
 mod succession;
@@ -18,16 +19,16 @@ pub use self::diff::{Change, Diff, Fate, PoolDiff};
 /// How many versions are kept; an apply removes the one that is older.
 pub const MAX_VERSIONS: u64 = 20;
 
-/// How long a removed pool stays in the set at least. Longer than any Lambda runs: one that started with the set before
-/// may still match a job to the pool.
+/// How long a removed pool stays in the set at least. Longer than any Lambda runs: one that started
+/// with the set before may still match a job to the pool.
 pub const REMOVED_FOR: Seconds = Seconds(900);
 
 /// The words of `balance` in the file.
 pub const BALANCES: &[(&str, Balance)] =
     &[("pack", Balance::Pack), ("round-robin", Balance::RoundRobin)];
 
-/// The record: one for the whole stack. Before a file was ever applied it only remembers the pools of the stack's
-/// parameters: see [`PoolSet::following`].
+/// The record: one for the whole stack. Before a file was ever applied it only remembers the pools
+/// of the stack's parameters: see [`PoolSet::following`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSet {
@@ -35,7 +36,8 @@ pub struct PoolSet {
     pub schema: u16,
     /// Bumped by every write.
     pub generation: u64,
-    /// Bumped by every apply. Zero: no file was ever applied, and the pools are those of the stack's parameters.
+    /// Bumped by every apply. Zero: no file was ever applied, and the pools are those of the
+    /// stack's parameters.
     pub version: u64,
     /// When it was applied.
     pub applied_at: Time,

@@ -10,8 +10,8 @@ use crate::pool_file::PoolFile;
 use crate::time::Time;
 
 impl PoolSet {
-    /// The set after `file`, which `by` applied. An earlier version that is restored is a file like any, and gets a new
-    /// number.
+    /// The set after `file`, which `by` applied. An earlier version that is restored is a file like
+    /// any, and gets a new number.
     #[must_use]
     pub fn succeeded_by(&self, file: &PoolFile, by: &str, now: Time) -> Self {
         let version = self.version + 1;
@@ -35,9 +35,9 @@ impl PoolSet {
         }
     }
 
-    /// What is to be put on record of the pools of the stack's parameters, so that one whose name goes from them is seen
-    /// out: its machines, its slots and the jobs that wait for it. Nothing where a pool file holds, and where all is on
-    /// record already.
+    /// What is to be put on record of the pools of the stack's parameters, so that one whose name
+    /// goes from them is seen out: its machines, its slots and the jobs that wait for it. Nothing
+    /// where a pool file holds, and where all is on record already.
     #[must_use]
     pub fn following(stored: Option<&Self>, parameters: &[Pool], now: Time) -> Option<Self> {
         let before = stored.map_or(&[][..], |set| &set.pools);
@@ -57,7 +57,8 @@ impl PoolSet {
         Some(Self { generation, applied_at: now, ..set })
     }
 
-    /// The pools of the stack's parameters, and behind them those that were among them once and are not seen out yet.
+    /// The pools of the stack's parameters, and behind them those that were among them once and are
+    /// not seen out yet.
     #[must_use]
     pub fn behind(&self, parameters: &[Pool]) -> Vec<Pool> {
         let gone = self.pools.iter().filter(|pool| !is_among(parameters, &pool.name));
@@ -67,8 +68,8 @@ impl PoolSet {
         parameters.iter().cloned().chain(gone).collect()
     }
 
-    /// The pool of the file with its generations. A generation is the version of the set that brought it, so it never
-    /// repeats, not even for a name that was removed and comes again.
+    /// The pool of the file with its generations. A generation is the version of the set that
+    /// brought it, so it never repeats, not even for a name that was removed and comes again.
     fn successor(&self, listed: &Pool, version: u64) -> Pool {
         let mut next = without_template(listed.clone());
         let Some(before) = self.pool(&listed.name) else {
@@ -103,7 +104,8 @@ impl PoolSet {
         }
     }
 
-    /// The set with the stack's launch template in every pool: a template is the stack's and never the file's.
+    /// The set with the stack's launch template in every pool: a template is the stack's and never
+    /// the file's.
     #[must_use]
     pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
         for pool in &mut self.pools {
@@ -116,7 +118,8 @@ impl PoolSet {
 }
 
 impl Pool {
-    /// Whether it is on its way out: it serves no new job and launches nothing, and goes when its machines are gone.
+    /// Whether it is on its way out: it serves no new job and launches nothing, and goes when its
+    /// machines are gone.
     #[must_use]
     pub const fn is_removed(&self) -> bool {
         self.removed_at.is_some()
@@ -133,8 +136,9 @@ fn is_among(pools: &[Pool], name: &PoolName) -> bool {
     pools.iter().any(|pool| pool.name == *name)
 }
 
-/// Whether an idle machine of the pool before is not what the pool says now. What only decides about launches to come
-/// (maxima, market, price, priority, pauses, times) replaces no machine; what a machine is made of, or was told, does.
+/// Whether an idle machine of the pool before is not what the pool says now. What only decides
+/// about launches to come (maxima, market, price, priority, pauses, times) replaces no machine;
+/// what a machine is made of, or was told, does.
 fn machines_differ(before: &Pool, next: &Pool) -> bool {
     let made_of = |pool: &Pool| {
         (

@@ -58,7 +58,8 @@ fn only_what_changed_gets_a_new_generation() {
     assert!(Diff::between(&next, &again).is_empty());
 }
 
-/// What a machine is made of, or was told, replaces idle ones; what only decides about launches does not.
+/// What a machine is made of, or was told, replaces idle ones; what only decides about launches
+/// does not.
 #[test]
 fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
     type Change = fn(&mut Pool);

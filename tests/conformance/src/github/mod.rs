@@ -57,7 +57,8 @@ pub trait GithubWorld {
     async fn queue_job(&self) -> u64;
     /// A registered runner's agent comes and waits for a job.
     async fn connect(&self, runner: &str);
-    /// A registered runner's agent, which may have been there before, takes the job, and its steps begin.
+    /// A registered runner's agent, which may have been there before, takes the job, and its steps
+    /// begin.
     async fn take(&self, job: u64, runner: &str);
     /// The job's steps end, and the agent reports it.
     async fn end(&self, job: u64, conclusion: &'static str);

@@ -1,5 +1,6 @@
-//! The suite with the real adapters: EC2 and GitHub at the wire doors of the simulated cloud, tables and queues
-//! at an emulator. This binary links the SDKs; the simulator's half of the suite does not.
+//! The suite with the real adapters: EC2 and GitHub at the wire doors of the simulated cloud,
+//! tables and queues at an emulator. This binary links the SDKs; the simulator's half of the suite
+//! does not.
 
 mod ec2;
 mod github;

@@ -14,7 +14,8 @@ use muster_domain::ids::InstanceName;
 use crate::RUNTIME;
 use crate::support::Stack;
 
-/// How long a received message is hidden here: long enough to look twice, and short enough to wait for.
+/// How long a received message is hidden here: long enough to look twice, and short enough to wait
+/// for.
 const VISIBILITY: Duration = Duration::from_secs(2);
 
 struct Bench(Stack);

@@ -1,8 +1,8 @@
-//! The demo: one job from its webhook to the deleted machine, one that somebody must approve, and a delete that EC2 stands in
-//! the way of.
+//! The demo: one job from its webhook to the deleted machine, one that somebody must approve, and a
+//! delete that EC2 stands in the way of.
 //!
-//! `make demo` brings the local stack up and runs this. It shows what happens while it happens, fails
-//! when something stalls, and takes back what it made.
+//! `make demo` brings the local stack up and runs this. It shows what happens while it happens,
+//! fails when something stalls, and takes back what it made.
 
 mod screen;
 mod story;
@@ -71,7 +71,8 @@ async fn demo(screen: &Screen) -> Result<()> {
 async fn served(stack: &Stack, screen: &Screen) -> Result<()> {
     screen.chapter("1  A job is served, and its machine is gone");
     let mut story = Story::begin(stack, screen).await?;
-    // The simulated GitHub would send it by itself; here it is GitHub's full sample payload instead.
+    // The simulated GitHub would send it by itself; here it is GitHub's full sample payload
+    // instead.
     stack.hook_rule(&json!({ "action": "queued", "times": 1, "effect": "suppress" })).await?;
     let job = stack.queue_job(&json!({ "duration_ms": 2500, "name": "build" })).await?;
     story.follow(&job);

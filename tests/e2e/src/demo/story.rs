@@ -155,8 +155,8 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The record keeps its own story; its last thirty lines. A pass writes the time of its start on
-    /// all of them, so what it says of the machine is told after the machine's launch.
+    /// The record keeps its own story; its last thirty lines. A pass writes the time of its start
+    /// on all of them, so what it says of the machine is told after the machine's launch.
     fn row(&mut self, row: &Value, machine: Option<&Value>, news: &mut Vec<News>) {
         let launched = machine.and_then(|machine| millis(&machine["launched_at"]));
         let name = id(&row["name"]);

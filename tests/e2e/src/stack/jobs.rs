@@ -8,8 +8,8 @@ use crate::github::signature;
 use crate::wait::{Seen, wait_for};
 
 impl Stack {
-    /// Queues a job in the simulated GitHub, which sends its webhooks by itself. `fields` go over the
-    /// defaults; without `duration_ms` the job runs until it is finished.
+    /// Queues a job in the simulated GitHub, which sends its webhooks by itself. `fields` go over
+    /// the defaults; without `duration_ms` the job runs until it is finished.
     ///
     /// # Errors
     /// When the world refuses.

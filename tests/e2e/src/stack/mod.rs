@@ -58,7 +58,8 @@ impl Drop for Ticker {
 }
 
 impl Stack {
-    /// Deploys one more stack. Names are unique to a run, since a name's old machines and rows would be counted.
+    /// Deploys one more stack. Names are unique to a run, since a name's old machines and rows
+    /// would be counted.
     ///
     /// # Errors
     /// When it cannot be deployed.

@@ -68,8 +68,8 @@ async fn describe(stack: &Stack) -> Result<Vec<Value>> {
     Ok(answer["MetricAlarms"].as_array().cloned().unwrap_or_default())
 }
 
-/// Launch calls by class: for graphs. What a person must mend is told by `PoolsPaused` and `LaunchFailed`, what waits too
-/// long by `JobsOverdue`.
+/// Launch calls by class: for graphs. What a person must mend is told by `PoolsPaused` and
+/// `LaunchFailed`, what waits too long by `JobsOverdue`.
 const TOLD_BY_OTHERS: [Metric; 6] = [
     Metric::LaunchThrottled,
     Metric::LaunchNoCapacity,
@@ -79,8 +79,8 @@ const TOLD_BY_OTHERS: [Metric; 6] = [
     Metric::LaunchUnanswered,
 ];
 
-/// One of everything that a function counts only when it happens: a refused launch, a forced delete,
-/// and a machine that outlives its pool's limit in the middle of a job.
+/// One of everything that a function counts only when it happens: a refused launch, a forced
+/// delete, and a machine that outlives its pool's limit in the middle of a job.
 async fn provoke(stack: &Stack) -> Result<()> {
     stack
         .fault(&json!({

@@ -33,7 +33,8 @@ pub(super) async fn killed_in_create_fleet(test: Test) -> Result<()> {
     both.map(drop)
 }
 
-/// Whether EC2 answers a replayed CreateFleet with the machines of the first call: AWS does not say.
+/// Whether EC2 answers a replayed CreateFleet with the machines of the first call: AWS does not
+/// say.
 async fn answers_show_machines(stack: &Stack, shown: bool) -> Result<()> {
     let toggle = json!({ "ec2": { "replay_shows_instances": shown } });
     stack.world.post("toggles", &toggle).await.map(drop)

@@ -1,5 +1,6 @@
-//! What Muster does, shown on the local stack: the real template, the real functions, simulated EC2,
-//! GitHub and machines. `make test` runs it; `cargo test --profile local --workspace --test stack -- NAME` runs one.
+//! What Muster does, shown on the local stack: the real template, the real functions, simulated
+//! EC2, GitHub and machines. `make test` runs it; `cargo test --profile local --workspace --test
+//! stack -- NAME` runs one.
 
 mod alarms;
 mod batches;

@@ -1,4 +1,5 @@
-//! A pool file through the deployed admin function: refused, resolved, applied, a pool taken out again.
+//! A pool file through the deployed admin function: refused, resolved, applied, a pool taken out
+//! again.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ pools:
     limits: { max: 5 }
 ";
 
-/// Another, whose runners may wait for long: nothing but its removal ends them soon. It names its organization by id, its
-/// runner group by name and its image by filter.
+/// Another, whose runners may wait for long: nothing but its removal ends them soon. It names its
+/// organization by id, its runner group by name and its image by filter.
 const BIG: &str = "
   - name: big
     entity: { organization: ORGANIZATION }

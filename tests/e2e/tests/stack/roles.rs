@@ -1,5 +1,5 @@
-//! Whether the functions' roles hold. What they may do at EC2 is checked on the rendered policies, in
-//! tests/template: the emulator does not see those calls.
+//! Whether the functions' roles hold. What they may do at EC2 is checked on the rendered policies,
+//! in tests/template: the emulator does not see those calls.
 
 use anyhow::{Context as _, Result, ensure};
 use muster_e2e::aws::Aws;

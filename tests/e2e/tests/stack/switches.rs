@@ -62,7 +62,8 @@ async fn idle_runner(stack: &Stack, job: &Job) -> Result<(String, String)> {
     Ok((name, machine))
 }
 
-/// Long over its idle limit, and nothing happens; a plain delete is refused, and switched on it ends.
+/// Long over its idle limit, and nothing happens; a plain delete is refused, and switched on it
+/// ends.
 async fn deletes(test: &Test, stack: &Stack, name: &str) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(12)).await;
     let row = stack.row(name).await?;

@@ -1,4 +1,5 @@
-//! What must hold in every state and at every effect, what tells states apart, and a state in words.
+//! What must hold in every state and at every effect, what tells states apart, and a state in
+//! words.
 
 use std::fmt::Write as _;
 use std::hash::Hash;
@@ -36,8 +37,8 @@ impl Stop {
             .then(|| format!("I6: forced {} s ago, and still {}", FORCE_ENDS.0, row.state()))
     }
 
-    /// Force never passes a job that may run nor GitHub's silence, and 401 only by order. All else ends with the
-    /// machine's lifetime.
+    /// Force never passes a job that may run nor GitHub's silence, and 401 only by order. All else
+    /// ends with the machine's lifetime.
     fn force_must_end(&self, state: &State) -> bool {
         let bypasses = state.row.order().is_some_and(|order| order.bypass_github_unauthorized);
         let answered = match self.config.github {

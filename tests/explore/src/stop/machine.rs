@@ -132,8 +132,8 @@ impl Stop {
         Ok((answer, row))
     }
 
-    /// A delete of ours waits for what GitHub says of the runner, and GitHub has not removed it: it may say that it has
-    /// a job (422).
+    /// A delete of ours waits for what GitHub says of the runner, and GitHub has not removed it: it
+    /// may say that it has a job (422).
     fn may_be_kept(&self, state: &State) -> bool {
         let row = &state.row;
         let is_ours =

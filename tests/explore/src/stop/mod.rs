@@ -1,10 +1,10 @@
-//! The way out of one instance, from the moment its machine is bound: the graceful stop, the kill gate,
-//! force, and an operator, against a GitHub and an EC2 that may answer anything.
+//! The way out of one instance, from the moment its machine is bound: the graceful stop, the kill
+//! gate, force, and an operator, against a GitHub and an EC2 that may answer anything.
 //!
-//! Lost and late reports, crashes, duplicate and slow passes, late and missing answers are drawn from one
-//! budget; a GitHub that lies about a running job does so whenever it likes. Time is cut into ticks that
-//! stand for the waits of the rules; a pass lasts over one tick at most, as a Lambda ends before the
-//! shortest lease does.
+//! Lost and late reports, crashes, duplicate and slow passes, late and missing answers are drawn
+//! from one budget; a GitHub that lies about a running job does so whenever it likes. Time is cut
+//! into ticks that stand for the waits of the rules; a pass lasts over one tick at most, as a
+//! Lambda ends before the shortest lease does.
 
 mod check;
 mod machine;
@@ -28,8 +28,8 @@ use crate::search::{Step, World};
 
 /// Older machines are ended, whatever runs on them.
 const LIFETIME: Seconds = Seconds(5);
-/// EC2 denies a machine that it has for less than this. Shorter than the rules' wait by the time that
-/// a pass lasts.
+/// EC2 denies a machine that it has for less than this. Shorter than the rules' wait by the time
+/// that a pass lasts.
 const MOMENT: Seconds = Seconds(1);
 /// A forced order with dead providers ends in this time, or never.
 const FORCE_ENDS: Seconds = Seconds(6);
@@ -47,8 +47,8 @@ pub struct Config {
     pub workers: usize,
     /// GitHub may call a busy runner not busy at any time, and answer a DELETE of it with 204.
     pub lies: bool,
-    /// GitHub and EC2 may die for good; GitHub answers like this then. Force must help, and soon: an
-    /// operator gives the order, and time does not pass over work that is due.
+    /// GitHub and EC2 may die for good; GitHub answers like this then. Force must help, and soon:
+    /// an operator gives the order, and time does not pass over work that is due.
     pub github: Option<DeadGithub>,
 }
 
@@ -66,8 +66,9 @@ impl Stop {
         Self { config, rules, timings: timings() }
     }
 
-    /// Writes the row, and drops every pass that has read it before: its commit will be refused, and
-    /// what it does then is what any new pass does. An effect that was committed is still performed.
+    /// Writes the row, and drops every pass that has read it before: its commit will be refused,
+    /// and what it does then is what any new pass does. An effect that was committed is still
+    /// performed.
     fn store(
         &self,
         state: &mut State,

@@ -36,8 +36,8 @@ impl Stop {
                 bypass_github_unauthorized,
                 kill_running_job,
             };
-            // When providers are dead for good, only force helps, and an operator gives it as often as
-            // it takes.
+            // When providers are dead for good, only force helps, and an operator gives it as often
+            // as it takes.
             let fair = self.config.github.is_some();
             let given = state.row.order().is_some_and(|own| own.joined(&order) == own.joined(own));
             let busy = state.row.runner.is_busy();

@@ -52,8 +52,8 @@ fn machines_are_intended(state: &State) -> Option<String> {
     unknown.map(|machine| format!("I13: no record speaks of {}", machine_id(machine.number)))
 }
 
-/// Every machine has a live owner, or a slot of its launch is still there for it. A stray is allowed
-/// only after a long look for an ambiguous launch, or when EC2 carried a launch out late.
+/// Every machine has a live owner, or a slot of its launch is still there for it. A stray is
+/// allowed only after a long look for an ambiguous launch, or when EC2 carried a launch out late.
 fn machines_are_awaited(state: &State) -> Option<String> {
     for launch in state.launches.iter().filter(|launch| launch.record.is_some()) {
         let unowned = state.machines.iter().filter(|machine| {

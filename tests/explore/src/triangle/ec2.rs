@@ -9,7 +9,8 @@ use super::state::{Agent, Fleet, LaunchSide, MachineSide, Replay, State, machine
 use super::{Fault, Triangle};
 use crate::act::Act;
 
-/// A call's outcome: in words, whether it is EC2's normal answer, the state after it, and the answer.
+/// A call's outcome: in words, whether it is EC2's normal answer, the state after it, and the
+/// answer.
 type Called = (Act, bool, State, Answered);
 
 impl Triangle {

@@ -79,8 +79,8 @@ fn job_snapshot(read: Option<&Arc<Job>>, state: &State, job: u8, key: &mut Key<'
 }
 
 impl Triangle {
-    /// A Lambda takes an event from the queue and reads the job. A second one takes the same event only
-    /// when SQS delivers it twice.
+    /// A Lambda takes an event from the queue and reads the job. A second one takes the same event
+    /// only when SQS delivers it twice.
     pub(super) fn start_ingest(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
         for job in 0..2 {
             let side = &state.jobs[usize::from(job)];

@@ -70,8 +70,8 @@ impl Triangle {
         }
     }
 
-    /// A delivery that never came. `queued` may not be lost: nothing here would ever hear of the job,
-    /// unless another event comes; that gap is reconciliation's.
+    /// A delivery that never came. `queued` may not be lost: nothing here would ever hear of the
+    /// job, unless another event comes; that gap is reconciliation's.
     fn lose_events(&self, state: &State, job: u8, steps: &mut Vec<Step<State>>) {
         let queue = state.jobs[usize::from(job)].queue;
         for (event, words) in [
@@ -175,8 +175,8 @@ impl Triangle {
         }
     }
 
-    /// The state to go on from: at once, or, where something is out of its usual order, at the price
-    /// of a fault.
+    /// The state to go on from: at once, or, where something is out of its usual order, at the
+    /// price of a fault.
     fn unless(&self, state: &State, kind: Fault, unusual: bool) -> Option<(State, bool)> {
         if !unusual {
             return Some((state.clone(), true));

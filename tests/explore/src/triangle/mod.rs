@@ -1,8 +1,8 @@
 //! The triangle launch – binding – claim: two jobs, their events, two Lambdas, and EC2.
 //!
-//! Lambdas are program counters between the verbs of the passes; each verb calls the functions of the
-//! `domain` crate. Between any two verbs anything else may happen. Faults of any kind are drawn from one
-//! budget, so a budget of two means every pair of faults, at every pair of moments.
+//! Lambdas are program counters between the verbs of the passes; each verb calls the functions of
+//! the `domain` crate. Between any two verbs anything else may happen. Faults of any kind are drawn
+//! from one budget, so a budget of two means every pair of faults, at every pair of moments.
 
 mod check;
 mod ec2;
@@ -68,7 +68,8 @@ pub enum Fault {
     Forget,
     /// Something that takes seconds takes longer than what should outlast it.
     Slow,
-    /// GitHub says of a runner that was given a job that it is not busy, or answers the DELETE with 204.
+    /// GitHub says of a runner that was given a job that it is not busy, or answers the DELETE with
+    /// 204.
     Lie,
 }
 

@@ -1,5 +1,6 @@
-//! The reap pass, verb by verb, as in `control::reap`. Here EC2 tells the truth, GitHub as well but for the lie about
-//! a busy runner, and their answers are committed at once; the other world is about all lies and delays.
+//! The reap pass, verb by verb, as in `control::reap`. Here EC2 tells the truth, GitHub as well but
+//! for the lie about a busy runner, and their answers are committed at once; the other world is
+//! about all lies and delays.
 
 use std::sync::Arc;
 
@@ -137,7 +138,8 @@ impl Triangle {
         }
     }
 
-    /// Looks until the rules decide; `runner` is what GitHub says of it, where that is not the truth.
+    /// Looks until the rules decide; `runner` is what GitHub says of it, where that is not the
+    /// truth.
     fn observe(
         &self,
         state: &State,

@@ -428,7 +428,8 @@ impl Triangle {
     }
 }
 
-/// After a conflict: the launch, its slots and the owners once more. None: somebody else settled it.
+/// After a conflict: the launch, its slots and the owners once more. None: somebody else settled
+/// it.
 fn reread(state: &State, call: &Call) -> Option<Call> {
     let stored = state.record(&call.launch.id)?;
     if stored.state == LaunchState::Settled || stored.calls != call.launch.calls {

@@ -171,8 +171,8 @@ fn put_launch(state: &mut State, next: Launch) {
     }
 }
 
-/// Forgets what nobody can ask for again, so that worlds close: tombstones, settled launches and dead
-/// machines that no record, message or Lambda names. Real ones go by their TTL.
+/// Forgets what nobody can ask for again, so that worlds close: tombstones, settled launches and
+/// dead machines that no record, message or Lambda names. Real ones go by their TTL.
 pub(super) fn forget(state: &mut State) {
     let working = |state: &State, text: &str| {
         state.workers.iter().any(|worker| match worker {

@@ -24,7 +24,8 @@ impl Call {
 }
 
 /// What AWS documents for launches: requests, and machines.
-/// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html (RunInstances; fleets launch through it)
+/// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html (RunInstances; fleets
+/// launch through it)
 const LAUNCHES: (i64, Millis) = (5, SECOND / 2);
 const MACHINES: (i64, Millis) = (1000, SECOND / 2);
 

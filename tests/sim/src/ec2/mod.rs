@@ -215,7 +215,8 @@ pub struct Ec2 {
     pub launch_takes: Millis,
     /// Its token buckets are those that AWS documents, and nobody else draws from them.
     pub real_buckets: bool,
-    /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in every place.
+    /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in
+    /// every place.
     pub without_spot: bool,
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,

@@ -55,7 +55,8 @@ impl World {
         Some(power.shown())
     }
 
-    /// Once in a machine's life EC2 may not know it for a while: shorter than what two looks must be apart.
+    /// Once in a machine's life EC2 may not know it for a while: shorter than what two looks must
+    /// be apart.
     fn is_denied(&mut self, number: u32) -> bool {
         if self.ec2.at(number).denied_until.is_none() && self.strikes(Fault::MachineDenied) {
             let until = self.now + self.between(SECOND, 100 * SECOND);

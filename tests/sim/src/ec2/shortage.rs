@@ -1,4 +1,5 @@
-//! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration is wrong.
+//! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration
+//! is wrong.
 
 use muster_domain::cooldown::Bucket;
 use muster_domain::ids::{LaunchId, PoolName};
@@ -47,8 +48,8 @@ impl World {
         self.is_short(&lack) || self.counts.of(Fault::LaunchMisconfigured) > strikes
     }
 
-    /// Whether the quota of the first type's bucket is used up, on the market of the request. The types of a pool here
-    /// are all of one bucket.
+    /// Whether the quota of the first type's bucket is used up, on the market of the request. The
+    /// types of a pool here are all of one bucket.
     pub(super) fn is_over_quota(&mut self, request: &LaunchRequest) -> bool {
         let first = request.overrides.first();
         let bucket = first.and_then(|place| Bucket::from_instance_type(&place.instance_type));

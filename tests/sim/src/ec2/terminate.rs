@@ -13,7 +13,8 @@ use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
 
-/// How long an ended machine keeps its tags. EC2 does not say; karpenter-provider-aws #2100 has met machines without.
+/// How long an ended machine keeps its tags. EC2 does not say; karpenter-provider-aws #2100 has met
+/// machines without.
 const TAGGED: Millis = 5 * MINUTE;
 
 /// An answer in a few words.
@@ -33,7 +34,8 @@ pub(super) fn terminated(answer: &Result<BTreeMap<MachineId, Shown>, Refusal>) -
 }
 
 impl World {
-    /// An id that EC2 does not know fails the call before anything ends; a protected machine fails its zone.
+    /// An id that EC2 does not know fails the call before anything ends; a protected machine fails
+    /// its zone.
     pub(super) fn terminate(
         &mut self,
         machines: &BTreeSet<MachineId>,
@@ -58,7 +60,8 @@ impl World {
         self.end_all(&numbers)
     }
 
-    /// A machine that ended some time ago has no tags any more, and what we may end is told by them.
+    /// A machine that ended some time ago has no tags any more, and what we may end is told by
+    /// them.
     fn is_without_tags(&self, number: u32) -> bool {
         let machine = self.ec2.at(number);
         machine.power == Power::Terminated && self.now >= machine.since + TAGGED

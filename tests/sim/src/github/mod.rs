@@ -190,8 +190,8 @@ pub struct Github {
     pub in_flight: usize,
     removed: BTreeMap<(Entity, String), (Millis, u64)>,
     next_runner: u64,
-    /// How the last minute's calls about a registration ended, the last one of each caller and the newest at the end; by
-    /// its number or, where we know none, by its name.
+    /// How the last minute's calls about a registration ended, the last one of each caller and the
+    /// newest at the end; by its number or, where we know none, by its name.
     outcomes: BTreeMap<String, Vec<Ended>>,
     /// A scenario's lies: every runner is called idle.
     pub always_lies: bool,
@@ -284,7 +284,8 @@ impl Github {
         self.outcomes.get(&about(row))?.last().map(|one| one.how)
     }
 
-    /// How this caller's own last call about it ended, in the pass that it is in. Another pass may have heard otherwise.
+    /// How this caller's own last call about it ended, in the pass that it is in. Another pass may
+    /// have heard otherwise.
     #[must_use]
     pub fn outcome_for(
         &self,
@@ -347,8 +348,8 @@ impl World {
         }
     }
 
-    /// GitHub finds that the job's environment is protected: somebody must approve first. It says `queued` before it does
-    /// (cdk-github-runners #382, RunsOn #539).
+    /// GitHub finds that the job's environment is protected: somebody must approve first. It says
+    /// `queued` before it does (cdk-github-runners #382, RunsOn #539).
     pub fn gate_job(&mut self, number: u32) {
         if self.github.job(number).status != Status::Queued {
             return;
@@ -476,8 +477,8 @@ impl World {
         true
     }
 
-    /// An agent could not take the job that it was given. GitHub has used its registration up and gives the job to
-    /// another; the agent listens on (actions/runner #4617).
+    /// An agent could not take the job that it was given. GitHub has used its registration up and
+    /// gives the job to another; the agent listens on (actions/runner #4617).
     pub fn forget_runner(&mut self, machine: u32) {
         let Some(id) = self.ec2.at(machine).runner else { return };
         let is_idle = self.github.runners.get(&id).is_some_and(|runner| runner.job.is_none());

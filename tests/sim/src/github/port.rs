@@ -148,7 +148,8 @@ impl World {
     }
 
     fn view_named(&mut self, registrar: &Registrar, name: &str) -> RunnerSeen {
-        // A list may be as old as a minute (`Cache-Control: max-age=60`), and behind GitHub's own records.
+        // A list may be as old as a minute (`Cache-Control: max-age=60`), and behind GitHub's own
+        // records.
         let then = self.now - 2 * MINUTE;
         let name = (registrar.entity.clone(), name.to_owned());
         match self.github.names.get(&name).copied() {
@@ -230,7 +231,8 @@ const fn is_busy(seen: RunnerSeen) -> bool {
 }
 
 impl Door {
-    /// Remembers how a call about a registration ended: whether it was called busy, or why there is no answer.
+    /// Remembers how a call about a registration ended: whether it was called busy, or why there is
+    /// no answer.
     fn note_outcome(&self, about: String, busy: Result<bool, &ProviderError>) {
         let how = match busy {
             Ok(true) => Outcome::Busy,

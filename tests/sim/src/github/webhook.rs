@@ -48,7 +48,8 @@ impl World {
             return;
         }
         if self.strikes(Fault::WebhookLost) {
-            // GitHub never sends it, and then often none about that job; or it does, and nobody answers.
+            // GitHub never sends it, and then often none about that job; or it does, and nobody
+            // answers.
             let job = self.github.job(number);
             if job.status == Status::Queued && self.rng.chance(500_000) {
                 self.github.job_mut(number).unheard = true;
@@ -124,7 +125,8 @@ impl World {
         true
     }
 
-    /// An event that GitHub has tried to deliver, and that never arrived: its job, and when it was tried last.
+    /// An event that GitHub has tried to deliver, and that never arrived: its job, and when it was
+    /// tried last.
     #[must_use]
     pub fn undelivered(&self) -> Option<(u64, Millis)> {
         let attempts = &self.github.attempts;

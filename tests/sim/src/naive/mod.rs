@@ -1,9 +1,10 @@
-//! What the peers do in place of one thing that we do: each policy is a public bug, small enough to read.
+//! What the peers do in place of one thing that we do: each policy is a public bug, small enough to
+//! read.
 //!
-//! A regression that passes proves nothing until it has been seen to fail. So each named regression is
-//! told twice: under our passes it must hold, and under the policy that it names it must break as it
-//! says. Everything else in that second world is ours, and `happy-path.txt` holds under every policy: a
-//! policy is no straw man that cannot run a job.
+//! A regression that passes proves nothing until it has been seen to fail. So each named regression
+//! is told twice: under our passes it must hold, and under the policy that it names it must break
+//! as it says. Everything else in that second world is ours, and `happy-path.txt` holds under every
+//! policy: a policy is no straw man that cannot run a job.
 
 mod peer;
 mod reaper;
@@ -43,9 +44,11 @@ macro_rules! policies {
 }
 
 policies! {
-    /// The messages are the demand: one launch for each, and after failures the first ones come again.
+    /// The messages are the demand: one launch for each, and after failures the first ones come
+    /// again.
     LaunchPerMessage = "launch-per-message",
-    /// One loop over all machines: what GitHub does not call busy is ended, and the first error ends the loop.
+    /// One loop over all machines: what GitHub does not call busy is ended, and the first error
+    /// ends the loop.
     ScaleDownLoop = "scale-down-loop",
     /// Whatever EC2 answers to a terminate, the machine is taken for gone.
     TerminateIsBelieved = "terminate-is-believed",
@@ -84,8 +87,8 @@ impl Naive {
         Self::ALL.iter().copied().find(|policy| policy.as_str() == word)
     }
 
-    /// The rules about how things are done (intent on record, order, audit, evidence) are ours. A peer is
-    /// held to what comes of it.
+    /// The rules about how things are done (intent on record, order, audit, evidence) are ours. A
+    /// peer is held to what comes of it.
     #[must_use]
     pub fn is_forgiven(self, rule: &str) -> bool {
         matches!(rule, "I13" | "I14" | "gate" | "order" | "stale")

@@ -163,8 +163,8 @@ pub(super) async fn give_up_after_failures(door: &Door) {
     }
 }
 
-/// What GitHub says of a job that a runner took changes the job's row and nobody's claim. Answers with the
-/// rest of the batch, for our own function.
+/// What GitHub says of a job that a runner took changes the job's row and nobody's claim. Answers
+/// with the rest of the batch, for our own function.
 pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
     let (mut taken, mut rest) = (Vec::new(), Vec::new());
     for received in batch {

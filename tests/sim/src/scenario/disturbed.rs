@@ -1,8 +1,10 @@
-//! A scenario told again for each call that its functions make, or for each pair of them, with that one gone wrong.
+//! A scenario told again for each call that its functions make, or for each pair of them, with that
+//! one gone wrong.
 //!
-//! The story is not the same any more then, so nothing is expected of it, and what cannot be done is left out. The rules
-//! hold all the same, and once everything works again, all comes to its end. What chance finds once in ten thousand
-//! days, two writers at one record with the one in the middle of its pass, is here one telling of a few hundred.
+//! The story is not the same any more then, so nothing is expected of it, and what cannot be done
+//! is left out. The rules hold all the same, and once everything works again, all comes to its end.
+//! What chance finds once in ten thousand days, two writers at one record with the one in the
+//! middle of its pass, is here one telling of a few hundred.
 
 use super::{Scenario, commands};
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
@@ -20,8 +22,9 @@ pub enum Way {
     Stopped,
 }
 
-/// A call that waits for eight seconds meets the next commands of the story, in the time that its function has. One that
-/// waits for forty meets sweeps and other messages, and what time its function has left runs out.
+/// A call that waits for eight seconds meets the next commands of the story, in the time that its
+/// function has. One that waits for forty meets sweeps and other messages, and what time its
+/// function has left runs out.
 const WAYS: [Way; 3] = [Way::Stopped, Way::LaunchBlock(8 * SECOND), Way::LaunchBlock(40 * SECOND)];
 
 /// The call that goes wrong, and how.
@@ -62,8 +65,9 @@ impl Disturbed {
     }
 }
 
-/// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each telling, so that two
-/// are every pair. `watch` is told, after each, how often that was so far. Answers how often it was in all.
+/// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each
+/// telling, so that two are every pair. `watch` is told, after each, how often that was so far.
+/// Answers how often it was in all.
 ///
 /// # Errors
 /// The first telling that broke a rule.
@@ -111,8 +115,8 @@ fn disturb_after(
     Ok(())
 }
 
-/// Tells a scenario with these calls disturbed, and goes on until nothing is left of anything. Answers how many calls its
-/// functions had made by the end of the story.
+/// Tells a scenario with these calls disturbed, and goes on until nothing is left of anything.
+/// Answers how many calls its functions had made by the end of the story.
 fn disturb(
     text: &str,
     disturbances: &[Disturbance],
@@ -121,7 +125,8 @@ fn disturb(
     let disturbed = Disturbed { disturbances: disturbances.to_vec(), made: 0, is_traced };
     let mut scenario = Scenario { disturbed: Some(disturbed), ..Scenario::under(None) };
     for order in text.lines().flat_map(commands) {
-        // An error is an expectation of the undisturbed story, or an order for what is not there now.
+        // An error is an expectation of the undisturbed story, or an order for what is not there
+        // now.
         let _ = scenario.obey(order);
     }
     let made = scenario.change(|world| world.disturbed.as_ref().map_or(0, |one| one.made));

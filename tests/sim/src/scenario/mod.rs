@@ -2,8 +2,8 @@
 //!
 //! Disturbed, it is told again for each call that its functions make (`disturb_each`).
 //!
-//! A scenario's timeline, one line for every transition, effect and call, stands beside it and is compared
-//! word for word, so that a reviewer sees in a diff what a change does to the story.
+//! A scenario's timeline, one line for every transition, effect and call, stands beside it and is
+//! compared word for word, so that a reviewer sees in a diff what a change does to the story.
 
 mod command;
 mod disturbed;
@@ -44,7 +44,8 @@ pub struct Scenario {
 /// Tells a scenario, under our passes or under a peer's policy.
 ///
 /// # Errors
-/// The line at fault and what is wrong with it: a word that is not known, or an expectation that failed.
+/// The line at fault and what is wrong with it: a word that is not known, or an expectation that
+/// failed.
 pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
     let mut scenario = Scenario::under(naive);
     for (number, line) in (1..).zip(text.lines()) {

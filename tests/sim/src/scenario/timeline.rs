@@ -3,8 +3,8 @@
 use super::Scenario;
 use crate::agenda::{HOUR, MINUTE, SECOND, START};
 
-/// The timeline so far. Names made of random numbers are replaced by `instance-1`, `launch-1` and so on, in
-/// the order in which they came up.
+/// The timeline so far. Names made of random numbers are replaced by `instance-1`, `launch-1` and
+/// so on, in the order in which they came up.
 #[must_use]
 pub fn render(scenario: &Scenario) -> String {
     let mut names: Vec<(String, String)> = Vec::new();

@@ -1,8 +1,9 @@
-//! What a seed makes of a day: pools, jobs, cancellations, orders of operators, outages, and the odds of
-//! everything else.
+//! What a seed makes of a day: pools, jobs, cancellations, orders of operators, outages, and the
+//! odds of everything else.
 //!
-//! A day is a few rushes with long quiet between them: many jobs and machines at once is where bugs live,
-//! and the quiet shows whether anything is left behind. Each rush may bring faults of its own.
+//! A day is a few rushes with long quiet between them: many jobs and machines at once is where bugs
+//! live, and the quiet shows whether anything is left behind. Each rush may bring faults of its
+//! own.
 
 mod flips;
 mod orders;

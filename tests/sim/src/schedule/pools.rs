@@ -32,8 +32,8 @@ pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<
     }
 }
 
-/// Pools whose labels overlap, so that runners of one take jobs of another; each with types, subnets, market and price of
-/// its own.
+/// Pools whose labels overlap, so that runners of one take jobs of another; each with types,
+/// subnets, market and price of its own.
 pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
     let markets = ["spot", "on-demand", "spot-then-on-demand"];
     let mut max = || [1, 2, 5, 20][rng.index(4)];

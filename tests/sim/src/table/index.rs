@@ -86,7 +86,8 @@ impl Index {
             && self.pools.iter().all(|(_, of)| of.live.is_empty() && of.waiting.is_empty())
     }
 
-    /// Whether every listing is as it will stay: shows so many live instances, and no job that waits for a machine.
+    /// Whether every listing is as it will stay: shows so many live instances, and no job that
+    /// waits for a machine.
     pub(crate) fn is_at_rest(&self, live: usize, waits: impl Fn(&Job) -> bool) -> bool {
         let shown: usize = self.pools.iter().map(|(_, of)| of.live.len()).sum();
         let busy = |of: &OfPool| of.waiting.values().any(|job| waits(job)) || !of.open.is_empty();

@@ -159,7 +159,8 @@ impl Tables {
             && !self.pools.as_ref().is_some_and(drains)
     }
 
-    /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes any.
+    /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes
+    /// any.
     fn conditions_hold(&self, writes: &[Write]) -> bool {
         writes.iter().all(|write| match write {
             Write::Instance { next, replaces } => {
@@ -391,7 +392,8 @@ impl World {
         }
     }
 
-    /// When the indexes show what is written now. Late at most five seconds, a minute in rare cases.
+    /// When the indexes show what is written now. Late at most five seconds, a minute in rare
+    /// cases.
     fn visible_from(&mut self) -> Millis {
         if !self.strikes(Fault::IndexLate) {
             return self.now;

@@ -1,4 +1,5 @@
-//! A pool that several organizations share, and one of them that is at its limit with a long backlog.
+//! A pool that several organizations share, and one of them that is at its limit with a long
+//! backlog.
 
 use muster_control::Settings;
 use muster_control::ports::Write;
@@ -11,8 +12,8 @@ use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 
-/// How many jobs of each organization get a machine where `acme`, which may have two, queued so many before the other's
-/// one.
+/// How many jobs of each organization get a machine where `acme`, which may have two, queued so
+/// many before the other's one.
 fn served(acme: u64) -> (usize, usize) {
     let bench = Bench::of(vec![schedule::pool("small", &["linux"], 100, "spot", None)]);
     let door = &bench.door;
@@ -50,7 +51,8 @@ fn a_backlog_of_an_organization_at_its_limit_hides_no_job_of_another() {
     }
 }
 
-/// What is stopped with a call in hand waits for its leases, and the pools behind it have no pass at all.
+/// What is stopped with a call in hand waits for its leases, and the pools behind it have no pass
+/// at all.
 #[test]
 fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
     for (calls, launched) in [(0, 0), (1, 49), (9, 100)] {

@@ -54,8 +54,8 @@ impl Bench {
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
 
-    /// The comparison with EC2 and the look at GitHub's deliveries have just been, as in four of five ticks: they are not
-    /// part of what is counted.
+    /// The comparison with EC2 and the look at GitHub's deliveries have just been, as in four of
+    /// five ticks: they are not part of what is counted.
     pub(crate) fn compared(self) -> Self {
         let now = self.door.now();
         for cursor in ["reconciled", "deliveries"] {
@@ -123,8 +123,8 @@ impl Bench {
         rows
     }
 
-    /// Makes a row one that has been marked as idle and found not busy long enough ago: all that is left is
-    /// GitHub's word, its DELETE, and EC2.
+    /// Makes a row one that has been marked as idle and found not busy long enough ago: all that is
+    /// left is GitHub's word, its DELETE, and EC2.
     pub(crate) fn make_due(&self, row: &mut Instance) {
         let now = self.door.now();
         let ago = |seconds: i64| Time::from_millis(now.as_millis() - 1000 * seconds);
@@ -146,7 +146,8 @@ impl Bench {
         self.change(|world| world.violation = None);
     }
 
-    /// The rows as they would stand. They come from nowhere, which breaks rules: those are forgotten.
+    /// The rows as they would stand. They come from nowhere, which breaks rules: those are
+    /// forgotten.
     pub(crate) fn store(&self, rows: &[Instance]) {
         for row in rows {
             let mut writes = vec![Write::Instance { next: Box::new(row.clone()), replaces: None }];
@@ -176,8 +177,8 @@ impl Bench {
         }
     }
 
-    /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it cost, and how many
-    /// invocations there were.
+    /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it
+    /// cost, and how many invocations there were.
     pub(crate) fn tick(&self) -> (Calls, usize) {
         let before = self.change(|world| world.calls);
         self.invoke(Call::Sweep);

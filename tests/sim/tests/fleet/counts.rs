@@ -21,9 +21,9 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
-    // The sweep: 16 as with nothing due, and 2 more pages of rows. An invocation for what it sent: the pools, the rows,
-    // the switches, the entity's health, what EC2 refused. One for EC2's events: the pools, the owners, the rows.
-    // Each runner is asked for, and removed.
+    // The sweep: 16 as with nothing due, and 2 more pages of rows. An invocation for what it sent:
+    // the pools, the rows, the switches, the entity's health, what EC2 refused. One for EC2's
+    // events: the pools, the owners, the rows. Each runner is asked for, and removed.
     let expected = Calls {
         reads: 18 + 2 * 5 + 4 * 3,
         terminates: 2,
@@ -41,9 +41,10 @@ fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_t
         let rows = bench.idle(count);
         bench.store(&rows);
         let (cost, invocations) = bench.tick();
-        // 4 shards; 2 for the pool's waiting jobs and 1 for its oldest end; the pools, the switches, the ledger, the
-        // times of the last comparison and of the last look at deliveries, the entities that GitHub refuses, what EC2 refuses,
-        // the jobs that no pool serves, those that wait for an approval.
+        // 4 shards; 2 for the pool's waiting jobs and 1 for its oldest end; the pools, the
+        // switches, the ledger, the times of the last comparison and of the last look at
+        // deliveries, the entities that GitHub refuses, what EC2 refuses, the jobs that no pool
+        // serves, those that wait for an approval.
         assert_eq!(cost, Calls { reads: 4 + 3 + 9, ..Calls::default() }, "{count} rows");
         assert_eq!(invocations, 0);
     }
@@ -77,8 +78,8 @@ fn few_strays_end_at_once_and_the_rest_is_left() {
     }
 }
 
-/// A job on hold stands behind those whose time has come, and is seen and given up all the same; what one sweep leaves
-/// the next ones do.
+/// A job on hold stands behind those whose time has come, and is seen and given up all the same;
+/// what one sweep leaves the next ones do.
 #[test]
 fn no_aged_job_hides_behind_others() {
     let bench = Bench::new().compared();

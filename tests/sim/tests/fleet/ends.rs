@@ -15,7 +15,8 @@ use muster_sim::ec2::End;
 
 use crate::bench::{Bench, waiting};
 
-/// A machine that boots for a job, and how EC2 ends it. Answers both records as they are after the pass that hears of it.
+/// A machine that boots for a job, and how EC2 ends it. Answers both records as they are after the
+/// pass that hears of it.
 fn ended(end: End) -> (Instance, Job) {
     let bench = Bench::new();
     let now = bench.door.now();
@@ -52,7 +53,8 @@ fn ended(end: End) -> (Instance, Job) {
     })
 }
 
-/// EC2 may accept a launch that it cannot perform: it ends the machine while it is pending, and only its record says why.
+/// EC2 may accept a launch that it cannot perform: it ends the machine while it is pending, and
+/// only its record says why.
 #[test]
 fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
     let (row, job) = ended(End::Aborted);

@@ -121,7 +121,8 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
     assert!(failed > 5, "{failed} passes failed");
 }
 
-/// The holder of a pool looks again, but in an index. What that does not show yet must not be forgotten.
+/// The holder of a pool looks again, but in an index. What that does not show yet must not be
+/// forgotten.
 #[test]
 fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let bench = Bench::new();

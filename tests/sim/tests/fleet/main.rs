@@ -1,6 +1,7 @@
-//! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in fleets of any size, what
-//! operators are shown and may order, what a pool file names, when something is late, what a backlog hides, what a
-//! second writer changes, and what a machine says without end.
+//! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in
+//! fleets of any size, what operators are shown and may order, what a pool file names, when
+//! something is late, what a backlog hides, what a second writer changes, and what a machine says
+//! without end.
 
 mod backlog;
 mod bench;

@@ -1,4 +1,5 @@
-//! A pool file with names: what is asked, what is stored, and that nothing changes without an answer.
+//! A pool file with names: what is asked, what is stored, and that nothing changes without an
+//! answer.
 
 use muster_control::admin::Admin;
 use muster_domain::ids::EntityKind;

@@ -87,8 +87,8 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
     }
 }
 
-/// Whatever another writes before any of its calls, and wherever it is stopped: a row is marked for an operator when it
-/// carries his order, and a refused order leaves nothing behind.
+/// Whatever another writes before any of its calls, and wherever it is stopped: a row is marked for
+/// an operator when it carries his order, and a refused order leaves nothing behind.
 #[test]
 fn an_order_marks_nothing_unless_it_is_accepted() {
     let mut accepted = 0;

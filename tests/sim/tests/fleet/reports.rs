@@ -1,4 +1,5 @@
-//! A machine that talks without end, or the job on it in its name: what it says changes its record once, and holds nothing up.
+//! A machine that talks without end, or the job on it in its name: what it says changes its record
+//! once, and holds nothing up.
 
 use std::rc::Rc;
 
@@ -42,7 +43,8 @@ fn stored(bench: &Bench, row: &Instance) -> Instance {
     bench.change(|world| Instance::clone(&world.tables.instances[&row.name]))
 }
 
-/// Before each call of a pass over the row, the machine says `says`. The pass may take up a conflict six times.
+/// Before each call of a pass over the row, the machine says `says`. The pass may take up a
+/// conflict six times.
 fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[MachineReport]) {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
@@ -70,7 +72,8 @@ fn woken(row: &Instance) -> ReapMessage {
     ReapMessage::Reap { name: row.name.clone(), nonce: 1 }
 }
 
-/// The way out of a job that was ordered to end, or is too old; each report alone, and all of them in turn.
+/// The way out of a job that was ordered to end, or is too old; each report alone, and all of them
+/// in turn.
 #[test]
 fn no_report_keeps_the_machine_of_a_job_that_is_to_end() {
     let all = reports("small-l0-0-1");

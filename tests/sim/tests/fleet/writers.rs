@@ -18,8 +18,8 @@ use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 
-/// Two pools that serve the same jobs. EC2 refuses the requests of the first one for some time, so that its pass puts
-/// off what it has, and then moves the jobs to the other.
+/// Two pools that serve the same jobs. EC2 refuses the requests of the first one for some time, so
+/// that its pass puts off what it has, and then moves the jobs to the other.
 fn stack() -> Bench {
     let pool = |name| schedule::pool(name, &["linux"], 10, "spot", None);
     let bench = Bench::of(vec![pool("small"), pool("other")]);
@@ -144,8 +144,9 @@ fn a_job_that_has_begun_elsewhere_is_not_put_back() {
     assert!(moved > 0, "the pass moves the job when nobody is faster");
 }
 
-/// Machines that register themselves while EC2's answer is put on record bind themselves, and the pass reads anew.
-/// Where a call takes seconds, one for each machine is more than a function's time.
+/// Machines that register themselves while EC2's answer is put on record bind themselves, and the
+/// pass reads anew. Where a call takes seconds, one for each machine is more than a function's
+/// time.
 #[test]
 fn what_a_conflict_costs_does_not_grow_with_the_launch() {
     let reads = |jobs: u64| {
@@ -167,7 +168,8 @@ fn what_a_conflict_costs_does_not_grow_with_the_launch() {
     assert_eq!(reads(20), reads(3));
 }
 
-/// A machine may boot faster than its launch's answer is on record, and look for its slot while that is written.
+/// A machine may boot faster than its launch's answer is on record, and look for its slot while
+/// that is written.
 #[test]
 fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
     for at in 0.. {

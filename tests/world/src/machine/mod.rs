@@ -1,4 +1,5 @@
-//! Machines as processes: each runs its instance's user data in bash, in a process group of its own.
+//! Machines as processes: each runs its instance's user data in bash, in a process group of its
+//! own.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +16,8 @@ use tokio::process::Command;
 
 use crate::{model::machines::Behaviour, wire::Cloud};
 
-/// Stand for the runner application, each for the part of that name: they take a JIT config, get a job from the world
-/// and run its steps.
+/// Stand for the runner application, each for the part of that name: they take a JIT config, get a
+/// job from the world and run its steps.
 const AGENT: [(&str, &str); 4] = [
     ("run.sh", include_str!("run.sh")),
     ("bin/Runner.Listener", include_str!("listener.sh")),

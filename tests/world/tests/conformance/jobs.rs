@@ -143,7 +143,8 @@ fn github_queued_job_is_cancelled_at_once_and_a_running_one_through_its_runner()
     assert_eq!(error.status, 409);
 }
 
-// https://docs.github.com/en/actions/how-tos/deploy/configure-and-manage-deployments/review-deployments, RunsOn #539.
+// https://docs.github.com/en/actions/how-tos/deploy/configure-and-manage-deployments/review-deployments,
+// RunsOn #539.
 #[test]
 fn github_gated_job_goes_to_nobody_until_it_is_approved_and_is_queued_again_then() {
     let mut world = github();

@@ -24,7 +24,8 @@ fn a_configuration_is_counted_before_it_is_asked_for() {
     let answered = asked.with(|i| i.configured(RUNNER, at(31)));
     assert_eq!((answered.runner.id, answered.runner.asking_since), (Some(RUNNER), None));
     assert_eq!(answered.runner.state, RunnerState::Installing);
-    // The answer did not reach the machine: the next one has another name, and the first is removed.
+    // The answer did not reach the machine: the next one has another name, and the first is
+    // removed.
     let again = answered.with(|i| assert_eq!(i.ask_configuration(at(40)), Ok(Some(RUNNER))));
     assert_eq!((again.runner.n, again.runner.id), (2, None));
     assert_eq!(again.runner_name(), "default-l-1-2");
@@ -85,7 +86,8 @@ fn the_agents_start_makes_it_idle_once() {
     assert_eq!(busy.runner.state, RunnerState::Active);
 }
 
-/// A job can say them as often as it likes: each write makes the pass that ends its machine begin anew.
+/// A job can say them as often as it likes: each write makes the pass that ends its machine begin
+/// anew.
 #[test]
 fn a_report_that_says_nothing_new_changes_nothing() {
     let ordered = |i: Instance| i.ordered(plain(300));
@@ -351,7 +353,8 @@ fn free_supply_could_still_take_a_job() {
     assert_eq!(RunnerId(900), RUNNER);
 }
 
-/// A request may be held up for as long as its function may run; the machine asks again long before.
+/// A request may be held up for as long as its function may run; the machine asks again long
+/// before.
 #[test]
 fn a_request_that_was_held_up_takes_nothing_from_a_later_one() {
     let asked = booting().with(|i| {

@@ -211,7 +211,8 @@ fn the_end_is_the_end() {
     assert_eq!(after, end());
 }
 
-/// A machine that is gone loses its tags, and we the right to end it: EC2's refusal is no sign that it is there.
+/// A machine that is gone loses its tags, and we the right to end it: EC2's refusal is no sign that
+/// it is there.
 #[test]
 fn after_a_refusal_of_ec2s_the_machine_is_looked_at_first() {
     let denied = fault("UnauthorizedOperation");

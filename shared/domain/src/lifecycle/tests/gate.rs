@@ -1,4 +1,5 @@
-//! The kill gate, on a marked row: each condition alone blocks, and any sign of a job clears the mark.
+//! The kill gate, on a marked row: each condition alone blocks, and any sign of a job clears the
+//! mark.
 
 use super::{check, nothing, sees_runner};
 use crate::ids::RunnerId;
@@ -96,7 +97,8 @@ fn two_reads_far_enough_apart_pass() {
     ]);
 }
 
-/// All conditions hold but one. `two_reads_far_enough_apart_pass` shows that without it the row passes.
+/// All conditions hold but one. `two_reads_far_enough_apart_pass` shows that without it the row
+/// passes.
 #[test]
 fn each_condition_alone_blocks() {
     let taken = || read_once(idle()).with(|i| assert!(i.github_started(CLAIMED, at(750))));

@@ -12,7 +12,8 @@ use crate::testkit::{
 
 type Call = (&'static str, fn(&mut Instance));
 
-/// The calls that name their target: they panic where the table has no such move, or where it is not theirs.
+/// The calls that name their target: they panic where the table has no such move, or where it is
+/// not theirs.
 const MOVES: [Call; 6] = [
     ("relaunch", |i| i.relaunch(i.launch.clone(), at(900), &timings())),
     ("to_pending_delete", |i| i.to_pending_delete(DeleteReason::Idle, at(900))),

@@ -1,5 +1,5 @@
-//! Whole passes over records with any past, in a world that answers anything: `decide` never panics, comes to
-//! rest, leaves a time to come back, and lays no hand on a running job.
+//! Whole passes over records with any past, in a world that answers anything: `decide` never
+//! panics, comes to rest, leaves a time to come back, and lays no hand on a running job.
 
 use proptest::prelude::*;
 
@@ -93,8 +93,8 @@ pub(super) fn keeps_order(before: &Instance, next: &Instance) {
     assert!(grown || next == before, "changed in silence: {before:#?} {next:#?}");
 }
 
-/// Nothing but the order to kill, age or a stopped machine lays hands on a job that the hook reported; and
-/// nothing at all happens to the outside without a durable mark.
+/// Nothing but the order to kill, age or a stopped machine lays hands on a job that the hook
+/// reported; and nothing at all happens to the outside without a durable mark.
 fn spares_job(
     instance: &Instance,
     seen: &Observation,

@@ -159,7 +159,8 @@ fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
     }
 }
 
-/// One of two machines comes: the other alone is bought on demand, and only for a code that the pool lists.
+/// One of two machines comes: the other alone is bought on demand, and only for a code that the
+/// pool lists.
 #[test]
 fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
     let timings = timings();

@@ -55,7 +55,8 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
     assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 9), (Market::OnDemand, 0, 11)]);
 }
 
-/// A few jobs more than a launch holds go with it, claimed by a commit of their own, and not in a call of their own.
+/// A few jobs more than a launch holds go with it, claimed by a commit of their own, and not in a
+/// call of their own.
 #[test]
 fn a_few_jobs_more_go_with_a_full_launch() {
     let (pool, timings) = (pool().with(|pool| pool.max = 1000), timings());
@@ -76,7 +77,8 @@ fn a_few_jobs_more_go_with_a_full_launch() {
             launches.iter().map(|one| (one.fresh.len(), one.beyond.len())).collect();
         assert_eq!(shape, expected, "{count} jobs");
         for one in &launches {
-            // Two records for a claimed slot, one for another, the launch and the counter; two for a claim made up for.
+            // Two records for a claimed slot, one for another, the launch and the counter; two for
+            // a claim made up for.
             assert!(one.fresh.len() * 2 + one.beyond.len() + 2 <= 100);
             assert!(one.beyond.len() * 2 <= 100);
             assert_eq!(one.launch.request.capacity as usize, one.instances().count());
@@ -223,7 +225,8 @@ fn a_job_without_a_place_for_its_runner_makes_no_launch() {
     assert_eq!(mixed.launches[0].launch.request.capacity, 1);
 }
 
-/// With one priority for all subnets of a type, EC2 was seen to put every on-demand machine into one of them.
+/// With one priority for all subnets of a type, EC2 was seen to put every on-demand machine into
+/// one of them.
 /// Source: runs-on/terraform-aws-runs-on#66, runs-on/runs-on#531
 #[test]
 fn launches_begin_in_different_subnets() {

@@ -98,7 +98,8 @@ proptest! {
             prop_assert_eq!(instance.claim(), Some(job.key()));
             prop_assert_eq!(job.claim.as_ref(), Some(&instance.name));
         }
-        // Never beyond the room, nobody of ours waits while there is room, and who waits is told why.
+        // Never beyond the room, nobody of ours waits while there is room, and who waits is told
+        // why.
         let room = max.saturating_sub(live) as usize;
         let ours: Vec<&Job> = demand.iter().filter(|job| pool.serves(job).is_ok()).collect();
         let left = ours.len() - plan.claims.len();

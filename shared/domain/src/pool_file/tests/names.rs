@@ -1,4 +1,5 @@
-//! What a file names: what is asked for it, what becomes of the answers, and what is wrong with them.
+//! What a file names: what is asked for it, what becomes of the answers, and what is wrong with
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -214,7 +215,8 @@ fn what_is_not_there_is_told_by_its_place() {
     }
 }
 
-/// Questions and mistakes are told side by side: the answers are asked for, so that all mistakes are told at once.
+/// Questions and mistakes are told side by side: the answers are asked for, so that all mistakes
+/// are told at once.
 #[test]
 fn a_mistake_keeps_no_question_back() {
     let text = pools(&["entity: { organization: 7 }\nlimits: { max: 0 }", IMAGE]);

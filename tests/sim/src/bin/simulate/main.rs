@@ -1,5 +1,5 @@
-//! `simulate`: runs days of the simulated cloud, one a seed, and stops at the first that breaks an invariant. Or tells a
-//! scenario over and over, with one call gone wrong each time.
+//! `simulate`: runs days of the simulated cloud, one a seed, and stops at the first that breaks an
+//! invariant. Or tells a scenario over and over, with one call gone wrong each time.
 
 mod arguments;
 mod progress;
@@ -179,7 +179,8 @@ fn record(arguments: &Arguments, totals: &Totals) -> String {
 /// Processor time of all threads so far, where the system tells.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // After the program's name in brackets; user and system time are the 12th and 13th word from there, in ticks.
+    // After the program's name in brackets; user and system time are the 12th and 13th word from
+    // there, in ticks.
     let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?;
     Some(ticks / 100.0)

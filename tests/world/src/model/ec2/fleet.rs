@@ -21,7 +21,8 @@ pub struct Override {
     pub max_price: Option<String>,
     /// As written in the request: a decimal number.
     pub priority: Option<String>,
-    /// Whatever else it says (disks, requirements): part of what makes two requests the same, and without effect here.
+    /// Whatever else it says (disks, requirements): part of what makes two requests the same, and
+    /// without effect here.
     pub details: BTreeMap<String, String>,
 }
 

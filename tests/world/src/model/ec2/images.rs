@@ -60,7 +60,8 @@ impl Ec2 {
         self.images.push(image);
     }
 
-    /// The images of a request, in the order in which they were put here: in no order that means anything.
+    /// The images of a request, in the order in which they were put here: in no order that means
+    /// anything.
     pub fn describe_images(&self, request: &ImageRequest) -> Result<ImagePage, Ec2Error> {
         check(request)?;
         let start = match &request.next_token {

@@ -26,8 +26,8 @@ pub struct JobSpec {
     pub run_id: Option<u64>,
     #[serde(default)]
     pub run_attempt: Option<u32>,
-    /// Its environment is protected. GitHub says `queued`, then `waiting`, and `queued` again once somebody has approved
-    /// (RunsOn #539).
+    /// Its environment is protected. GitHub says `queued`, then `waiting`, and `queued` again once
+    /// somebody has approved (RunsOn #539).
     #[serde(default)]
     pub gated: bool,
     /// How long it works; until it is finished through the control API without it.

@@ -198,7 +198,8 @@ impl GitHub {
         self.attempts.push(Attempt { id, number, at: now, code, again });
     }
 
-    /// The attempts of an App's webhook, the newest first, as `GET /app/hook/deliveries` shows them.
+    /// The attempts of an App's webhook, the newest first, as `GET /app/hook/deliveries` shows
+    /// them.
     #[must_use]
     pub fn attempts_view(&self, app: &str) -> Vec<Value> {
         let of_app = |one: &&Attempt| self.delivery_of(one).is_some_and(|it| it.app_id == app);
