@@ -15,8 +15,9 @@ pub const LOOK_AGAIN: Seconds = Seconds(300);
 /// Source: docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 const SOONEST: Seconds = Seconds(30);
 /// The shortest and the longest wait between machines that only find out whether runners may be
-/// registered again.
-const PROBE_AFTER: (Seconds, Seconds) = (Seconds(900), Seconds(3600));
+/// registered again. A machine that heard the refusal asks on for minutes; the first of these comes
+/// soon because that one may be gone.
+const PROBE_AFTER: (Seconds, Seconds) = (Seconds(120), Seconds(3600));
 
 /// What GitHub was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +137,10 @@ impl EntityHealth {
             self.last_error.as_ref().map(|fault| format!(" ({}: {})", fault.code, fault.message));
         let why = why.unwrap_or_default();
         let reason = format!("GitHub {what} for {entity} since {since}{why}");
-        Some(LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None })
+        // As long as the refusal has lasted, as the questions are: it may end soon, and nobody tells
+        // the jobs.
+        let wait = now.since(since).clamp(SOONEST, LOOK_AGAIN);
+        Some(LaunchBlock { until: now + wait, reason, closed: None })
     }
 }
 
@@ -192,18 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn machines_find_out_after_a_quarter_of_an_hour_and_then_less_and_less_often() {
+    fn machines_find_out_after_two_minutes_and_then_less_and_less_often() {
         let health = well().after(Asked::Registration, Some(&refused("403")), at(0));
         let mut due = Vec::new();
         let mut last = None;
-        for _ in 0..6 {
+        for _ in 0..8 {
             last = health.probe_due_at(last);
             due.push(last.expect("due").since(at(0)).0 / 60);
         }
-        assert_eq!(due, [15, 30, 60, 120, 180, 240]);
+        assert_eq!(due, [2, 4, 8, 16, 32, 64, 124, 184]);
         // One of an earlier trouble is none of this one's.
         let later = well().after(Asked::Registration, Some(&refused("403")), at(9000));
-        assert_eq!(later.probe_due_at(Some(at(60))), Some(at(9900)));
+        assert_eq!(later.probe_due_at(Some(at(60))), Some(at(9120)));
         let all = health.after(Asked::Other, Some(&refused("403")), at(20));
         assert_eq!(all.probe_due_at(None), None, "GitHub is asked, and no machine needed");
     }
@@ -219,6 +223,14 @@ mod tests {
         assert_eq!(longer.after(Asked::Other, None, at(30)), longer);
         assert!(longer.after(Asked::Registration, None, at(30)).is_well());
         assert!(longer.after(Asked::Other, None, at(100)).is_well());
+    }
+
+    #[test]
+    fn jobs_wait_as_long_as_the_refusal_has_lasted_and_five_minutes_at_most() {
+        let health = well().after(Asked::Other, Some(&refused("401")), at(1000));
+        for (now, until) in [(1000, 1030), (1010, 1040), (1100, 1200), (1300, 1600), (9000, 9300)] {
+            assert_eq!(health.held(at(now)).map(|held| held.until), Some(at(until)), "at {now}");
+        }
     }
 
     #[test]
