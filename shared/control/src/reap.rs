@@ -566,7 +566,7 @@ fn nothing_to_look_at(now: Time, operation: &str) -> ProviderError {
     })
 }
 
-/// Keeps an entity's health in step with an answer of GitHub's. Written only when it changes.
+/// Keeps an entity's health in step with an answer of GitHub's.
 pub(crate) async fn note_health<T: Table>(
     table: &T,
     entity: &Entity,
@@ -577,9 +577,18 @@ pub(crate) async fn note_health<T: Table>(
     if matches!(trouble, Some(ProviderError::Unavailable(_))) {
         return Ok(());
     }
+    note(table, entity, |known| known.after(asked, trouble, now)).await
+}
+
+/// Keeps what is known of an entity. Written only when it changes.
+pub(crate) async fn note<T: Table>(
+    table: &T,
+    entity: &Entity,
+    after: impl FnOnce(&EntityHealth) -> EntityHealth,
+) -> Result<(), PassError> {
     let known = table.entity_health(entity).await?;
     let known = known.unwrap_or_else(|| EntityHealth::well(entity.clone()));
-    let next = known.after(asked, trouble, now);
+    let next = after(&known);
     if next != known {
         table.set_entity_health(&next).await?;
     }

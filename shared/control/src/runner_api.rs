@@ -1,13 +1,14 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
 use muster_domain::backoff;
-use muster_domain::entity::Asked;
+use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::{
     ErrorDetail, Instance, ReportError, RunnerState, Start, StartReport,
 };
 use muster_domain::message::ReapMessage;
 use muster_domain::observation::{Machine, ProviderError};
+use muster_domain::pool::Pool;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -15,7 +16,7 @@ use crate::Settings;
 use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
 };
-use crate::reap::{note_health, registrar};
+use crate::reap::{note, note_health, registrar};
 use crate::sweep::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
@@ -134,7 +135,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         let answer = self.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
         let config = match answer {
             Ok(config) => config,
-            Err(JitError::Refused(fault)) => return Err(self.refused(&instance, fault, now).await),
+            Err(JitError::Refused(fault)) => {
+                return Err(self.refused(&instance, pool, fault, now).await?);
+            }
             // Our own earlier call got through after all; the next one has another name.
             Err(JitError::NameTaken) => {
                 return Err(later(&instance, Seconds(1), "the runner's name is taken".to_owned()));
@@ -143,7 +146,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
-        note_health(self.table, &instance.entity, Asked::Registration, None, now).await?;
+        note(self.table, &instance.entity, |health| health.after_configuration(pool, now)).await?;
         let id = config.runner;
         let stored = self
             .change(&instance.name, |next| {
@@ -253,7 +256,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
 
     /// GitHub calls the configuration wrong, and the next one would be the same: where it says so
     /// again and again, the machine ends, and its job is held back with GitHub's sentence.
-    async fn refused(&self, instance: &Instance, fault: ErrorDetail, now: Time) -> RunnerApiError {
+    /// The pool launches for that entity no machine more, but one at a time that finds out.
+    async fn refused(
+        &self,
+        instance: &Instance,
+        pool: &Pool,
+        fault: ErrorDetail,
+        now: Time,
+    ) -> Result<RunnerApiError, PassError> {
         let timings = &self.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
@@ -264,9 +274,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 Ok(())
             })
             .await;
-        match stored {
+        Ok(match stored {
             Err(denied) => denied,
             Ok(stored) if ends => {
+                let entity = &instance.entity;
+                let noted =
+                    |health: &EntityHealth| health.after_refused_configuration(pool, &fault);
+                note(self.table, entity, noted).await?;
                 tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
                     "GitHub refuses the configuration: the machine ends");
                 self.nudge(&stored, now).await;
@@ -275,7 +289,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             Ok(_) => {
                 later(instance, timings.launch_retry_seconds, format!("GitHub: {}", fault.message))
             }
-        }
+        })
     }
 
     async fn not_configured(

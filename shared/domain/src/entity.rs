@@ -1,11 +1,14 @@
 //! Whether GitHub lets us work for an entity.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cooldown::LaunchBlock;
-use crate::ids::Entity;
+use crate::ids::{Entity, PoolName};
 use crate::instance::ErrorDetail;
 use crate::observation::ProviderError;
+use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 
 /// While GitHub refuses us, when to look again whether it still does.
@@ -18,6 +21,9 @@ const SOONEST: Seconds = Seconds(30);
 /// registered again. A machine that heard the refusal asks on for minutes; the first of these comes
 /// soon because that one may be gone.
 const PROBE_AFTER: (Seconds, Seconds) = (Seconds(120), Seconds(3600));
+/// The longest one where GitHub calls a pool's configuration wrong: such a machine asks for half a
+/// minute and ends.
+const CONFIGURED_AFTER: Seconds = Seconds(900);
 
 /// What GitHub was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,40 @@ pub struct EntityHealth {
     /// that this has healed.
     #[serde(default)]
     pub registrations_alone: bool,
+    /// The pools whose configurations GitHub calls wrong here: their runner group was deleted, say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused_pools: BTreeMap<PoolName, RefusedPool>,
+}
+
+/// GitHub calls the configuration of a pool's runners wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RefusedPool {
+    /// Since when.
+    pub since: Time,
+    /// The pool's generation: another one may be right.
+    pub generation: u64,
+    /// What GitHub says.
+    pub error: ErrorDetail,
+}
+
+/// A machine that is to find out whether GitHub registers runners again. One of all passes launches
+/// it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The cursor that holds when the last one was launched.
+    pub cursor: String,
+    since: Time,
+    longest: Seconds,
+}
+
+impl Probe {
+    /// When the next one may be launched: after as long as the refusal has lasted, within bounds.
+    /// `last`: when the last one was.
+    #[must_use]
+    pub fn due_at(&self, last: Option<Time>) -> Time {
+        let last = last.map_or(self.since, |last| last.max(self.since));
+        last + last.since(self.since).clamp(PROBE_AFTER.0, self.longest)
+    }
 }
 
 /// How many machines may be launched for an entity now, and why no more.
@@ -67,13 +107,16 @@ impl EntityHealth {
             last_error: None,
             limited_until: None,
             registrations_alone: false,
+            refused_pools: BTreeMap::new(),
         }
     }
 
     /// Whether nothing is to be remembered.
     #[must_use]
-    pub const fn is_well(&self) -> bool {
-        self.unauthorized_since.is_none() && self.limited_until.is_none()
+    pub fn is_well(&self) -> bool {
+        self.unauthorized_since.is_none()
+            && self.limited_until.is_none()
+            && self.refused_pools.is_empty()
     }
 
     /// The record after an answer.
@@ -96,7 +139,8 @@ impl EntityHealth {
             }
             None => {
                 if asked == Asked::Registration || !self.registrations_alone {
-                    next = Self::well(next.entity);
+                    let refused_pools = next.refused_pools;
+                    next = Self { refused_pools, ..Self::well(next.entity) };
                 }
                 // A secondary limit is that of registrations alone: no other answer shows that it
                 // is over.
@@ -110,14 +154,61 @@ impl EntityHealth {
         next
     }
 
-    /// When the next machine may find out whether runners are registered again, where nothing else
-    /// can. `last`: when one was let through.
+    /// The record after GitHub has called a configuration of the pool wrong.
     #[must_use]
-    pub fn probe_due_at(&self, last: Option<Time>) -> Option<Time> {
-        let since = self.unauthorized_since.filter(|_| self.registrations_alone)?;
-        let last = last.map_or(since, |last| last.max(since));
-        let (shortest, longest) = PROBE_AFTER;
-        Some(last + last.since(since).clamp(shortest, longest))
+    pub fn after_refused_configuration(&self, pool: &Pool, error: &ErrorDetail) -> Self {
+        let mut next = self.clone();
+        let known = self.refusal_in(pool);
+        next.refused_pools.insert(
+            pool.name.clone(),
+            RefusedPool {
+                since: known.map_or(error.at, |known| known.since),
+                generation: pool.generation,
+                error: error.clone(),
+            },
+        );
+        next
+    }
+
+    /// The record after GitHub has registered a runner of the pool.
+    #[must_use]
+    pub fn after_configuration(&self, pool: &Pool, now: Time) -> Self {
+        let mut next = self.after(Asked::Registration, None, now);
+        next.refused_pools.remove(&pool.name);
+        next
+    }
+
+    fn refusal_in(&self, pool: &Pool) -> Option<&RefusedPool> {
+        let refusal = self.refused_pools.get(&pool.name)?;
+        (refusal.generation == pool.generation).then_some(refusal)
+    }
+
+    /// How the pool finds out whether runners are registered again, where only a machine can.
+    #[must_use]
+    pub fn probe(&self, pool: &Pool) -> Option<Probe> {
+        let entity = &self.entity;
+        if let Some(since) = self.unauthorized_since {
+            let cursor = format!("probe#{entity}");
+            let probe = Probe { cursor, since, longest: PROBE_AFTER.1 };
+            return self.registrations_alone.then_some(probe);
+        }
+        let since = self.refusal_in(pool)?.since;
+        let cursor = format!("probe#{entity}#{}", pool.name);
+        Some(Probe { cursor, since, longest: CONFIGURED_AFTER })
+    }
+
+    /// Why no machine of the pool is launched for the entity, and when to look again.
+    #[must_use]
+    pub fn held_in(&self, pool: &Pool, now: Time) -> Option<LaunchBlock> {
+        self.held(now).or_else(|| {
+            let RefusedPool { since, error, .. } = self.refusal_in(pool)?;
+            let (name, entity) = (&pool.name, &self.entity);
+            let ErrorDetail { code, message, .. } = error;
+            let reason = format!(
+                "GitHub refuses the runners of pool {name} for {entity} since {since} ({code}: {message})"
+            );
+            Some(LaunchBlock { until: now + wait(*since, now), reason, closed: None })
+        })
     }
 
     /// Why no machine is launched for the entity, and when to look again.
@@ -137,11 +228,14 @@ impl EntityHealth {
             self.last_error.as_ref().map(|fault| format!(" ({}: {})", fault.code, fault.message));
         let why = why.unwrap_or_default();
         let reason = format!("GitHub {what} for {entity} since {since}{why}");
-        // As long as the refusal has lasted, as the questions are: it may end soon, and nobody tells
-        // the jobs.
-        let wait = now.since(since).clamp(SOONEST, LOOK_AGAIN);
-        Some(LaunchBlock { until: now + wait, reason, closed: None })
+        Some(LaunchBlock { until: now + wait(since, now), reason, closed: None })
     }
+}
+
+/// How long a job is held: as long as the refusal has lasted, as the questions are. It may end soon,
+/// and nobody tells the jobs.
+fn wait(since: Time, now: Time) -> Seconds {
+    now.since(since).clamp(SOONEST, LOOK_AGAIN)
 }
 
 /// When to ask again whether GitHub still refuses these: thirty seconds after the youngest refusal,
@@ -159,13 +253,21 @@ mod tests {
     use super::*;
     use crate::testkit::at;
 
-    fn refused(code: &str) -> ProviderError {
-        ProviderError::Unauthorized(ErrorDetail {
-            at: at(0),
+    fn error(code: &str, at_second: u32) -> ErrorDetail {
+        ErrorDetail {
+            at: at(at_second),
             operation: "x".to_owned(),
             code: code.to_owned(),
             message: "simulated".to_owned(),
-        })
+        }
+    }
+
+    fn refused(code: &str) -> ProviderError {
+        ProviderError::Unauthorized(error(code, 0))
+    }
+
+    fn pool(name: &str) -> Pool {
+        Pool { name: name.parse().expect("a name"), ..crate::testkit::pool() }
     }
 
     fn well() -> EntityHealth {
@@ -197,19 +299,43 @@ mod tests {
 
     #[test]
     fn machines_find_out_after_two_minutes_and_then_less_and_less_often() {
-        let health = well().after(Asked::Registration, Some(&refused("403")), at(0));
-        let mut due = Vec::new();
-        let mut last = None;
-        for _ in 0..8 {
-            last = health.probe_due_at(last);
-            due.push(last.expect("due").since(at(0)).0 / 60);
-        }
-        assert_eq!(due, [2, 4, 8, 16, 32, 64, 124, 184]);
+        let pool = pool("default");
+        let due = |health: &EntityHealth| {
+            let probe = health.probe(&pool).expect("only a machine finds out");
+            let (mut due, mut last) = (Vec::new(), None);
+            for _ in 0..8 {
+                last = Some(probe.due_at(last));
+                due.extend(last.map(|last| last.since(at(0)).0 / 60));
+            }
+            due
+        };
+        let forbidden = well().after(Asked::Registration, Some(&refused("403")), at(0));
+        assert_eq!(due(&forbidden), [2, 4, 8, 16, 32, 64, 124, 184]);
+        let wrong = well().after_refused_configuration(&pool, &error("422", 0));
+        assert_eq!(due(&wrong), [2, 4, 8, 16, 31, 46, 61, 76]);
         // One of an earlier trouble is none of this one's.
         let later = well().after(Asked::Registration, Some(&refused("403")), at(9000));
-        assert_eq!(later.probe_due_at(Some(at(60))), Some(at(9120)));
-        let all = health.after(Asked::Other, Some(&refused("403")), at(20));
-        assert_eq!(all.probe_due_at(None), None, "GitHub is asked, and no machine needed");
+        assert_eq!(later.probe(&pool).map(|probe| probe.due_at(Some(at(60)))), Some(at(9120)));
+        let all = forbidden.after(Asked::Other, Some(&refused("403")), at(20));
+        assert_eq!(all.probe(&pool), None, "GitHub is asked, and no machine needed");
+    }
+
+    #[test]
+    fn a_wrong_configuration_is_one_pool_s_until_that_pool_changes_or_gets_a_runner() {
+        let (own, other) = (pool("gpu"), pool("default"));
+        let health = well().after_refused_configuration(&own, &error("422", 10));
+        let again = health.after_refused_configuration(&own, &error("422", 100));
+        assert_eq!(again.refused_pools[&own.name].since, at(10));
+        let held =
+            |health: &EntityHealth, pool: &Pool| health.held_in(pool, at(200)).map(|one| one.until);
+        assert_eq!(held(&again, &own), Some(at(390)));
+        assert_eq!((held(&again, &other), again.held(at(200))), (None, None));
+        // Runners of another pool say nothing of this one's.
+        let same = again.after_configuration(&other, at(300));
+        assert_eq!((&same, same.is_well()), (&again, false));
+        assert!(again.after_configuration(&own, at(300)).is_well());
+        let changed = Pool { generation: own.generation + 1, ..own };
+        assert_eq!((held(&again, &changed), again.probe(&changed)), (None, None));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             Some(entity) => self.table.entity_health(entity).await?,
             None => None,
         };
-        let github = health.and_then(|health| health.held(now));
+        let github = health.zip(pool).and_then(|(health, pool)| health.held_in(pool, now));
         let context = JobContext {
             pool,
             live: self.live(&job).await?,
@@ -160,6 +160,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
                 "unauthorized_since": refused.and_then(|health| health.unauthorized_since),
                 "launches_held": refused.and_then(|health| health.held(now)).map(|held| held.reason),
                 "last_error": refused.and_then(|health| health.last_error.as_ref()),
+                "refused_pools": refused.map(|health| &health.refused_pools),
             })
         };
         all.into_iter().map(shown).collect()
@@ -238,7 +239,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         }
         let mut unhealthy = self.table.unhealthy_entities().await?;
         // A rate limit that is over stands on record until GitHub's next answer.
-        unhealthy.retain(|health| health.held(now).is_some());
+        unhealthy.retain(|one| one.held(now).is_some() || !one.refused_pools.is_empty());
         Ok(json!({
             "stack": self.settings.stack,
             "release": env!("CARGO_PKG_VERSION"),

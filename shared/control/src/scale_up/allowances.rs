@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::entity::Allowance;
+use muster_domain::entity::{Allowance, Probe};
 use muster_domain::ids::Entity;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
@@ -16,12 +16,6 @@ use super::ScaleUp;
 use super::pool_snapshot::PoolSnapshot;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
-
-/// Cursor of the last machine that was to find out whether an entity's runners are registered
-/// again.
-fn probe(entity: &Entity) -> String {
-    format!("probe#{entity}")
-}
 
 /// The entities that are known to matter before the demand is read: the pool's own, and those of
 /// the jobs that it was woken for.
@@ -58,15 +52,15 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         }
         let mut allowances = BTreeMap::new();
         for health in &known.unwell {
-            let Some(held) = health.held(now) else { continue };
-            let last = match health.probe_due_at(None) {
-                Some(first) if first <= now => self.table.cursor(&probe(&health.entity)).await?,
-                _ => None,
-            };
-            let is_ours = known.probing.contains_key(&health.entity);
-            let is_due = is_ours || health.probe_due_at(last).is_some_and(|due| due <= now);
-            if is_due && !is_ours {
-                known.probes.insert(health.entity.clone(), last);
+            let Some(held) = health.held_in(pool, now) else { continue };
+            let mut is_due = known.probing.contains_key(&health.entity);
+            let probe = health.probe(pool).filter(|probe| !is_due && probe.due_at(None) <= now);
+            if let Some(probe) = probe {
+                let last = self.table.cursor(&probe.cursor).await?;
+                if probe.due_at(last) <= now {
+                    is_due = true;
+                    known.probes.insert(health.entity.clone(), (probe, last));
+                }
             }
             let allowance = Allowance { most: u32::from(is_due), held, holds_slots: true };
             allowances.insert(health.entity.clone(), allowance);
@@ -107,13 +101,13 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     ) -> Result<bool, PassError> {
         let launched = plan.launches.iter().flat_map(|one| one.instances().chain(&one.again));
         let entities: BTreeSet<&Entity> = launched.map(|instance| &instance.entity).collect();
-        for (entity, last) in std::mem::take(&mut known.probes) {
+        for (entity, (probe, last)) in std::mem::take(&mut known.probes) {
             if !entities.contains(&entity) {
                 continue;
             }
-            match self.table.move_cursor(&probe(&entity), last, now).await {
+            match self.table.move_cursor(&probe.cursor, last, now).await {
                 Ok(()) => {
-                    known.probing.insert(entity, last);
+                    known.probing.insert(entity, (probe, last));
                 }
                 Err(CommitError::Conflict) => return Ok(false),
                 Err(error) => return Err(error.into()),
@@ -130,10 +124,11 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         now: Time,
     ) {
         for slot in failed {
-            let Some(last) = known.probing.remove(&slot.entity) else { continue };
+            let Some((Probe { cursor, .. }, last)) = known.probing.remove(&slot.entity) else {
+                continue;
+            };
             let last = last.unwrap_or(Time::from_millis(0));
-            let name = probe(&slot.entity);
-            if let Err(error) = self.table.move_cursor(&name, Some(now), last).await {
+            if let Err(error) = self.table.move_cursor(&cursor, Some(now), last).await {
                 tracing::warn!(entity = %slot.entity, %error, "the next one waits");
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::capacity::Capacity;
 use muster_domain::cooldown::{CooldownScope, Cooldowns};
-use muster_domain::entity::EntityHealth;
+use muster_domain::entity::{EntityHealth, Probe};
 use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
@@ -31,10 +31,10 @@ pub(super) struct PoolSnapshot {
     pub(super) unwell: Vec<EntityHealth>,
     /// Entities for which one machine may find out whether runners are registered again, and when
     /// the last one did.
-    pub(super) probes: BTreeMap<Entity, Option<Time>>,
+    pub(super) probes: BTreeMap<Entity, (Probe, Option<Time>)>,
     /// Those for which this pass launches that machine: it is on record, and EC2 has not answered
     /// yet.
-    pub(super) probing: BTreeMap<Entity, Option<Time>>,
+    pub(super) probing: BTreeMap<Entity, (Probe, Option<Time>)>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Instance>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
