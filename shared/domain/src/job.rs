@@ -81,6 +81,10 @@ pub struct Hold {
 /// days (its documentation, "Reviewing deployments"); a day more is no harm.
 pub const GATE_EXPIRY: Seconds = Seconds(31 * 24 * 3600);
 
+/// A job that is said to wait for an approval, and of which GitHub could not be asked, is asked for
+/// again after this long: until then a machine may come for it in vain.
+const DOUBT_LASTS: Seconds = Seconds(300);
+
 /// What is known of the approval that a job waits for. GitHub says `queued` first, then `waiting`,
 /// and `queued` again once somebody has approved (RunsOn #539). Deliveries come late and in any
 /// order, so one that says `waiting` is a reason to ask; only GitHub's own answer closes the gate.
@@ -216,12 +220,13 @@ impl Job {
     #[must_use]
     pub fn is_silent(&self, silence: Seconds, now: Time) -> bool {
         let served = self.is_waiting() || self.is_gated() && self.pool.is_some();
-        served && (self.is_in_doubt() || now.is_past(self.heard_at(), silence))
+        served && (self.is_in_doubt(now) || now.is_past(self.heard_at(), silence))
     }
 
-    /// Said to wait for an approval, and GitHub was not asked since.
-    fn is_in_doubt(&self) -> bool {
-        matches!(self.gate, Some(Gate::Told(at)) if self.asked_at.is_none_or(|asked| asked < at))
+    /// Said to wait for an approval, and GitHub was not asked since, or has not answered.
+    fn is_in_doubt(&self, now: Time) -> bool {
+        let Some(Gate::Told(at)) = self.gate else { return false };
+        self.asked_at.is_none_or(|asked| asked < at || now.is_past(asked, DOUBT_LASTS))
     }
 
     /// When GitHub was asked for it last; when we heard of it, if it was not.
@@ -485,6 +490,7 @@ mod tests {
         assert_eq!(fold(Some(told.clone()), event(JobStatus::Waiting), at(30)), told);
         let asked = Job { asked_at: Some(at(25)), ..told.clone() };
         assert!(!asked.is_silent(hour, at(26)), "and, without an answer, not again at once");
+        assert!(asked.is_silent(hour, at(326)), "but long before a job that is only silent");
         let again = fold(Some(told), event(JobStatus::Queued), at(30));
         assert_eq!((again.gate, again.is_demand()), (None, true));
     }
