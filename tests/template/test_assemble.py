@@ -29,7 +29,7 @@ class Assemble(unittest.TestCase):
             shutil.copy(ROOT / "infra/assemble", root / "infra")
             (root / "samconfig.toml").write_text(config)
             for function, profile in FUNCTIONS.items():
-                path = root / "target" / profile / function
+                path = root / "target" / profile / f"muster-{function}"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(program)
             command = [sys.executable, root / "infra/assemble", root / "target", *architecture]
