@@ -212,8 +212,8 @@ pub trait Table {
         limit: u32,
         page: Option<String>,
     ) -> Result<Page<Instance>, ReadError>;
-    /// Live instances of a pool without a claim: those that could take a job, and those of which
-    /// GitHub has not told yet that they have.
+    /// Instances of a pool that a job may be meant for: those that could take one, those of which
+    /// GitHub has not told yet that they have, and marked ones that are not on their way out yet.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
     /// Running instances of a pool that are marked and not on their way out yet, the one that was
     /// marked first before the others.

@@ -280,7 +280,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         };
         let (demand, told_until) = untold::without(demand, &supply, now);
         known.wait_for(told_until, now);
-        supply.retain(Instance::is_free_supply);
+        supply.retain(|one| one.is_free_supply() || one.may_be_kept());
         let limits = if works { &self.settings.limits } else { &Limits::default() };
         let room = headroom::left(self.table, limits).await?;
         let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {

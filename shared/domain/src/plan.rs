@@ -59,7 +59,7 @@ pub struct View<'a> {
     pub held: Option<String>,
     /// Jobs without a claim whose time has come, in any order.
     pub demand: Vec<Job>,
-    /// Instances without a claim that could still take a job.
+    /// Instances without a claim that could still take a job, also such as are marked as idle.
     pub supply: Vec<Instance>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Instance>,
@@ -164,7 +164,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
     let mut demand = VecDeque::from(demand);
     // Those nearest to taking a job first.
     view.supply.sort_by(|a, b| {
-        let rank = |one: &Instance| (nearness(one), one.created_at);
+        let rank = |one: &Instance| (nearness(one), one.drain().is_some(), one.created_at);
         rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
     });
     for instance in &view.supply {
@@ -173,6 +173,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         };
         if let Some(mut job) = demand.remove(index) {
             let mut instance = instance.clone();
+            instance.keep_for_a_job(view.now);
             claim::assign(&mut job, &mut instance, view.now, view.timings);
             plan.claims.push((job, instance));
         }

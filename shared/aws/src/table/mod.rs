@@ -151,7 +151,7 @@ impl Table for DynamoTable {
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
-        let (first, last) = (prefix(Group::Free), prefix(Group::FreeRetry));
+        let (first, last) = (prefix(Group::Marked), prefix(Group::FreeRetry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 

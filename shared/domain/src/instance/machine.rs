@@ -128,6 +128,13 @@ impl Instance {
         }
     }
 
+    /// Takes the mark back for a claim, which is the change of the record.
+    pub(crate) fn keep_for_a_job(&mut self, now: Time) {
+        if self.drain.take().is_some() {
+            self.note(now, "delete mark cleared: a job needs it".to_owned());
+        }
+    }
+
     /// Changes the mark's evidence.
     pub fn update_drain(&mut self, change: impl FnOnce(&mut DeleteMark)) {
         if let Some(drain) = &mut self.drain {

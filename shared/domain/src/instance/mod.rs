@@ -290,6 +290,15 @@ impl Instance {
             && !self.runner.has_taken_job()
     }
 
+    /// Marked because it was idle for long, and nothing is decided: GitHub gives it a job as before,
+    /// and another machine for that job would come in vain.
+    #[must_use]
+    pub fn may_be_kept(&self) -> bool {
+        self.state == State::Running
+            && self.drain.as_ref().is_some_and(|mark| mark.reason == DeleteReason::Idle)
+            && Self { drain: None, ..self.clone() }.is_free_supply()
+    }
+
     /// Its hook has reported a job, and GitHub has not said which one. No claim says so either.
     #[must_use]
     pub fn has_untold_job(&self) -> bool {

@@ -111,7 +111,7 @@ pub(super) async fn marked_instances_run_and_come_in_the_order_of_their_marks<W:
     let found = world.table().marked_instances(&pool()).await.expect("read");
     assert_eq!(names(&found), [&early.name, &late.name]);
     let free = world.table().free_instances(&pool()).await.expect("read");
-    assert_eq!(free.len(), 2);
+    assert_eq!(free.len(), 4, "marked ones may be kept");
     let ended = world.table().ending_instances(&pool(), 9).await.expect("read");
     assert_eq!(ended.len(), 1);
 }

@@ -158,7 +158,7 @@ impl Table for Door {
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
-        let free = |group| matches!(group, Group::Free | Group::FreeRetry);
+        let free = |group| (Group::Marked..=Group::FreeRetry).contains(&group);
         self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
     }
 
