@@ -232,8 +232,8 @@ impl EntityHealth {
     }
 }
 
-/// How long a job is held: as long as the refusal has lasted, as the questions are. It may end soon,
-/// and nobody tells the jobs.
+/// How long a job is held: as long as the refusal has lasted, as the questions are. It may end
+/// soon, and nobody tells the jobs.
 fn wait(since: Time, now: Time) -> Seconds {
     now.since(since).clamp(SOONEST, LOOK_AGAIN)
 }

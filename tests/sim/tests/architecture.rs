@@ -1,15 +1,8 @@
-//! ARCHITECTURE.md says how large each test is. What can be counted is counted here, in code or in
-//! its text, so that the page cannot fall behind.
+//! What docs/conformance.md and docs/findings.md cite is in the tree, and the simulated queues are
+//! those of the template.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-use muster_conformance::{differences, ec2, github, names, queue, table};
-use muster_sim::scenario::breakages;
-
-/// Projects whose bugs the regressions are named after.
-const PROJECTS: [&str; 7] =
-    ["arc-", "cdk-", "garm-", "incumbent-", "jit-runners-", "runner-", "runs-on-"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -17,81 +10,6 @@ fn root() -> PathBuf {
 
 fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|problem| panic!("{path}: {problem}"))
-}
-
-/// The files of a directory whose names end like this: name without the ending, and text.
-fn files(directory: &str, ending: &str) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(root().join(directory)).expect("a directory");
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let named = |name: String| {
-        let stem = name.strip_suffix(ending)?.to_owned();
-        Some((stem, text(&format!("{directory}/{name}"))))
-    };
-    names.filter_map(named).collect()
-}
-
-#[test]
-fn the_page_says_how_large_each_test_is() {
-    let page = text("ARCHITECTURE.md");
-    let table = page.split("## How it is shown").nth(1).expect("the section");
-    let table = table.split("\n## ").next().expect("its end");
-    let (regressions, named) = regressions();
-    let (checks, passed) = conformance_checks();
-    let facts = [
-        format!("| {} worlds, ", worlds()),
-        format!("; {} naive rules, each caught |", naive_rules()),
-        format!("| {regressions} regressions, {named} of them named bugs of other projects; "),
-        format!("| {checks} checks through the real adapters, {passed} of them in the simulator"),
-        format!("| {} scenarios on real binaries |", scenarios()),
-    ];
-    let missing: Vec<&String> = facts.iter().filter(|fact| !table.contains(*fact)).collect();
-    assert!(missing.is_empty(), "what is so and not on the page: {missing:#?}");
-}
-
-/// The worlds that every run explores to their end; those of `make explore` are not among them.
-fn worlds() -> usize {
-    let worlds = ["stop", "triangle"].map(|name| text(&format!("tests/explore/tests/{name}.rs")));
-    worlds
-        .iter()
-        .map(|text| text.matches("#[test]\n").count() - text.matches("#[ignore").count())
-        .sum()
-}
-
-/// A rule counts once, in however many worlds it is caught.
-fn naive_rules() -> usize {
-    let text = text("tests/explore/tests/naive.rs");
-    let uses = text.split("naive::").skip(1).filter_map(|rest| rest.split_once("()"));
-    let is_name = |name: &&str| name.chars().all(|letter| letter.is_lowercase() || letter == '_');
-    uses.map(|(name, _)| name).filter(is_name).collect::<BTreeSet<&str>>().len()
-}
-
-/// All, and those that are named after another project.
-fn regressions() -> (usize, usize) {
-    let stories = files("tests/scenarios", ".txt");
-    let breaks = |text: &str| !breakages(text).expect("policies").is_empty();
-    let named = |name: &str| PROJECTS.iter().any(|project| name.starts_with(project));
-    let all: Vec<&String> =
-        stories.iter().filter(|(_, text)| breaks(text)).map(|(name, _)| name).collect();
-    (all.len(), all.iter().filter(|name| named(name)).count())
-}
-
-/// All, and those that the simulator passes.
-fn conformance_checks() -> (usize, usize) {
-    let checks = [ec2::CHECKS, github::CHECKS, names::CHECKS, table::CHECKS, queue::CHECKS];
-    let differences = [
-        differences::SIMULATOR_EC2,
-        differences::SIMULATOR_GITHUB,
-        differences::SIMULATOR_NAMES,
-        differences::SIMULATOR_TABLE,
-        differences::SIMULATOR_QUEUE,
-    ];
-    let all: usize = checks.iter().map(|part| part.len()).sum();
-    let different: usize = differences.iter().map(|part| part.len()).sum();
-    (all, all - different)
-}
-
-fn scenarios() -> usize {
-    text("tests/e2e/tests/stack/main.rs").matches("Scenario::new(").count()
 }
 
 /// The cases of a section of the page: number, verdict, and what it is shown by.

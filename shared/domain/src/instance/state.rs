@@ -92,8 +92,8 @@ const fn from(from: State, to: State, cause: &'static str) -> Transition {
     Transition { from: Some(from), to, cause }
 }
 
-/// Every legal move. There is no other way to change a state; ARCHITECTURE.md shows this table, and
-/// a test holds the two together.
+/// Every legal move. There is no other way to change a state; docs/design/deletes.md shows this
+/// table, and a test holds the two together.
 pub const TRANSITIONS: &[Transition] = {
     use State::{
         Creating, Deleted, Deleting, Error, PendingCreate, PendingDelete, PendingForceDelete,

@@ -1,4 +1,4 @@
-//! The graceful stop of a plain delete. The rows follow the table in ARCHITECTURE.md.
+//! The graceful stop of a plain delete. The rows follow the table in docs/design/deletes.md.
 
 use super::{answers, check, hint, nothing, sees, sees_launch, sees_runner};
 use crate::ids::RunnerId;
