@@ -47,7 +47,8 @@ fn loader() -> ConfigLoader {
         .with_max_attempts(ATTEMPTS)
         .with_initial_backoff(Duration::from_millis(100))
         .with_max_backoff(Duration::from_secs(2));
-    // ring: the first random number of aws-lc costs more than a whole cold start (performance.md).
+    // ring: the first random number of aws-lc costs more than a whole cold start
+    // (docs/performance.md).
     let http = Builder::new()
         .pool_idle_timeout(IDLE_LIMIT)
         .tls_provider(Provider::Rustls(CryptoMode::Ring))

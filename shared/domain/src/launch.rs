@@ -286,8 +286,8 @@ pub struct LaunchAnswer {
     pub errors: Vec<LaunchError>,
 }
 
-/// What a launch error means for the next step. The classes and their codes: EC2 error codes page
-/// and the table in this crate's tests of the `ec2` crate.
+/// What a launch error means for the next step. `muster_ec2` maps EC2's error codes to these classes.
+/// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {

@@ -4,8 +4,8 @@
 //! and it can be made to fail in every way that was seen in production. Three layers:
 //!
 //! - [`model`] decides everything. It is plain data and plain functions: no clock, no I/O, no
-//!   randomness; time is an argument. The same model is driven by real sockets here and in virtual
-//!   time by the simulator.
+//!   randomness; time is an argument. The simulator (`tests/sim`) has a model of its own, and
+//!   `tests/conformance` asks both the same questions.
 //! - [`wire`] translates. Each door takes a request apart, asks the model, and writes the answer as
 //!   the real service does. Nothing is decided there.
 //! - [`machine`] gives instances a body: one bash process per machine, running the user data of its
