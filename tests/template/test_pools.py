@@ -92,8 +92,8 @@ class Command(unittest.TestCase):
         self.assertTrue(self.shown(answer)[1].startswith(f"{found}\nnothing changes\n"))
 
     def test_mistakes_are_shown_with_their_places(self):
-        errors = [{"path": "pools[0].limits.max", "error": "no"}, {"path": "", "error": "it is no YAML"}]
+        errors = [{"path": "pools[0].limits.max", "error": "no"}, {"path": "", "error": "not valid YAML"}]
         code, told = self.shown({"ok": False, "error": {"code": "bad_pool_file", "message": "2 mistakes", "errors": errors}})
         self.assertEqual(code, 1)
         self.assertIn("pools[0].limits.max: no\n", told)
-        self.assertIn("pools.yaml: it is no YAML", told)
+        self.assertIn("pools.yaml: not valid YAML", told)

@@ -78,11 +78,11 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     };
     let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
-    tracing::info!(?report, silent = silent.len(), "sweep");
+    tracing::info!(?report, silent = silent.len(), "sweep finished");
     let pass = Recover { table: &deps.table, github: &deps.github, settings: &settings };
     let left = (deadline - LAST).since(now());
     let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
-    tracing::info!(?inquiry, "GitHub asked");
+    tracing::info!(?inquiry, "asked GitHub for what was lost");
     let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
@@ -120,7 +120,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
                 messages.push(received);
             }
             Err(why) => {
-                tracing::error!(sqs.message_id = id, why, "message cannot be read");
+                tracing::error!(sqs.message_id = id, why, "rejected a message that cannot be read");
                 metrics.push((Metric::UnknownRecords, 1.0));
                 response.add_failure(id);
             }
@@ -133,7 +133,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
         response.add_failure(id);
     }
     if report.postponed > 0 {
-        tracing::warn!(report.postponed, "passes left to a later invocation");
+        tracing::warn!(report.postponed, "left passes to a later invocation");
     }
     if report.outlived > 0 {
         metrics.push((Metric::MaxLifetimeKills, f64::from(report.outlived)));

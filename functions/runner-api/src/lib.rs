@@ -207,7 +207,7 @@ fn problem(code: &str, message: &str, action: Action) -> Value {
 
 fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGatewayV2httpResponse {
     let message = denied.to_string();
-    tracing::warn!(machine.id = %machine, route, ?denied, "refused");
+    tracing::warn!(machine.id = %machine, route, ?denied, "refused a machine's request");
     match denied {
         RunnerApiError::UnknownMachine => {
             answer(403, &problem("unknown_machine", &message, Action::Shutdown))

@@ -70,7 +70,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
         Ok(settings) => settings,
         Err(error) => {
             // Nothing is known of any pool: all messages stay.
-            tracing::error!(?error, "the set of pools cannot be read");
+            tracing::error!(?error, "cannot read the set of pools");
             for (record, ..) in &batch.events {
                 leave_event(deps, record, &mut outcome).await;
             }
@@ -112,7 +112,7 @@ fn read(event: &SqsEvent) -> Batch<'_> {
             Ok(JobsMessage::WakePool(wake)) => batch.wakes.push((record, wake)),
             Err(error) => {
                 let message_id = record.message_id.as_deref().unwrap_or_default();
-                tracing::error!(sqs.message_id = message_id, %error, "message cannot be read");
+                tracing::error!(sqs.message_id = message_id, %error, "rejected a message that cannot be read");
                 batch.unreadable.push(record);
             }
         }
@@ -135,7 +135,7 @@ async fn leave_event<T, Q: Queue, C>(
     let id = record.message_id.clone().unwrap_or_default();
     let receipt = record.receipt_handle.as_deref().unwrap_or_default();
     if let Err(error) = deps.queue.hide_job(receipt, again_after(receives(record))).await {
-        tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+        tracing::warn!(sqs.message_id = id, %error, "failed to hide a message; it comes again after the queue's time-out");
     }
     outcome.response.add_failure(id);
 }
@@ -151,7 +151,7 @@ async fn leave_wake<T, Q: Queue, C>(
     let id = record.message_id.clone().unwrap_or_default();
     let receipt = record.receipt_handle.as_deref().unwrap_or_default();
     if let Err(error) = deps.queue.hide_wake(receipt, wait).await {
-        tracing::warn!(sqs.message_id = id, %error, "message not hidden");
+        tracing::warn!(sqs.message_id = id, %error, "failed to hide a message; it comes again after the queue's time-out");
     }
     outcome.response.add_failure(id);
 }
@@ -176,17 +176,17 @@ async fn take_in<T: Table, Q: Queue, C>(
     for (((record, delivery), event), folded) in told.into_iter().zip(&all).zip(folded) {
         match folded {
             Ok(Folded::Stored { wake, jobs }) => {
-                tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "job folded");
+                tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
                 if !wake.is_empty() {
                     woken.after(&wake, &jobs);
                     wakers.push(record);
                 }
             }
             Ok(Folded::NotOurs(why)) => {
-                tracing::info!(job.id = %event.key, delivery, why, "job is none of ours");
+                tracing::info!(job.id = %event.key, delivery, why, "ignored a job event: no pool is meant");
             }
             Err(error) => {
-                tracing::error!(job.id = %event.key, delivery, ?error, "job not folded; again later");
+                tracing::error!(job.id = %event.key, delivery, ?error, "failed to record a job event; it comes again");
                 leave_event(deps, record, outcome).await;
             }
         }
@@ -195,7 +195,7 @@ async fn take_in<T: Table, Q: Queue, C>(
         return;
     }
     if let Err(error) = deps.queue.send_wakes(&woken.messages(), Seconds(0)).await {
-        tracing::error!(%error, "no pool is woken; the events come again");
+        tracing::error!(%error, "failed to wake the pools; the events come again");
         for record in wakers {
             leave_event(deps, record, outcome).await;
         }
@@ -209,7 +209,7 @@ async fn finish<T, Q: Queue, C>(
     report: &LaunchReport,
     outcome: &mut Outcome,
 ) {
-    tracing::info!(pool.name = %pool, ?report, "launch pass");
+    tracing::info!(pool.name = %pool, ?report, "launch pass finished");
     if report.failed > 0 {
         outcome.metrics.push((Metric::LaunchFailed, report.failed as f64));
     }
@@ -221,7 +221,7 @@ async fn finish<T, Q: Queue, C>(
         outcome.metrics.extend(counted);
     }
     if let Err(error) = send_wakes(&deps.queue, pool, report).await {
-        tracing::warn!(pool.name = %pool, %error, "the rest waits for the sweep");
+        tracing::warn!(pool.name = %pool, %error, "failed to ask for another launch pass; the sweep will");
     }
 }
 

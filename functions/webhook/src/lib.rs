@@ -76,7 +76,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 job.id = job,
                 http.status = answer.status,
                 error,
-                "delivery failed"
+                "failed to handle a delivery"
             ),
             None => tracing::info!(
                 delivery.id = delivery,
@@ -84,7 +84,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 job.id = job,
                 http.status = answer.status,
                 outcome = answer.outcome,
-                "delivery answered"
+                "answered a delivery"
             ),
         }
         answer

@@ -123,7 +123,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             Some(Settlement::Hide(wait)) => {
                 // Not hidden, it comes back after the queue's own time-out: later, but not lost.
                 if let Err(error) = self.queue.hide(&received.receipt, wait).await {
-                    tracing::warn!(%error, "message not hidden");
+                    tracing::warn!(%error, "failed to hide a message; it comes again after the queue's time-out");
                 }
                 false
             }
@@ -142,14 +142,18 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
     let settlement = match &received.message {
         ReapMessage::Reap { name, .. } => reap.pass(name, ticket, now).await,
         ReapMessage::MachineChanged { machine, what } => {
-            tracing::info!(machine.id = %machine, what, "machine changed");
+            tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
             reap.machine_changed(machine, what, ticket, now).await
         }
     };
     settlement
         .inspect_err(|error| {
             let message = &received.message;
-            tracing::error!(?message, ?error, "pass failed; again after the queue's time-out");
+            tracing::error!(
+                ?message,
+                ?error,
+                "reap pass failed; it runs again after the queue's time-out"
+            );
         })
         .ok()
 }

@@ -231,7 +231,7 @@ impl<T: Table> Ingest<'_, T> {
         let touched = Touched { spared, ..Touched::default() };
         let (mut next, changes) = Self::settle_without_taker(next, &touched, now);
         next.generation = asked.generation + 1;
-        tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub calls the job waiting");
+        tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub says that the job waits for an approval");
         let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
         writes.extend(changes);
         Ok(self.table.commit(&writes).await?)

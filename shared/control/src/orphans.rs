@@ -61,7 +61,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 Err(CommitError::Conflict) => continue,
                 Err(error) => return Err(error.into()),
             }
-            tracing::warn!(machine.id = %orphan.machine, "machine without a record");
+            tracing::warn!(machine.id = %orphan.machine, "found a machine without a record");
             entered.push(orphan);
         }
         self.try_orphans(entered, now, report).await

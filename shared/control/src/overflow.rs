@@ -79,7 +79,7 @@ impl<'a, T: Table> Overflow<'a, T> {
                 match self.table.commit(&writes).await {
                     Ok(()) => {
                         tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
-                            why, "job moved");
+                            why, "moved a job to another pool");
                         self.take(&pool.name);
                         woken.entry(pool.name.clone()).or_default().push(job.key());
                     }

@@ -120,7 +120,7 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         let mut wake = Woken::default();
         for job in demand.iter().filter(|job| is_left(job)) {
             let next = matched(job, self.settings, now);
-            tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "job matched anew");
+            tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool anew");
             let to = next.pool.clone().filter(|name| *name != pool.name);
             let key = job.key();
             let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
@@ -172,7 +172,7 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         }
         let next = Box::new(set.without(&pool.name));
         match self.table.commit(&[Write::Pools { next, replaces: Some(set.generation) }]).await {
-            Ok(()) => tracing::info!(pool.name = %pool.name, "pool removed"),
+            Ok(()) => tracing::info!(pool.name = %pool.name, "removed a pool"),
             Err(CommitError::Conflict) => {}
             Err(error) => return Err(error.into()),
         }

@@ -147,7 +147,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
         }
         // Whoever is so busy with this row also looks after it.
-        tracing::warn!(instance.id = %name, "record left to others: every commit met a conflict");
+        tracing::warn!(instance.id = %name, "left an instance to other passes: every commit met a conflict");
         Ok(Settlement::Ack)
     }
 
@@ -162,7 +162,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Ok(Some(instance)) => instance,
             Ok(None) => return Ok(Settlement::Ack),
             Err(ReadError::Unreadable { key, why }) => {
-                tracing::error!(instance.id = %key, why, "record left alone: not of this version");
+                tracing::error!(instance.id = %key, why, "skipped a record: not of this version");
                 return Ok(Settlement::Ack);
             }
             Err(error) => return Err(error.into()),
@@ -208,7 +208,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 Step::Done => return Ok(Settlement::Ack),
             }
         }
-        tracing::error!(instance.id = %instance.name, "pass did not come to rest");
+        tracing::error!(instance.id = %instance.name, "reap pass did not come to rest");
         Ok(Settlement::Ack)
     }
 
@@ -374,7 +374,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
-                reason = next.events.last().map(|event| &*event.what), "instance moved");
+                reason = next.events.last().map(|event| &*event.what), "instance changed state");
             let outlived =
                 next.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime);
             if before.state() == State::Running && outlived {
@@ -423,7 +423,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             };
             let answer = self.github.deregister(&registrar, id).await;
             tracing::info!(instance.id = %instance.name, runner.name = name, runner.id = %id, ?answer,
-                "registration without a machine");
+                "removed a registration without a machine");
         }
     }
 
@@ -444,7 +444,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 let answer = self.together.terminate(&machine).await;
                 if let Termination::Failed(class, fault) = &answer {
                     tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
-                        code = fault.code, error = fault.message, "terminate failed");
+                        code = fault.code, error = fault.message, "failed to terminate a machine");
                 }
                 seen.machine = Look::Unknown;
                 seen.termination = Some(answer);
@@ -478,7 +478,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
                 // Its wait ends by itself.
                 Err(error) => {
-                    tracing::warn!(instance.id = %instance.name, %error, "quota not opened");
+                    tracing::warn!(instance.id = %instance.name, %error, "failed to reopen a quota");
                 }
             }
         }

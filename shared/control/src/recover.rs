@@ -149,7 +149,10 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
             }
             match self.github.redeliver(delivery.id).await {
                 Ok(true) => report.redelivered += 1,
-                Ok(false) => tracing::error!(delivery.guid, "failed delivery not kept any more"),
+                Ok(false) => tracing::error!(
+                    delivery.guid,
+                    "GitHub does not keep a failed delivery any more"
+                ),
                 Err(trouble) => {
                     report.problems.push(told("a delivery could not be repeated", &trouble));
                     seen_until = seen_until.min(delivery.at);
@@ -162,7 +165,7 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
             }
         }
         if report.redelivered > 0 {
-            tracing::warn!(report.redelivered, "failed webhook deliveries repeated");
+            tracing::warn!(report.redelivered, "asked GitHub to redeliver failed webhooks");
         }
         self.move_cursor(Some(last), seen_until).await
     }
@@ -197,7 +200,7 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
             report.asked += 1;
             match answer {
                 Ok(Some(seen)) if seen.status > JobStatus::Queued => {
-                    tracing::warn!(job.id = %job.key(), status = ?seen.status, "job had moved on unheard");
+                    tracing::warn!(job.id = %job.key(), status = ?seen.status, "found a job whose event was lost");
                     report.moved_on += 1;
                     ingest.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
@@ -205,7 +208,7 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
                     unless_changed(ingest.found_waiting(job, now).await)?;
                 }
                 Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
-                    tracing::info!(job.id = %job.key(), "the job waits for no approval");
+                    tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
                     report.moved_on += usize::from(job.is_gated());
                     ingest.fold(&seen.event(job.last_event.clone()), now).await?;
                 }

@@ -199,7 +199,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             .await?;
         // Once: a machine may say it as often as it likes.
         if ends && stored.runner.state == RunnerState::Failed {
-            tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "boot failed");
+            tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "a machine reported a failed boot");
         }
         if ends && !stored.runner.has_taken_job() {
             self.nudge(&stored, now).await;
@@ -213,7 +213,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         let nonce = nonce(instance.generation(), now);
         let message = ReapMessage::Reap { name: instance.name.clone(), nonce };
         if let Err(error) = self.queue.send_reap(&[message]).await {
-            tracing::warn!(instance.id = %instance.name, %error, "the reaper comes at the sweep");
+            tracing::warn!(instance.id = %instance.name, %error, "failed to wake the reaper; the next sweep does");
         }
     }
 
@@ -250,7 +250,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             && let Err(trouble) = self.github.deregister(registrar, id).await
         {
             tracing::warn!(instance.id = %instance.name, runner.id = %id, ?trouble,
-                "earlier registration not removed");
+                "failed to remove an earlier registration");
         }
     }
 
@@ -381,7 +381,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             vec![Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() }];
         writes.extend(writes::instance(&slot, &next));
         self.table.commit(&writes).await?;
-        tracing::info!(instance.id = %next.name, machine.id = %machine, "machine bound itself");
+        tracing::info!(instance.id = %next.name, machine.id = %machine, "a machine bound itself");
         Ok(Some(next))
     }
 
@@ -415,7 +415,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
 }
 
 fn later(instance: &Instance, after: Seconds, why: String) -> RunnerApiError {
-    tracing::warn!(instance.id = %instance.name, why, "runner not configured");
+    tracing::warn!(instance.id = %instance.name, why, "failed to configure a runner");
     RunnerApiError::Later { after, why }
 }
 

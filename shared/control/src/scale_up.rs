@@ -109,7 +109,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             // Let the next pass in at once rather than after the lease. What went wrong first is
             // what is told.
             if let Err(error) = self.leave(name).await {
-                tracing::warn!(pool.name = %name, %error, "the lease is not given back");
+                tracing::warn!(pool.name = %name, %error, "failed to give back a pool's lease");
             }
         }
         worked.map(|()| report)
@@ -385,7 +385,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let writes: Vec<Write> =
             pairs.iter().flat_map(|(instance, job)| claim_writes(job, instance)).collect();
         if let Err(error) = self.commit(&writes, known).await {
-            tracing::warn!(launch.id = %planned.launch.id, %error, "slots without a claim");
+            tracing::warn!(launch.id = %planned.launch.id, %error, "failed to claim jobs for new slots");
             pairs = planned.beyond.clone();
         }
         pairs.into_iter().map(|(instance, _)| instance).collect()
@@ -561,10 +561,10 @@ fn count(outcome: &Outcome, report: &mut LaunchReport) {
     report.failed += outcome.failed.len();
     report.open += usize::from(outcome.launch.state == LaunchState::Open);
     for (machine, instance) in &outcome.bound {
-        tracing::info!(instance.id = %instance.name, machine.id = %machine, "machine bound");
+        tracing::info!(instance.id = %instance.name, machine.id = %machine, "bound a machine");
     }
     for instance in &outcome.failed {
         tracing::warn!(instance.id = %instance.name, instance.state = %instance.state(),
-            error = ?instance.last_error, "slot not launched");
+            error = ?instance.last_error, "failed to launch a slot");
     }
 }

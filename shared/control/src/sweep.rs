@@ -165,7 +165,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             let due = self.table.due_instances(now, PAGE, page).await?;
             report.unreadable += due.unreadable.len();
             for key in &due.unreadable {
-                tracing::error!(instance.id = key, "record left alone: not of this version");
+                tracing::error!(instance.id = key, "skipped a record: not of this version");
             }
             let slack = self.settings.timings.sweep_slack_seconds;
             let messages: Vec<ReapMessage> = due
@@ -258,7 +258,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut next = job.clone();
         next.expired = true;
         next.generation += 1;
-        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "job expired: it waited for too long");
+        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "gave up a job that waited for too long");
         match self
             .table
             .commit(&writes::job(Some(job), &next).into_iter().collect::<Vec<_>>())
@@ -302,7 +302,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 }
                 Err(trouble) => {
                     // Half a list would make machines look lost.
-                    tracing::warn!(?trouble, "EC2 could not be listed");
+                    tracing::warn!(?trouble, "failed to list EC2's machines");
                     report.problems.push("EC2 could not be listed".to_owned());
                     return None;
                 }
@@ -380,7 +380,10 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             }
             if strays.len() == most {
                 report.stopped_at_blast_radius = true;
-                tracing::error!(most, "blast radius reached: strays left for the next comparison");
+                tracing::error!(
+                    most,
+                    "found too many strays; the rest waits for the next comparison"
+                );
                 break;
             }
             strays.push(machine.id.clone());

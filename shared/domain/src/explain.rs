@@ -77,7 +77,7 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
 fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
     lines.push(format!("It has been queued for {}.", now.since(job.waits_since())));
     if let Some(at) = job.asked_at {
-        lines.push(format!("GitHub was asked for it {} ago.", now.since(at)));
+        lines.push(format!("GitHub was asked about it {} ago.", now.since(at)));
     }
     let Some(name) = &job.pool else {
         lines.push(format!(
@@ -94,7 +94,7 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
         ));
     }
     if let Some(instance) = context.claim {
-        lines.push(format!("Instance {} is meant for it.", instance.name));
+        lines.push(format!("Instance {} is to run it.", instance.name));
         lines.extend(self::instance(instance, now));
         return;
     }
@@ -245,7 +245,9 @@ fn waits_for(waiting: &Waiting, attempts: u32) -> String {
     match waiting {
         Waiting::Registering => "A configuration call may still be in flight".to_owned(),
         Waiting::JobRunning => "It waits for the end of the running job".to_owned(),
-        Waiting::Busy => "GitHub says that its runner is busy; its end is waited for".to_owned(),
+        Waiting::Busy => {
+            "GitHub says that its runner is busy; the delete waits for its end".to_owned()
+        }
         Waiting::SecondRead => {
             "It was not busy; that must be confirmed by a later look before it may end".to_owned()
         }

@@ -229,7 +229,7 @@ impl Job {
         self.asked_at.is_none_or(|asked| asked < at || now.is_past(asked, DOUBT_LASTS))
     }
 
-    /// When GitHub was asked for it last; when we heard of it, if it was not.
+    /// When GitHub was asked about it last; when we heard of it, if it was not.
     #[must_use]
     pub fn heard_at(&self) -> Time {
         self.asked_at.unwrap_or_else(|| self.seen_at.max(self.queued_at()))

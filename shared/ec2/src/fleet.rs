@@ -53,7 +53,7 @@ pub(crate) async fn create(
         match id.parse() {
             Ok(machine) => machines.push(machine),
             // Lost for this answer, not for good: the sweep finds machines by their tag.
-            Err(error) => tracing::error!(%error, "CreateFleet answered with an odd id"),
+            Err(error) => tracing::error!(%error, "CreateFleet answered with an unexpected id"),
         }
     }
     Ok(LaunchAnswer { machines, errors: answer.errors().iter().map(part).collect() })

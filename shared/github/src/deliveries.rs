@@ -71,7 +71,10 @@ impl<K: AppKey> App<K> {
                 _ => return Ok(all),
             }
         }
-        tracing::error!(attempts = all.len(), "too many webhook deliveries: older ones not seen");
+        tracing::error!(
+            attempts = all.len(),
+            "too many webhook deliveries; older ones were not read"
+        );
         Ok(all)
     }
 

@@ -265,11 +265,11 @@ fn add<R: Record>(page: &mut Page<R>, items: Vec<Item>) -> u32 {
         match row::read::<R>(item) {
             Ok(record) => page.items.push(record),
             Err(ReadError::Unreadable { key, why }) => {
-                tracing::error!(record.key = key, why, "record cannot be read by this version");
+                tracing::error!(record.key = key, why, "cannot read a record: not of this version");
                 page.unreadable.push(key);
             }
             Err(ReadError::Unavailable(why)) => {
-                tracing::error!(why, "record cannot be read");
+                tracing::error!(why, "cannot read a record");
             }
         }
     }

@@ -51,7 +51,7 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
 pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, String> {
     let mut body = match to_attribute_value(record) {
         Ok(AttributeValue::M(body)) => body,
-        Ok(_) => return Err("the record is no map".to_owned()),
+        Ok(_) => return Err("the record is not a map".to_owned()),
         Err(error) => return Err(error.to_string()),
     };
     strip_nulls(&mut body);

@@ -109,17 +109,17 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         )));
         self.commit(writes).await?;
         tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
-            kill_running_job = order.kill_running_job, reason = order.reason, "delete ordered");
+            kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
         let wake =
             ReapMessage::Reap { name: next.name.clone(), nonce: nonce(next.generation(), now) };
         // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
         if let Err(error) = self.queue.send_reap(&[wake]).await {
-            tracing::warn!(%error, "the reaper starts at the next sweep");
+            tracing::warn!(%error, "failed to wake the reaper; the next sweep does");
         }
         if let Some(job) = before.claim() {
             let wakes: Vec<_> = WakePool::for_jobs(&next.pool, &[job]).collect();
             if let Err(error) = self.queue.send_wakes(&wakes, Seconds(0)).await {
-                tracing::warn!(%error, "its job is launched for at the next sweep");
+                tracing::warn!(%error, "failed to wake the pool; the next sweep does");
             }
         }
         Ok(json!({ "name": next.name, "state": next.state(), "order": next.order(),

@@ -51,7 +51,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
 
     async fn read_file(&self, text: &str) -> Result<ReadPoolFile, AdminError> {
         let value = (self.yaml)(text).map_err(|what| {
-            refused(vec![Problem { path: String::new(), what: format!("it is no YAML: {what}") }])
+            refused(vec![Problem { path: String::new(), what: format!("not valid YAML: {what}") }])
         })?;
         self.resolve(value).await
     }
@@ -117,7 +117,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             let audit = line(&next, &diff, what, reason);
             match self.table.commit(&writes(&next, replaces, audit)).await {
                 Ok(()) => {
-                    tracing::warn!(version = next.version, by, what, "pool file applied");
+                    tracing::warn!(
+                        version = next.version,
+                        by,
+                        what,
+                        "operator applied a pool file"
+                    );
                     self.follow_up(&next, &diff, now).await;
                     return Ok(answer(&next, &diff, true));
                 }
@@ -141,7 +146,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             let woken = self.queue.send_wakes(&wake, Seconds(0)).await.map_err(PassError::from);
             let ended = end_outdated(self.table, self.queue, pool, now).await;
             if let Err(error) = woken.and(ended) {
-                tracing::warn!(pool.name = %pool.name, %error, "left to the sweep and the rows' own time");
+                tracing::warn!(pool.name = %pool.name, %error, "failed to wake outdated instances; the sweep does");
             }
         }
     }

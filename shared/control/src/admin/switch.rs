@@ -47,7 +47,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             let writes = [Write::Switches { next: next.clone(), replaces }, Write::Audit(audit)];
             match self.table.commit(&writes).await {
                 Ok(()) => {
-                    tracing::warn!(switches = ?settings, by = off.by, reason, "switched");
+                    tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
                     return Ok(shown(&next));
                 }
                 Err(CommitError::Conflict) => {}

@@ -129,7 +129,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             };
             let last = last.unwrap_or(Time::from_millis(0));
             if let Err(error) = self.table.move_cursor(&cursor, Some(now), last).await {
-                tracing::warn!(entity = %slot.entity, %error, "the next one waits");
+                tracing::warn!(entity = %slot.entity, %error, "failed to put a probe back; the next one waits longer");
             }
         }
     }

@@ -151,12 +151,12 @@ impl PoolSnapshot {
                 Err(CommitError::Conflict) => match table.cooldowns().await {
                     Ok(stored) => self.cooldowns = stored,
                     Err(error) => {
-                        tracing::warn!(%error, "cool-downs not read");
+                        tracing::warn!(%error, "failed to read the cooldowns");
                         return;
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "cool-downs not written: other passes will find out");
+                    tracing::warn!(%error, "failed to write the cooldowns; other passes ask EC2");
                     return;
                 }
             }
@@ -206,7 +206,7 @@ pub(super) fn count_refusals(
     };
     let mut classes = BTreeSet::new();
     for error in errors {
-        tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "launch refused");
+        tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "EC2 refused a launch");
         classes.insert(error.class);
     }
     for class in classes {

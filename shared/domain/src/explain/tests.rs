@@ -197,7 +197,7 @@ fn a_queued_job_says_what_it_waits_for() {
 fn a_job_tells_when_github_was_asked_for_it() {
     let asked = job(1).with(|job| job.asked_at = Some(at(541)));
     let lines = of_job(&asked, &UNKNOWN);
-    assert_eq!(lines[1], "GitHub was asked for it 60 s ago.");
+    assert_eq!(lines[1], "GitHub was asked about it 60 s ago.");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_job_without_a_pool_says_why() {
 fn a_job_with_a_claim_tells_its_instances_story() {
     let claim = idle();
     let lines = of_job(&job(1), &JobContext { claim: Some(&claim), ..UNKNOWN });
-    assert_eq!(lines[2], "Instance default-l-1 is meant for it.");
+    assert_eq!(lines[2], "Instance default-l-1 is to run it.");
     assert_eq!(lines[3..], instance(&claim, at(601)));
 }
 

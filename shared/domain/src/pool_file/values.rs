@@ -123,7 +123,9 @@ fn label(node: &Node, problems: &mut Wrongs) -> Option<String> {
         && !label.chars().any(|one| one == ',' || one.is_control());
     if !fits {
         let rule = "without commas, line breaks or blanks at its ends";
-        let what = format!("{label:?} is no label: at most {MAX_LABEL_LENGTH} characters, {rule}");
+        let what = format!(
+            "{label:?} is not a valid label: at most {MAX_LABEL_LENGTH} characters, {rule}"
+        );
         problems.add(&node.path, what);
     }
     fits.then_some(label)
@@ -343,7 +345,7 @@ fn device(node: &Node, problems: &mut Wrongs) -> Option<String> {
     if !fits {
         problems.add(
             &node.path,
-            format!("{text:?} is no device; write the image's root, like /dev/xvda"),
+            format!("{text:?} is not a device; write the image's root, like /dev/xvda"),
         );
     }
     fits.then_some(text)

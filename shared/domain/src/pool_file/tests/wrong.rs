@@ -142,7 +142,7 @@ const POOLS: &[(&str, &str, &str)] = &[
         "beside a filter write arch",
     ),
     ("disk: { size_gib: 40 }", "pools[0].disk", "device is missing"),
-    ("disk: { device: xvda, size_gib: 40 }", "pools[0].disk.device", "is no device"),
+    ("disk: { device: xvda, size_gib: 40 }", "pools[0].disk.device", "is not a device"),
     ("disk: { device: /dev/xvda, size_gib: 0 }", "pools[0].disk.size_gib", "from 1 to 65536"),
     ("disk: { device: /dev/xvda, size_gib: 8, iops: 5000 }", "pools[0].disk.iops", "per GiB"),
     (
