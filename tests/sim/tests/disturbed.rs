@@ -17,12 +17,16 @@ use self::stories::scenarios;
 
 /// Told too often, or for too long each time. Thousands of jobs: one telling takes a tenth of a
 /// second, and there are 1,600 calls. Two days, with a sweep each minute: tens of thousands of
-/// calls, and the other gated stories tell the rest; six hours likewise.
-const TOO_LONG: [&str; 5] = [
+/// calls, and the other gated stories tell the rest; hours, or many jobs and owners beside a GitHub
+/// that refuses, likewise.
+const TOO_LONG: [&str; 8] = [
     "a-few-more-than-a-launch-holds",
     "gated-expired-then-approved",
     "gated-for-two-days",
+    "github-limits-registrations-alone",
     "github-refuses-for-hours",
+    "one-of-many-owners-recovers",
+    "refused-configurations-of-many-jobs",
     "withheld-jobs-buy-no-machines",
 ];
 /// How much of a trace is shown: its end.
