@@ -10,9 +10,9 @@ use muster_control::scale_up::{
     LaunchReport, ScaleUp, again_after, comes_again, last_call, send_wakes,
 };
 use muster_control::woken::Woken;
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::PoolName;
 use muster_domain::job::JobEvent;
-use muster_domain::launch::ErrorClass;
 use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::metrics::Metric;
 use muster_domain::time::{Seconds, Time};

@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_control::ports::{CommitError, ReadError};
 
-use crate::table::Item;
+use crate::item::Item;
 
 /// A failed call of any service.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ pub mod client;
 pub mod clock;
 pub mod emf;
 pub mod error;
+mod item;
 pub mod queue;
 pub mod secrets;
 pub mod table;

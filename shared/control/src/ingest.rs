@@ -8,7 +8,6 @@ use muster_domain::claim::{self, Started};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
-use muster_domain::plan;
 use muster_domain::time::Time;
 
 use crate::Settings;
@@ -302,7 +301,7 @@ impl<T: Table> Ingest<'_, T> {
             Started { job, taker, left: touched.left.clone(), spared: touched.spared.clone() };
         let can_serve = |instance: &Instance, job: &Job| {
             let pool = self.settings.pool(&instance.pool);
-            pool.is_some_and(|pool| plan::can_serve(pool, instance, job))
+            pool.is_some_and(|pool| claim::can_serve(pool, instance, job))
         };
         let settled = claim::settle_started(started, can_serve, now);
         changes.extend(changed(touched.taker.as_ref(), &settled.taker));

@@ -22,6 +22,7 @@ pub mod terminate;
 pub mod terminate_batch;
 #[cfg(test)]
 pub(crate) mod testkit;
+pub mod wake;
 pub mod woken;
 mod writes;
 

@@ -14,7 +14,7 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::ports::{CommitError, Queue, ReadError, Table, Write};
-use crate::sweep::reap_message;
+use crate::wake::reap_message;
 use crate::woken::Woken;
 use crate::writes::PassError;
 

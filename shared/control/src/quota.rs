@@ -1,6 +1,7 @@
 //! A quota of the account has room again when a machine of ours ends.
 
-use muster_domain::cooldown::{CooldownScope, Cooldowns};
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::pool::Pool;

@@ -17,7 +17,7 @@ use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
 };
 use crate::reap::{note, note_health, registrar};
-use crate::sweep::nonce;
+use crate::wake::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// The configuration of a machine's runner.

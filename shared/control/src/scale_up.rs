@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 
 use muster_domain::claim;
 use muster_domain::cooldown::{self, Cooldowns};
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{JobKey, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
-use muster_domain::launch::{ErrorClass, Launch, LaunchState};
+use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::limits::Limits;
 use muster_domain::message::WakePool;
 use muster_domain::plan::{

@@ -16,6 +16,7 @@ use muster_domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
+use crate::wake::reap_message;
 use crate::writes::{self, PassError};
 
 /// Rows of one page of the due index.
@@ -249,7 +250,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             return Ok(false);
         }
         let free = self.table.free_instances(&pool.name).await?;
-        let kept = free.iter().filter(|one| pool.keeps_idle(one)).count();
+        let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
         Ok(kept < pool.idle_wanted() as usize)
     }
 
@@ -416,14 +417,4 @@ fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
 /// The row's own message will come back by itself.
 fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
     instance.wake_nonce().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
-}
-
-pub(crate) fn reap_message(instance: &Instance, now: Time) -> ReapMessage {
-    ReapMessage::Reap { name: instance.name.clone(), nonce: nonce(instance.generation(), now) }
-}
-
-/// Different for every sending about the same row.
-#[must_use]
-pub fn nonce(generation: u64, now: Time) -> u64 {
-    generation.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs()
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::ErrorClass;
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::time::Time;
 

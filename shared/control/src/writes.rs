@@ -4,10 +4,10 @@ use muster_domain::backoff;
 use muster_domain::claim;
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
+use muster_domain::job::PassedOver;
 use muster_domain::job::{Hold, Job};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
-use muster_domain::withheld::PassedOver;
 
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 

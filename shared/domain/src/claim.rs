@@ -9,6 +9,7 @@
 use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState};
 use crate::job::Job;
+use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -74,6 +75,14 @@ fn is_available(instance: &Instance) -> bool {
         && !instance.runner.has_taken_job()
         && instance.runner.state <= RunnerState::Idle
         && !instance.passed_over
+}
+
+/// Whether a machine of this pool, registered where this instance is, could be given the job.
+#[must_use]
+pub fn can_serve(pool: &Pool, instance: &Instance, job: &Job) -> bool {
+    instance.pool == pool.name
+        && pool.serves(job).is_ok()
+        && pool.entity_for(job).as_ref() == Some(&instance.entity)
 }
 
 /// Ends a job's claim on an instance that is lost, if it has one. None when there is nothing to

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-pub use self::bucket::Bucket;
-
 use crate::SCHEMA;
 use crate::backoff;
+use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use crate::ids::{LaunchId, PoolName};
-use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
+use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
@@ -25,47 +24,6 @@ use crate::timings::Timings;
 const MOST: usize = 300;
 /// A wait grows to this many times its first length.
 const GROWS_TO: u32 = 8;
-
-/// What nobody asks for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CooldownScope {
-    /// Launch calls at all: EC2 throttles them.
-    Calls,
-    /// A quota of the account is used up.
-    Quota {
-        /// On which market.
-        market: Market,
-        /// Of what.
-        bucket: Bucket,
-    },
-    /// A pool: EC2 refuses its requests, whatever they ask for.
-    Pool(PoolName),
-    /// A type in a subnet.
-    Place {
-        /// On which market.
-        market: Market,
-        /// Type and subnet.
-        place: Override,
-        /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any
-        /// type. None: for all.
-        #[serde(default)]
-        pool: Option<PoolName>,
-    },
-}
-
-impl std::fmt::Display for CooldownScope {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Calls => f.write_str("EC2 throttles launches"),
-            Self::Quota { market, bucket } => {
-                write!(f, "the {market} quota of {bucket} is used up")
-            }
-            Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
-            Self::Place { market, place, .. } => write!(f, "no {market} capacity for {place}"),
-        }
-    }
-}
 
 /// A refusal, and until when nobody asks again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::cooldown::CooldownScope;
+use crate::ec2::CooldownScope;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
 use crate::labels::Labels;
 use crate::time::{Seconds, Time};
-use crate::withheld::PassedOver;
 
 /// Where GitHub is with a job. The order is the rank: a job only moves up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,6 +96,27 @@ pub enum Gate {
     Told(Time),
     /// GitHub was asked after that, and says so too: the job needs no machine.
     Closed(Time),
+}
+
+/// A connected runner idled beside a job in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// How many runners did.
+    pub times: u32,
+    /// When the last one was given up.
+    pub at: Time,
+}
+
+impl PassedOver {
+    /// One more.
+    #[must_use]
+    pub const fn again(before: Option<Self>, at: Time) -> Self {
+        let times = match before {
+            Some(before) => before.times + 1,
+            None => 1,
+        };
+        Self { times, at }
+    }
 }
 
 /// How a job came to a pool that was not the first choice.

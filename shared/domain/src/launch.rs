@@ -10,45 +10,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
+use crate::ec2::{ErrorClass, Market, Override};
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
 use crate::pool::{Allocation, Disk, Image, Requirements};
 use crate::time::Time;
 use crate::timings::Timings;
-
-/// EC2's purchasing option of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Market {
-    /// Spot capacity.
-    Spot,
-    /// On-demand capacity.
-    OnDemand,
-}
-
-impl std::fmt::Display for Market {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Spot => "spot",
-            Self::OnDemand => "on-demand",
-        })
-    }
-}
-
-/// One instance type in one subnet.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Override {
-    /// For example `m7i.large`. Empty where the request has requirements instead.
-    pub instance_type: Arc<str>,
-    /// For example `subnet-0abc`.
-    pub subnet: Arc<str>,
-}
-
-impl std::fmt::Display for Override {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = if self.instance_type.is_empty() { "any type" } else { &self.instance_type };
-        write!(f, "{kind} in {}", self.subnet)
-    }
-}
 
 /// A CreateFleet request, complete: what is here is sent, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -284,52 +250,6 @@ pub struct LaunchAnswer {
     pub machines: Vec<MachineId>,
     /// Definite errors of parts of the fleet, one per type and zone.
     pub errors: Vec<LaunchError>,
-}
-
-/// What a launch error means for the next step. `muster_ec2` maps EC2's error codes to these classes.
-/// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// Too many calls: the same again, later.
-    Throttle,
-    /// No capacity for this type in this zone: definite, try others.
-    Capacity,
-    /// An account quota is used up.
-    Quota,
-    /// The request is wrong: it fails until somebody changes the configuration.
-    Configuration,
-    /// We may not.
-    Authorization,
-    /// Something just made is not visible yet.
-    Consistency,
-    /// The token was used with other parameters.
-    Idempotency,
-    /// The machine cannot be terminated as it is (protection, state).
-    Blocked,
-    /// Nobody knows whether it happened: time-outs, resets, 5xx.
-    Ambiguous,
-}
-
-impl ErrorClass {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Throttle,
-        Self::Capacity,
-        Self::Quota,
-        Self::Configuration,
-        Self::Authorization,
-        Self::Consistency,
-        Self::Idempotency,
-        Self::Blocked,
-        Self::Ambiguous,
-    ];
-
-    /// Whether the call certainly did not launch anything.
-    #[must_use]
-    pub const fn is_definite(self) -> bool {
-        !matches!(self, Self::Ambiguous | Self::Idempotency)
-    }
 }
 
 /// A provider's error: class, its own code, its sentence.

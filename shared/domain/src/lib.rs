@@ -15,6 +15,7 @@ pub mod choice;
 pub mod claim;
 pub mod config;
 pub mod cooldown;
+pub mod ec2;
 pub mod entity;
 pub mod explain;
 pub mod ids;

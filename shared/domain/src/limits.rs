@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Entity;
 
+/// The words of `balance` in the file.
+pub const BALANCES: &[(&str, Balance)] =
+    &[("pack", Balance::Pack), ("round-robin", Balance::RoundRobin)];
+
 /// How jobs are spread over pools that serve them equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

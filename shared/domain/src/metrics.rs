@@ -1,7 +1,7 @@
 //! The names of all metrics. The template's alarms use the same names, and a test holds the two
 //! together.
 
-use crate::launch::ErrorClass;
+use crate::ec2::ErrorClass;
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";

@@ -1,8 +1,9 @@
 //! What a pass sees. Every field starts as "not looked"; silence is never taken for absence.
 
+use crate::ec2::{ErrorClass, StateReason};
 use crate::ids::RunnerId;
 use crate::instance::ErrorDetail;
-use crate::launch::{ErrorClass, LaunchState};
+use crate::launch::LaunchState;
 use crate::surplus::Standing;
 use crate::time::Time;
 
@@ -56,24 +57,6 @@ pub struct MachineSeen {
 impl From<Machine> for MachineSeen {
     fn from(state: Machine) -> Self {
         Self { state, reason: None }
-    }
-}
-
-/// Why EC2 changed a machine's state, in its words.
-/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StateReason {
-    /// `Client.InternalError`, say.
-    pub code: String,
-    /// A sentence.
-    pub message: String,
-}
-
-impl StateReason {
-    /// The machine was shut down from within, as each of ours is in the end.
-    #[must_use]
-    pub fn is_own_shutdown(&self) -> bool {
-        self.code == "Client.InstanceInitiatedShutdown"
     }
 }
 

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use self::apply::{Answered, Outcome, apply};
 use self::room::{PoolHeadroom, launched_for};
-use crate::claim;
+use crate::claim::{self, can_serve};
 use crate::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_market};
+use crate::ec2::{ErrorClass, Market, Override};
 use crate::entity::Allowance;
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
-use crate::launch::{ErrorClass, Launch, LaunchRequest, Market, Override, allocation};
+use crate::launch::{Launch, LaunchRequest, allocation};
 use crate::limits::Headroom;
 use crate::pool::Pool;
 use crate::time::Time;
@@ -199,14 +200,6 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
     plan
-}
-
-/// Whether a machine of this pool, registered where this instance is, could be given the job.
-#[must_use]
-pub fn can_serve(pool: &Pool, instance: &Instance, job: &Job) -> bool {
-    instance.pool == pool.name
-        && pool.serves(job).is_ok()
-        && pool.entity_for(job).as_ref() == Some(&instance.entity)
 }
 
 fn nearness(instance: &Instance) -> u8 {

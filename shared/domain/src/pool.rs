@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ec2::{ErrorClass, Override};
 use crate::ids::{Entity, PoolName};
-use crate::instance::Instance;
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
-use crate::launch::{ErrorClass, Override};
 use crate::time::{Seconds, Time};
 
 /// What EC2 is asked for first, and what next.
@@ -417,15 +416,6 @@ impl Pool {
     pub fn idle_wanted(&self) -> u32 {
         let serves = self.enabled && !self.is_removed() && self.entity.is_some();
         if serves { self.min_idle.min(self.max) } else { 0 }
-    }
-
-    /// Whether a free runner is one of those that the pool wants idle: registered where its runners
-    /// belong now, and launched as its machines are now.
-    #[must_use]
-    pub fn keeps_idle(&self, runner: &Instance) -> bool {
-        runner.is_free_supply()
-            && self.entity.as_ref() == Some(&runner.entity)
-            && !runner.is_outdated(self)
     }
 
     /// Whether a job has waited long enough that a machine is launched for it.

@@ -9,9 +9,9 @@
 //!
 //! Nothing is remembered for this but the time of the last launch: the marks stand in the rows.
 
+use crate::claim::can_serve;
 use crate::instance::{DeleteReason, Instance, RunnerState};
 use crate::job::Job;
-use crate::plan::can_serve;
 use crate::pool::Pool;
 use crate::time::Time;
 use crate::timings::Timings;
@@ -69,7 +69,7 @@ pub fn standing(
     let others: Vec<&Instance> = listed
         .free
         .iter()
-        .filter(|one| one.name != instance.name && pool.keeps_idle(one))
+        .filter(|one| one.name != instance.name && one.is_kept_idle_by(pool))
         .filter(|one| one.runner.state == RunnerState::Idle)
         .collect();
     let ends_as_surplus = |one: &&Instance| {
@@ -80,7 +80,7 @@ pub fn standing(
             })
     };
     Standing {
-        kept: pool.keeps_idle(instance),
+        kept: instance.is_kept_idle_by(pool),
         idle: count(others.len() + 1),
         older: count(others.iter().filter(|one| age(one) < age(instance)).count()),
         ending: count(listed.marked.iter().filter(ends_as_surplus).count()),

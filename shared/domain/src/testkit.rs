@@ -6,14 +6,16 @@
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
+use crate::ec2::ErrorClass;
+use crate::ec2::StateReason;
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
 use crate::instance::{DeleteReason, ErrorDetail, Instance, Order, Start, StartReport};
 use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::labels::{LabelRows, Labels};
-use crate::launch::{ErrorClass, LaunchError};
+use crate::launch::LaunchError;
 use crate::lifecycle::Policy;
-use crate::observation::{ProviderError, StateReason};
+use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::backoff;
 use crate::cooldown::LaunchBlock;
 use crate::entity::{Allowance, LOOK_AGAIN};
 use crate::ids::Entity;
 use crate::instance::{Instance, RunnerState};
-use crate::job::Job;
+use crate::job::{Job, PassedOver};
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
@@ -20,27 +18,6 @@ use crate::timings::Timings;
 /// The longest wait before another machine is launched for withheld jobs: what they wait at most
 /// once GitHub gives them out.
 const MAX_WAIT: Seconds = Seconds(900);
-
-/// A connected runner idled beside a job in vain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PassedOver {
-    /// How many runners did.
-    pub times: u32,
-    /// When the last one was given up.
-    pub at: Time,
-}
-
-impl PassedOver {
-    /// One more.
-    #[must_use]
-    pub const fn again(before: Option<Self>, at: Time) -> Self {
-        let times = match before {
-            Some(before) => before.times + 1,
-            None => 1,
-        };
-        Self { times, at }
-    }
-}
 
 /// Whether a pool's live instances are to be read: only then is there anything to hold back.
 #[must_use]

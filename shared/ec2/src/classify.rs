@@ -3,7 +3,7 @@
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-error-codes.html, and what fleets were
 //! seen to answer.
 
-use muster_domain::launch::ErrorClass;
+use muster_domain::ec2::ErrorClass;
 
 /// The class of an error. `code` is none when EC2 did not answer, `status` is that of the HTTP
 /// answer.

@@ -10,10 +10,9 @@ use aws_sdk_ec2::types::{
     SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
     VCpuCountRangeRequest, VolumeType,
 };
+use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::LaunchId;
-use muster_domain::launch::{
-    ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
-};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::pool::{Allocation, Disk, Image, Requirements};
 
 use crate::classify::classify_part;

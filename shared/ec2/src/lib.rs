@@ -22,9 +22,10 @@ use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
 use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal};
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
 use muster_control::ports::{ListedMachine, Page, Refusal};
+use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::StateReason;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::ErrorClass;
-use muster_domain::observation::{Machine, MachineSeen, ProviderError, StateReason, Termination};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
 use muster_domain::time::Time;
 
 use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};

@@ -1,14 +1,22 @@
 //! What an answer of GitHub's means: the one place where a status becomes a word of the domain.
 
-use http::StatusCode;
 use http::header::{LINK, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::Answer;
+/// An answer, of whatever status. No `Debug`: the body may be a credential.
+pub(crate) struct Answer {
+    pub(crate) operation: &'static str,
+    /// When it was asked for.
+    pub(crate) at: Time,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
 
 /// Longest sentence of GitHub's that we keep, characters.
 const MAX_MESSAGE: usize = 300;

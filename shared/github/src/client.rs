@@ -15,7 +15,7 @@ use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::answer::fault;
+use crate::answer::{Answer, fault};
 use crate::{Settings, SetupError};
 
 /// GitHub asks every client to name itself.
@@ -34,16 +34,6 @@ pub(crate) struct Call {
     /// Path and query, below the base address.
     pub(crate) path: String,
     pub(crate) body: Option<serde_json::Value>,
-}
-
-/// An answer, of whatever status. No `Debug`: the body may be a credential.
-pub(crate) struct Answer {
-    pub(crate) operation: &'static str,
-    /// When it was asked for.
-    pub(crate) at: Time,
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: String,
 }
 
 pub(crate) struct Client {

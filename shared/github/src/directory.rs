@@ -11,8 +11,9 @@ use muster_domain::pool_file::{EntityId, Group};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::answer::Answer;
 use crate::answer::fault;
-use crate::client::{Answer, Call};
+use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE, route};
 
 /// Most pages of one listing: ten thousand entries. What has more would take minutes.

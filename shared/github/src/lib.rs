@@ -35,7 +35,8 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::client::{Answer, Call, Client};
+use crate::answer::Answer;
+use crate::client::{Call, Client};
 use crate::token::Token;
 
 /// Most pages of a listing that a search by name reads. Servers that know the filter need one.

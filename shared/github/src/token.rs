@@ -13,8 +13,9 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::answer::Answer;
 use crate::answer::fault;
-use crate::client::{Answer, Call};
+use crate::client::Call;
 use crate::{App, AppKey, NoKey, jwt, route};
 
 /// A token is not used in its last five minutes: a call may wait in a queue of ours.

@@ -2,11 +2,12 @@
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::capacity::Capacity;
+use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{InstallationId, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, Slot};
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::labels::Labels;
-use muster_domain::launch::{ErrorClass, Launch, LaunchError, LaunchRequest, Market, Override};
+use muster_domain::launch::{Launch, LaunchError, LaunchRequest};
 use muster_domain::orphan::Orphan;
 use muster_domain::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::time::{Seconds, Time};

@@ -201,7 +201,7 @@ impl World {
         let marked = next.drain().is_some_and(|drain| drain.reason == DeleteReason::Idle)
             && before.drain().is_none();
         let Some(pool) = self.checker.pool(&next.pool).filter(|_| marked).cloned() else { return };
-        if pool.idle_wanted() == 0 || !pool.keeps_idle(&before) {
+        if pool.idle_wanted() == 0 || !before.is_kept_idle_by(&pool) {
             return;
         }
         let (now, name) = (self.now, &next.name);
@@ -217,7 +217,7 @@ impl World {
             row.name != *name
                 && row.pool == pool.name
                 && row.runner.state >= RunnerState::Idle
-                && (pool.keeps_idle(row)
+                && (row.is_kept_idle_by(&pool)
                     || row.claimed_at.is_some_and(recent)
                     || recent(row.runner.since)
                     || row.drain().is_some_and(|drain| recent(drain.at)))
@@ -261,7 +261,7 @@ impl World {
     pub(crate) fn is_kept(&self, row: &Instance) -> bool {
         self.checker
             .pool(&row.pool)
-            .is_some_and(|pool| pool.idle_wanted() > 0 && pool.keeps_idle(row))
+            .is_some_and(|pool| pool.idle_wanted() > 0 && row.is_kept_idle_by(pool))
             && row.state() == State::Running
             && row.runner.state == RunnerState::Idle
     }
@@ -315,7 +315,7 @@ impl World {
         let limits = self.checker.limits.for_entity(entity);
         let reached = limits.iter().any(|(scope, max)| self.tables.counted(scope) >= *max);
         let rows = self.tables.live_rows();
-        let there = rows.filter(|row| row.pool == pool.name && pool.keeps_idle(row)).count();
+        let there = rows.filter(|row| row.pool == pool.name && row.is_kept_idle_by(pool)).count();
         there < pool.idle_wanted() as usize
             && live < pool.max
             && !reached

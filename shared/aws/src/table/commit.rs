@@ -18,8 +18,9 @@ use muster_domain::timings::Timings;
 
 use super::TableNames;
 use super::keys::{self, Place, n, s};
-use super::row::{self, Item, Record};
+use super::row::{self, Record};
 use crate::error::{self, PutFailure};
+use crate::item::Item;
 
 /// How many actions DynamoDB takes in one transaction.
 const MAX_ACTIONS: usize = 100;

@@ -38,8 +38,7 @@ use self::keys::{Place, n, s};
 use self::read::{Range, Reader};
 use self::row::{Record, prefix};
 use crate::error::{ThrottledTransaction, text};
-
-pub(crate) use self::row::Item;
+use crate::item::Item;
 
 /// The names of a stack's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -343,7 +342,7 @@ fn kind(value: String) -> Range {
 }
 
 /// Whom the item `machine#i-…` names.
-fn owner(item: &row::Item) -> Result<InstanceName, ReadError> {
+fn owner(item: &Item) -> Result<InstanceName, ReadError> {
     let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
     named.ok_or_else(|| ReadError::Unreadable {
         key: text(item.get(Place::Instances.key())).unwrap_or_default().to_owned(),

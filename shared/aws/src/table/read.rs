@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::TableNames;
 use super::keys::{self, Place, s};
-use super::row::{self, Item, Record};
+use super::row::{self, Record};
 use crate::error;
+use crate::item::Item;
 
 /// How many keys DynamoDB takes in one batch.
 const BATCH: usize = 100;

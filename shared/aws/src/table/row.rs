@@ -1,8 +1,6 @@
 //! Records as items: key, version, generation, what the indexes need, and the record itself in
 //! `body`.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::ReadError;
 use muster_domain::audit::Audit;
@@ -23,9 +21,7 @@ use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value}
 use super::keys::{self, Place, n, s};
 use super::schema::{self, Form};
 use crate::error::text;
-
-/// An item of a table.
-pub(crate) type Item = HashMap<String, AttributeValue>;
+use crate::item::Item;
 
 /// Attributes that an index, or TTL, needs beside the record.
 pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;

@@ -8,7 +8,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::{OLDEST_SCHEMA, SCHEMA};
 
-use super::row::Item;
+use crate::item::Item;
 
 /// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

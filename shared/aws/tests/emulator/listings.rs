@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::{Table as _, Write};
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
 use muster_domain::job::{JobStatus, fold};
-use muster_domain::launch::{ErrorClass, LaunchError};
+use muster_domain::launch::LaunchError;
 use muster_domain::timings::Timings;
 
 use crate::records::*;

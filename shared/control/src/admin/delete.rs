@@ -15,7 +15,7 @@ use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError};
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reap::{note_health, registrar};
-use crate::sweep::nonce;
+use crate::wake::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
 
 impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::{CooldownScope, Cooldowns};
+use muster_domain::cooldown::Cooldowns;
+use muster_domain::ec2::CooldownScope;
+use muster_domain::ec2::Override;
 use muster_domain::entity::{EntityHealth, Probe};
 use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, Override};
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
 use muster_domain::pool::Pool;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;

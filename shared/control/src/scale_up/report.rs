@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{JobKey, PoolName};
-use muster_domain::launch::ErrorClass;
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use muster_domain::launch::ErrorClass;
+use muster_domain::ec2::ErrorClass;
 use muster_domain::observation::Machine;
 
 use super::*;

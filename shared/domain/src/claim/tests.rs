@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{Started, assign, release, set_job_claim, settle_started};
+use crate::claim::can_serve;
 use crate::ids::{InstanceName, JobKey};
 use crate::instance::tests::slot;
 use crate::instance::{DeleteReason, Instance, Slot};
 use crate::job::{Job, JobStatus};
 use crate::labels::Labels;
-use crate::plan::can_serve;
 use crate::testkit::{Story, With, active, at, idle, job, machine, pool, searched, timings};
 
 /// An idle runner of slot `n`, meant for job `n`.

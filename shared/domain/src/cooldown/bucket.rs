@@ -1,62 +1,10 @@
 //! What a quota of the account counts together.
 
-use serde::{Deserialize, Serialize};
-
-use crate::ids::PoolName;
-use crate::launch::{Launch, LaunchError, Market};
+use crate::ec2::{Bucket, Market};
+use crate::launch::{Launch, LaunchError};
 use crate::pool::{MarketPolicy, Pool};
 
-/// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind,
-/// of disks say, names no family: it is closed for the pool that met it.
-/// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bucket {
-    /// A, C, D, H, I, M, R, T and Z.
-    Standard,
-    /// Deep learning.
-    Dl,
-    /// FPGAs.
-    F,
-    /// Graphics, and video transcoding.
-    GAndVt,
-    /// High memory.
-    HighMemory,
-    /// High performance computing.
-    Hpc,
-    /// Inference.
-    Inf,
-    /// GPUs.
-    P,
-    /// Training.
-    Trn,
-    /// Memory.
-    X,
-    /// No family that is known here: what one pool asks for.
-    Pool(PoolName),
-}
-
 impl Bucket {
-    /// The bucket of a type, by the letters that its name begins with. None where it is not known,
-    /// or EC2 chooses the type.
-    #[must_use]
-    pub fn from_instance_type(instance_type: &str) -> Option<Self> {
-        let family = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next()?;
-        Some(match family {
-            "a" | "c" | "d" | "h" | "i" | "im" | "is" | "m" | "r" | "t" | "z" => Self::Standard,
-            "dl" => Self::Dl,
-            "f" => Self::F,
-            "g" | "gr" | "vt" => Self::GAndVt,
-            "u" => Self::HighMemory,
-            "hpc" => Self::Hpc,
-            "inf" => Self::Inf,
-            "p" => Self::P,
-            "trn" => Self::Trn,
-            "x" => Self::X,
-            _ => return None,
-        })
-    }
-
     /// The bucket that a refusal is about. Where EC2 names no type, it is known if the request
     /// asked for one bucket alone.
     pub(super) fn refused(launch: &Launch, error: &LaunchError) -> Self {
@@ -87,24 +35,6 @@ impl Pool {
         let mut types = self.instance_types.iter();
         buys && (*bucket == Bucket::Pool(self.name.clone())
             || types.any(|kind| Bucket::from_instance_type(kind).as_ref() == Some(bucket)))
-    }
-}
-
-impl std::fmt::Display for Bucket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Standard => "standard instances",
-            Self::Dl => "DL instances",
-            Self::F => "F instances",
-            Self::GAndVt => "G and VT instances",
-            Self::HighMemory => "high memory instances",
-            Self::Hpc => "HPC instances",
-            Self::Inf => "Inf instances",
-            Self::P => "P instances",
-            Self::Trn => "Trn instances",
-            Self::X => "X instances",
-            Self::Pool(pool) => return write!(f, "what pool {pool} asks for"),
-        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a refusal closes, for how long, and what is asked for instead.
 
 use super::{Bucket, CooldownScope, Cooldowns, first_market, while_settling};
-use crate::launch::ErrorClass::{
+use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
-use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, Market, Override};
+use crate::ec2::{ErrorClass, Market, Override};
+use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool, Requirements};
 use crate::testkit::{self, With, at, job, machine, pool, timings};
 use crate::time::Time;

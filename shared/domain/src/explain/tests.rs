@@ -1,11 +1,12 @@
 //! Every condition has a sentence, and each sentence names what it is about.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::cooldown::{Bucket, Cooldown, CooldownScope, Cooldowns};
+use crate::cooldown::{Cooldown, Cooldowns};
+use crate::ec2::{Bucket, CooldownScope};
+use crate::ec2::{ErrorClass, Market};
 use crate::entity::EntityHealth;
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Hold, Job, JobStatus};
-use crate::launch::{ErrorClass, Market};
 use crate::limits::Scope;
 use crate::switches::SwitchedOff;
 use crate::testkit::{

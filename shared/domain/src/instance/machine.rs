@@ -3,9 +3,10 @@
 use super::record::{DeleteMark, DeleteReason, ErrorDetail, Order, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
+use crate::ec2::ErrorClass;
+use crate::ec2::StateReason;
 use crate::ids::{LaunchId, MachineId};
-use crate::launch::{ErrorClass, LaunchError};
-use crate::observation::StateReason;
+use crate::launch::LaunchError;
 use crate::time::Time;
 use crate::timings::Timings;
 

@@ -19,8 +19,8 @@ pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
+use crate::ec2::ErrorClass;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use crate::launch::ErrorClass;
 use crate::limits::Scope;
 use crate::pool::Pool;
 use crate::time::Time;
@@ -288,6 +288,15 @@ impl Instance {
             && !self.passed_over
             && self.runner.exit.is_none()
             && !self.runner.has_taken_job()
+    }
+
+    /// One of the free runners that its pool wants idle: registered where its runners belong now, and
+    /// launched as its machines are now.
+    #[must_use]
+    pub fn is_kept_idle_by(&self, pool: &Pool) -> bool {
+        self.is_free_supply()
+            && pool.entity.as_ref() == Some(&self.entity)
+            && !self.is_outdated(pool)
     }
 
     /// Marked because it was idle for long, and nothing is decided: GitHub gives it a job as before,

@@ -2,8 +2,9 @@
 //! it that no slot is forgotten.
 
 use super::{Effect, Need, Policy, Step, act, is_early, perform, rest, rest_until};
+use crate::ec2::ErrorClass;
 use crate::instance::{DeleteReason, Instance};
-use crate::launch::{ErrorClass, LaunchError, LaunchState};
+use crate::launch::{LaunchError, LaunchState};
 use crate::observation::{Look, Observation};
 use crate::time::Time;
 

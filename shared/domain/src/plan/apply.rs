@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use crate::ec2::ErrorClass;
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
-use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
+use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::time::Time;
 use crate::timings::Timings;
 

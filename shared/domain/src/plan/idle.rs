@@ -28,7 +28,7 @@ pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) 
 fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
     let stay: Vec<&Instance> =
-        view.supply.iter().filter(|one| view.pool.keeps_idle(one) && !claimed(one)).collect();
+        view.supply.iter().filter(|one| one.is_kept_idle_by(view.pool) && !claimed(one)).collect();
     let there = u32::try_from(stay.len()).unwrap_or(u32::MAX);
     let missing = view.pool.idle_wanted().saturating_sub(there);
     let comes_up = || stay.iter().any(|one| one.runner.state != RunnerState::Idle);

@@ -6,11 +6,13 @@
 //! names is asked for by whoever reads it ([`Question`]); a file that names nothing is read without
 //! a question.
 
+pub mod fields;
+mod named;
 mod names;
 mod node;
 mod read;
 mod rules;
-pub mod shape;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -26,11 +28,11 @@ use self::node::{Kind, Node, merged};
 use self::read::{Section, Wrongs};
 use self::shape::WrittenPool;
 use crate::ids::Entity;
-use crate::limits::{Balance, Limits};
+use crate::limits::{BALANCES, Balance, Limits};
 use crate::pool::Pool;
-use crate::pools::BALANCES;
 
-pub use self::names::{Answers, EntityId, FoundImage, Group, ImageFilter, Question};
+pub use self::named::EntityId;
+pub use self::names::{Answers, FoundImage, Group, ImageFilter, Question};
 pub use self::write::{pool as written, stack as written_stack};
 
 /// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat
@@ -93,7 +95,7 @@ pub struct UnreadPoolFile {
 pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFile> {
     let mut problems = Wrongs::default();
     let mut names = Names::new(answers);
-    let file = Section::open(Node::new(file, String::new()), shape::FILE, &mut problems);
+    let file = Section::open(Node::new(file, String::new()), fields::FILE, &mut problems);
     let limits = stack_limits(&file, &mut problems);
     let balance = file.read("balance", &mut problems, |node, w| read::one_of(node, BALANCES, w));
     let pools = pools(&file, &mut names, &mut problems);
@@ -119,7 +121,7 @@ pub fn too_large(pools: &[Pool]) -> Option<String> {
 }
 
 fn stack_limits(file: &Section, problems: &mut Wrongs) -> Limits {
-    let of = file.section("limits", shape::STACK_LIMITS, problems);
+    let of = file.section("limits", fields::STACK_LIMITS, problems);
     let most = |node: &Node, problems: &mut Wrongs| read::count(node, 1..=u32::MAX, problems);
     let entities = of.read("entities", problems, |node, problems| {
         let named = read::named(node, problems, |name, node, problems| {
@@ -139,7 +141,8 @@ fn pools(
     problems: &mut Wrongs,
 ) -> Vec<(String, Option<Pool>)> {
     let defaults = file.get("defaults").map(|node| {
-        let known: Vec<&str> = shape::POOL.iter().copied().filter(|name| *name != "name").collect();
+        let known: Vec<&str> =
+            fields::POOL.iter().copied().filter(|name| *name != "name").collect();
         let section = Section::open(node.clone(), &known, problems);
         // For what no pool takes over; the rest is read again where it holds.
         WrittenPool::read(&section, problems);
@@ -153,12 +156,12 @@ fn pools(
     };
     let read = read::list(list, "pools", problems, |node, problems| {
         let node = match &defaults {
-            Some(defaults) => merged(defaults, node.clone(), shape::WHOLE),
+            Some(defaults) => merged(defaults, node.clone(), fields::WHOLE),
             None => node.clone(),
         };
         let path = node.path.clone();
         // Unknown fields of the defaults are told at their own place already.
-        let section = Section::open(node, shape::POOL, problems);
+        let section = Section::open(node, fields::POOL, problems);
         let mut written = WrittenPool::read(&section, problems);
         names.resolve(&mut written, &section, problems);
         Some((path, rules::pool(written, &section, problems)))

@@ -8,32 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::named::EntityId;
 use super::read::{Section, Wrongs};
 use super::rules;
 use super::shape::WrittenPool;
 use crate::ids::{Entity, EntityKind};
 use crate::pool::{Arch, Image};
-
-/// An entity by GitHub's number for it, which a rename does not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EntityId {
-    /// What it is the number of: organizations, repositories and enterprises are counted apart.
-    pub kind: EntityKind,
-    /// The number.
-    pub number: u64,
-}
-
-/// As people say it, without an article.
-impl fmt::Display for EntityId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            EntityKind::Repository => "repository",
-            EntityKind::Organization => "organization",
-            EntityKind::Enterprise => "enterprise",
-        };
-        write!(f, "{kind} {}", self.number)
-    }
-}
 
 /// A runner group of an organization or enterprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,39 +64,6 @@ pub struct Answers {
     pub groups: BTreeMap<Entity, Vec<Group>>,
     /// None: EC2 shows no such image.
     pub images: BTreeMap<ImageFilter, Option<FoundImage>>,
-}
-
-/// What a field holds: what is stored, or a name for it.
-#[derive(Debug)]
-pub(super) enum ValueOrName<T, N> {
-    Value(T),
-    Name(N),
-}
-
-impl<T, N> ValueOrName<T, N> {
-    /// One of both, when the field is written and right.
-    pub(super) fn split(said: Option<Self>) -> (Option<T>, Option<N>) {
-        match said {
-            Some(Self::Value(value)) => (Some(value), None),
-            Some(Self::Name(name)) => (None, Some(name)),
-            None => (None, None),
-        }
-    }
-}
-
-/// An image by filter. Its architecture is the pool's.
-#[derive(Debug)]
-pub(super) struct NamedImage {
-    pub(super) name: String,
-    pub(super) owner: String,
-}
-
-/// The names among the fields of a pool.
-#[derive(Debug, Default)]
-pub(super) struct Named {
-    pub(super) entity: Option<EntityId>,
-    pub(super) group: Option<String>,
-    pub(super) image: Option<NamedImage>,
 }
 
 /// Puts answers in the place of names, and keeps what is still to be asked.

@@ -37,7 +37,7 @@ fn missing(of: &Section, problems: &mut Wrongs) {
 
 fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(node) = of.get("instances") else { return };
-    let group = Section::open(node.clone(), super::shape::INSTANCES, &mut Wrongs::default());
+    let group = Section::open(node.clone(), super::fields::INSTANCES, &mut Wrongs::default());
     if group.is_other {
         return;
     }
@@ -103,7 +103,7 @@ fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
 
 fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(node) = of.get("limits") else { return };
-    let group = Section::open(node.clone(), super::shape::LIMITS, &mut Wrongs::default());
+    let group = Section::open(node.clone(), super::fields::LIMITS, &mut Wrongs::default());
     if group.is_other {
         return;
     }

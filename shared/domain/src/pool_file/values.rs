@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{EntityId, NamedImage, ValueOrName};
+use super::fields::{DISK, ENTITY, FILTER, IMAGE, RANGE};
+use super::named::{EntityId, NamedImage, ValueOrName};
 use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
-use super::shape::{DISK, ENTITY, FILTER, IMAGE, RANGE};
 use crate::ids::{Entity, EntityKind};
 use crate::labels::{LabelRows, Labels};
 use crate::pool::{Disk, Image, Requirements};

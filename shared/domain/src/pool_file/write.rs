@@ -3,12 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::fields::{ALLOCATIONS, ARCHES, MARKETS, MATCHES};
 use super::read::written as time;
-use super::shape::{ALLOCATIONS, ARCHES, MARKETS, MATCHES};
 use crate::labels::Labels;
+use crate::limits::BALANCES;
 use crate::limits::{Balance, Limits};
 use crate::pool::{Image, Pool, Requirements};
-use crate::pools::BALANCES;
 use crate::time::Seconds;
 
 /// A pool as the file says it.

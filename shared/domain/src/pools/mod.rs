@@ -23,10 +23,6 @@ pub const MAX_VERSIONS: u64 = 20;
 /// with the set before may still match a job to the pool.
 pub const REMOVED_FOR: Seconds = Seconds(900);
 
-/// The words of `balance` in the file.
-pub const BALANCES: &[(&str, Balance)] =
-    &[("pack", Balance::Pack), ("round-robin", Balance::RoundRobin)];
-
 /// The record: one for the whole stack. Before a file was ever applied it only remembers the pools
 /// of the stack's parameters: see [`PoolSet::following`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

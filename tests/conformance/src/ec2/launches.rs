@@ -1,6 +1,7 @@
 //! Fleets, and the token that makes them once.
 
-use muster_domain::launch::{LaunchRequest, Market};
+use muster_domain::ec2::Market;
+use muster_domain::launch::LaunchRequest;
 
 use super::*;
 

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::{Compute, ListedMachine};
 use muster_control::terminate;
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::launch::{ErrorClass, LaunchAnswer, LaunchError};
+use muster_domain::launch::{LaunchAnswer, LaunchError};
 use muster_domain::observation::{Machine, ProviderError, Termination};
 use muster_domain::time::Time;
 

@@ -13,12 +13,14 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::{Bucket, Cooldown, CooldownScope, Cooldowns};
+use muster_domain::cooldown::{Cooldown, Cooldowns};
+use muster_domain::ec2::{Bucket, CooldownScope};
+use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::{Hold, Job, JobStatus, fold};
-use muster_domain::launch::{ErrorClass, Launch, Market, Override};
+use muster_domain::launch::Launch;
 use muster_domain::limits::Scope;
 use muster_domain::orphan::Orphan;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};

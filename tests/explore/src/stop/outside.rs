@@ -1,9 +1,9 @@
 //! GitHub and EC2: what they may answer. The first answers are the truth; the others happen, but
 //! nobody may lean on them.
 
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::{ErrorDetail, Instance};
-use muster_domain::launch::ErrorClass;
 use muster_domain::observation::{
     Deregistration, Look, Machine, ProviderError, RunnerSeen, Termination,
 };

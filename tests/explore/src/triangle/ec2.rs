@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use muster_domain::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError};
+use muster_domain::ec2::ErrorClass;
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
 use muster_domain::plan::Answered;
 
 use super::state::{Agent, Fleet, LaunchSide, MachineSide, Replay, State, machine_id};

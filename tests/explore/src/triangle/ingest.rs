@@ -5,7 +5,6 @@ use std::sync::Arc;
 use muster_domain::claim::{self, Started};
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
-use muster_domain::plan;
 use muster_domain::time::Time;
 
 use super::state::{Agent, COMPLETED, QUEUED, STARTED, State, Worker};
@@ -231,7 +230,8 @@ impl Triangle {
             left: left.as_deref().cloned(),
             spared: touched.spared.as_deref().cloned(),
         };
-        let can_serve = |instance: &Instance, job: &Job| plan::can_serve(&self.pool, instance, job);
+        let can_serve =
+            |instance: &Instance, job: &Job| claim::can_serve(&self.pool, instance, job);
         let settled = (self.rules.settle_started)(started, &can_serve, now);
         let mut changes = Vec::new();
         if let Some(taker) = &touched.taker {

@@ -1,10 +1,9 @@
 //! `CreateFleet` and its client token.
 
+use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::ErrorDetail as Told;
-use muster_domain::launch::{
-    ErrorClass, LaunchAnswer, LaunchError, LaunchRequest, Market, Override,
-};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 
 use super::Scripted;
 use super::bucket::Call;

@@ -8,10 +8,11 @@ mod terminate;
 
 use std::collections::BTreeMap;
 
-use muster_domain::cooldown::Bucket;
+use muster_domain::ec2::Bucket;
+use muster_domain::ec2::StateReason;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::message::ReapMessage;
-use muster_domain::observation::{Machine as Shown, StateReason};
+use muster_domain::observation::Machine as Shown;
 
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId, Which};
 use crate::fault::Fault;
@@ -221,7 +222,7 @@ pub struct Ec2 {
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,
     /// A scenario's quota that is used up, on both markets.
-    pub without_quota: Option<(Option<muster_domain::launch::Market>, Bucket)>,
+    pub without_quota: Option<(Option<muster_domain::ec2::Market>, Bucket)>,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.

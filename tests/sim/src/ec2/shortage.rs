@@ -1,9 +1,10 @@
 //! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration
 //! is wrong.
 
-use muster_domain::cooldown::Bucket;
+use muster_domain::ec2::Bucket;
+use muster_domain::ec2::{Market, Override};
 use muster_domain::ids::{LaunchId, PoolName};
-use muster_domain::launch::{LaunchRequest, Market, Override};
+use muster_domain::launch::LaunchRequest;
 
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::fault::Fault;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::Refusal;
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
-use muster_domain::launch::ErrorClass;
 use muster_domain::observation::{Machine as Shown, Termination};
 
 use super::bucket::Call;

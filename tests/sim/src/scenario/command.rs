@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use muster_domain::cooldown::Bucket;
+use muster_domain::ec2::Bucket;
 use muster_domain::ids::PoolName;
 use muster_domain::labels::Labels;
 use muster_domain::limits::Balance;
@@ -347,7 +347,7 @@ impl Scenario {
             ["ec2", "quota", kind, "on-demand"] => {
                 let bucket =
                     Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
-                let market = Some(muster_domain::launch::Market::OnDemand);
+                let market = Some(muster_domain::ec2::Market::OnDemand);
                 self.change(|world| world.ec2.without_quota = Some((market, bucket)));
                 return Ok(());
             }

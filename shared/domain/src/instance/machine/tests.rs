@@ -1,7 +1,7 @@
 //! Slots, marks, orders: what each call leaves in the record.
 
+use crate::ec2::ErrorClass;
 use crate::instance::{DeleteMark, DeleteReason, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
-use crate::launch::ErrorClass;
 use crate::testkit::{
     Story, With, active, at, booting, creating, error, exited, fault, forced, idle, machine, plain,
     refusal, retrying, slot, timings,

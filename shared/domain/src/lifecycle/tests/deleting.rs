@@ -2,8 +2,8 @@
 
 use super::{check, ends, hint, nothing, sees, told};
 use crate::audit::AuditKind;
+use crate::ec2::ErrorClass;
 use crate::instance::{Instance, Order, State};
-use crate::launch::ErrorClass;
 use crate::lifecycle::{Record, Step, decide};
 use crate::observation::{Look, Machine, Observation, Termination};
 use crate::testkit::{

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::ec2::ErrorClass;
 use crate::instance::{DeleteReason, Instance, State, TRANSITIONS};
-use crate::launch::ErrorClass;
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, at, booting, creating, error, fault, forced, idle,
     last_attempt, machine, plain, refusal, report, retrying, timings,

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::passes::{keeps_order, pass};
 use super::worlds::world;
+use crate::ec2::ErrorClass;
 use crate::ids::JobKey;
 use crate::instance::{DeleteReason, Instance, Order};
-use crate::launch::ErrorClass;
 use crate::observation::Observation;
 use crate::testkit::{
     RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,

@@ -1,9 +1,10 @@
 //! Whatever a delete waits for has a name in the record and a sentence for people.
 
 use super::{answers, ends, nothing, sees, sees_launch, sees_runner};
+use crate::ec2::ErrorClass;
 use crate::explain;
 use crate::instance::{Instance, Waiting};
-use crate::launch::{ErrorClass, LaunchState};
+use crate::launch::LaunchState;
 use crate::lifecycle::{Step, decide};
 use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,

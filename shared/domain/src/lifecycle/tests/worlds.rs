@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::launch::{ErrorClass, LaunchState};
+use crate::ec2::ErrorClass;
+use crate::launch::LaunchState;
 use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };

@@ -1,12 +1,13 @@
 //! EC2's answer: which slots are bound, which have failed, and whether anything is still unknown.
 
-use crate::ids::MachineId;
-use crate::instance::{Instance, State};
-use crate::launch::ErrorClass::{
+use crate::ec2::ErrorClass;
+use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
-use crate::launch::{ErrorClass, Launch, LaunchAnswer, LaunchError, LaunchState};
+use crate::ids::MachineId;
+use crate::instance::{Instance, State};
+use crate::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
 use crate::plan::{Answered, Outcome, apply, plan};
 use crate::testkit::{With, at, forced, job, machine, pool, refusal, slot, timings};
 

@@ -1,10 +1,12 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
 use super::{plan, view};
-use crate::cooldown::{Bucket, Cooldown, CooldownScope, Cooldowns};
+use crate::cooldown::{Cooldown, Cooldowns};
+use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
+use crate::ec2::{Bucket, CooldownScope};
+use crate::ec2::{ErrorClass, Market, Override};
 use crate::instance::{Instance, State};
-use crate::launch::ErrorClass::{Capacity, Configuration, Quota, Throttle};
-use crate::launch::{ErrorClass, LaunchAnswer, Market, Override};
+use crate::launch::LaunchAnswer;
 use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
 use crate::pool::{MarketPolicy, Pool};
 use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};

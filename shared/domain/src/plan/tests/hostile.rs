@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::{plan, view};
+use crate::ec2::Override;
 use crate::job::Job;
 use crate::labels::{LabelRows, Labels};
-use crate::launch::Override;
 use crate::pool::{Allocation, Disk, Image, MarketPolicy, Pool, Requirements};
 use crate::testkit::{With, job, pool, searched, timings};
 

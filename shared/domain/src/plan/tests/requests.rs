@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{launched, plan, view};
+use crate::ec2::{Market, Override};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
-use crate::launch::{LaunchState, Market, Override};
+use crate::launch::LaunchState;
 use crate::plan::{MAX_SLOTS, MAX_SLOTS_COUNTED, MAX_SLOTS_OF_STACK, Plan, View};
 use crate::pool::{Disk, MarketPolicy, Pool};
 use crate::testkit::{With, at, job, pool, retrying, slot, timings};

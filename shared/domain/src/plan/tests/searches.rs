@@ -6,11 +6,12 @@ use proptest::prelude::*;
 
 use super::apply::launch;
 use super::{free_booting, free_idle, free_slot, plan, view};
+use crate::ec2::ErrorClass;
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
 use crate::job::Job;
 use crate::labels::Labels;
-use crate::launch::{ErrorClass, LaunchAnswer, LaunchState};
+use crate::launch::{LaunchAnswer, LaunchState};
 use crate::plan::{Answered, MAX_BEYOND, MAX_SLOTS, apply};
 use crate::pool::MarketPolicy;
 use crate::testkit::{

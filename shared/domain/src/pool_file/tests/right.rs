@@ -163,7 +163,7 @@ proptest! {
 
     /// No text, however odd, is read as something else than it is, and none stops the reader.
     #[test]
-    fn any_value_anywhere_is_read_or_refused(name in prop::sample::select(crate::pool_file::shape::POOL), text in ".{0,12}") {
+    fn any_value_anywhere_is_read_or_refused(name in prop::sample::select(crate::pool_file::fields::POOL), text in ".{0,12}") {
         let mut value = yaml(MINIMAL);
         value["pools"][0][name] = json!(text);
         if let Ok(file) = read(value) {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{EXAMPLE, yaml};
-use crate::pool_file::shape;
-use crate::pools::BALANCES;
+use crate::limits::BALANCES;
+use crate::pool_file::fields;
 
 const SCHEMA: &str = include_str!("../../../../../infra/pools.schema.json");
 
@@ -31,19 +31,19 @@ fn both_know_the_same_fields() {
     let schema = schema();
     let defs = &schema["$defs"];
     let without_name: Vec<&str> =
-        shape::POOL.iter().copied().filter(|name| *name != "name").collect();
+        fields::POOL.iter().copied().filter(|name| *name != "name").collect();
     for (of, known) in [
-        (&schema, shape::FILE),
-        (&schema["properties"]["limits"], shape::STACK_LIMITS),
-        (&defs["pool"], shape::POOL),
+        (&schema, fields::FILE),
+        (&schema["properties"]["limits"], fields::STACK_LIMITS),
+        (&defs["pool"], fields::POOL),
         (&defs["defaults"], &without_name[..]),
-        (&defs["instances"], shape::INSTANCES),
-        (&defs["range"], shape::RANGE),
-        (&defs["entity_id"], shape::ENTITY),
-        (&defs["image"], shape::IMAGE),
-        (&defs["filter"], shape::FILTER),
-        (&defs["disk"], shape::DISK),
-        (&defs["limits"], shape::LIMITS),
+        (&defs["instances"], fields::INSTANCES),
+        (&defs["range"], fields::RANGE),
+        (&defs["entity_id"], fields::ENTITY),
+        (&defs["image"], fields::IMAGE),
+        (&defs["filter"], fields::FILTER),
+        (&defs["disk"], fields::DISK),
+        (&defs["limits"], fields::LIMITS),
     ] {
         assert_eq!(names(of), sorted(known));
     }
@@ -58,10 +58,10 @@ fn both_know_the_same_words() {
     let defs = &schema["$defs"];
     for (of, known) in [
         (&schema["properties"]["balance"], words(BALANCES)),
-        (&defs["match"], words(shape::MATCHES)),
-        (&defs["market"], words(shape::MARKETS)),
-        (&defs["arch"], words(shape::ARCHES)),
-        (&defs["allocation"], words(shape::ALLOCATIONS)),
+        (&defs["match"], words(fields::MATCHES)),
+        (&defs["market"], words(fields::MARKETS)),
+        (&defs["arch"], words(fields::ARCHES)),
+        (&defs["allocation"], words(fields::ALLOCATIONS)),
     ] {
         assert_eq!(of["enum"], known);
     }
@@ -87,7 +87,7 @@ fn the_example_shows_every_field() {
     let pools = value["pools"].as_array().expect("pools");
     let has =
         |name: &str| pools.iter().chain([&value["defaults"]]).any(|pool| !pool[name].is_null());
-    let hidden: Vec<&&str> = shape::POOL.iter().filter(|name| !has(name)).collect();
+    let hidden: Vec<&&str> = fields::POOL.iter().filter(|name| !has(name)).collect();
     // Codes to fall back at have a sensible default, and Linux is all there is.
     assert_eq!(hidden, [&"os", &"on_demand_after"]);
 }

@@ -1,0 +1,75 @@
+//! The names of the fields, and the words that some of them take.
+
+use crate::pool::{Allocation, Arch, LabelMatch, MarketPolicy};
+
+/// The fields of the file itself.
+pub const FILE: &[&str] = &["limits", "balance", "defaults", "pools"];
+/// The fields of the stack's `limits`.
+pub const STACK_LIMITS: &[&str] = &["stack", "entities"];
+/// The fields of a pool. `defaults` has all but the name.
+pub const POOL: &[&str] = &[
+    "name",
+    "entity",
+    "labels",
+    "match",
+    "priority",
+    "runner_group",
+    "name_prefix",
+    "os",
+    "arch",
+    "instances",
+    "subnets",
+    "market",
+    "on_demand_after",
+    "allocation",
+    "max_price",
+    "image",
+    "disk",
+    "tags",
+    "limits",
+    "repositories",
+    "public_repositories",
+    "boot_hook",
+    "sudo",
+    "environment",
+    "enabled",
+    "paused",
+];
+/// The fields of a pool's `instances`.
+pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];
+/// The fields of a range.
+pub const RANGE: &[&str] = &["min", "max"];
+/// The fields of an `entity` that is written by its id.
+pub const ENTITY: &[&str] = &["organization", "repository", "enterprise"];
+/// The fields of `image`.
+pub const IMAGE: &[&str] = &["id", "ssm", "filter"];
+/// The fields of an image's `filter`.
+pub const FILTER: &[&str] = &["name", "owner"];
+/// The fields of `disk`.
+pub const DISK: &[&str] = &["device", "size_gib", "iops", "throughput_mib"];
+/// The fields of a pool's `limits`.
+pub const LIMITS: &[&str] =
+    &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime"];
+/// Groups of a pool that stand in place of the default's rather than being merged with it.
+pub(super) const WHOLE: &[&str] = &["entity", "instances", "image"];
+
+/// The words of `match`.
+pub const MATCHES: &[(&str, LabelMatch)] =
+    &[("superset", LabelMatch::Superset), ("exact", LabelMatch::Exact)];
+/// The words of `market`.
+pub const MARKETS: &[(&str, MarketPolicy)] = &[
+    ("spot", MarketPolicy::Spot),
+    ("on-demand", MarketPolicy::OnDemand),
+    ("spot-then-on-demand", MarketPolicy::SpotThenOnDemand),
+];
+/// The words of `arch`.
+pub const ARCHES: &[(&str, Arch)] = &[("x64", Arch::X64), ("arm64", Arch::Arm64)];
+/// The words of `allocation`.
+pub const ALLOCATIONS: &[(&str, Allocation)] = &[
+    ("price-capacity-optimized", Allocation::PriceCapacityOptimized),
+    ("capacity-optimized", Allocation::CapacityOptimized),
+    ("capacity-optimized-prioritized", Allocation::CapacityOptimizedPrioritized),
+    ("diversified", Allocation::Diversified),
+    ("lowest-price", Allocation::LowestPrice),
+    ("prioritized", Allocation::Prioritized),
+];
