@@ -97,7 +97,9 @@ impl Rack {
             return Ok(());
         };
         let console = File::options().create(true).append(true).open(directory.join("console"))?;
-        let child = Command::new(interpreter)
+        // As init starts it: no signal is ignored, whatever the shell that began all this ignores.
+        let child = Command::new("/usr/bin/env")
+            .args(["--default-signal", interpreter])
             .arg(&path)
             .current_dir(directory)
             .process_group(0)
