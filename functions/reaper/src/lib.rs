@@ -79,7 +79,8 @@ async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
     let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
     tracing::info!(?report, silent = silent.len(), "sweep finished");
-    let pass = Recover { table: &deps.table, github: &deps.github, settings: &settings };
+    let Deps { table, queue, github, .. } = deps;
+    let pass = Recover { table, queue, github, settings: &settings };
     let left = (deadline - LAST).since(now());
     let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
     tracing::info!(?inquiry, "asked GitHub for what was lost");

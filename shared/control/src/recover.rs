@@ -8,15 +8,16 @@
 use std::collections::BTreeSet;
 
 use muster_domain::entity::{self, Asked, EntityHealth};
-use muster_domain::job::{Job, JobStatus};
+use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::metrics::Metric;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ingest::Ingest;
-use crate::ports::{CommitError, Delivery, Github, Registrar, Table};
+use crate::ingest::{Folded, Ingest};
+use crate::ports::{CommitError, Delivery, Github, Queue, Registrar, Table};
 use crate::reap::note_health;
+use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
 /// Cursor of the deliveries that were looked at.
@@ -69,16 +70,18 @@ fn somewhere(many: usize, now: Time) -> usize {
 }
 
 /// Asks GitHub.
-pub struct Recover<'a, T, G> {
+pub struct Recover<'a, T, Q, G> {
     /// The tables.
     pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
     /// GitHub.
     pub github: &'a G,
     /// The stack.
     pub settings: &'a Settings,
 }
 
-impl<T: Table, G: Github> Recover<'_, T, G> {
+impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
     /// Asks for the entities that are `unwell` as well.
     pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> RecoveryReport {
@@ -184,7 +187,6 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
         now: Time,
         report: &mut RecoveryReport,
     ) -> Result<(), PassError> {
-        let ingest = Ingest { table: self.table, settings: self.settings };
         let mut troubles = 0;
         for job in silent {
             let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
@@ -202,15 +204,15 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
                 Ok(Some(seen)) if seen.status > JobStatus::Queued => {
                     tracing::warn!(job.id = %job.key(), status = ?seen.status, "found a job whose event was lost");
                     report.moved_on += 1;
-                    ingest.fold(&seen.event(job.last_event.clone()), now).await?;
+                    self.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
                 Ok(Some(seen)) if seen.status == JobStatus::Waiting => {
-                    unless_changed(ingest.found_waiting(job, now).await)?;
+                    unless_changed(self.ingest().found_waiting(job, now).await)?;
                 }
                 Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
                     tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
                     report.moved_on += usize::from(job.is_gated());
-                    ingest.fold(&seen.event(job.last_event.clone()), now).await?;
+                    self.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
                 // Not shown to us is no reason to drop a job.
                 Ok(_) => self.note_asked(job, now).await?,
@@ -229,6 +231,20 @@ impl<T: Table, G: Github> Recover<'_, T, G> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    const fn ingest(&self) -> Ingest<'_, T> {
+        Ingest { table: self.table, settings: self.settings }
+    }
+
+    /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
+    async fn fold(&self, event: &JobEvent, now: Time) -> Result<(), PassError> {
+        if let Folded::Stored { wake, jobs } = self.ingest().fold(event, now).await? {
+            let mut woken = Woken::default();
+            woken.after(&wake, &jobs);
+            self.queue.send_wakes(&woken.messages(), Seconds(0)).await?;
         }
         Ok(())
     }

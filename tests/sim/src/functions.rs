@@ -284,7 +284,7 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     if report != muster_control::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
-    let pass = Recover { table: door, github: door, settings };
+    let pass = Recover { table: door, queue, github: door, settings };
     let report = pass.run(&report.silent, &report.unwell, door.now()).await;
     if report != muster_control::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
