@@ -10,6 +10,7 @@ use muster_control::ports::{Compute, Github, Queue, Table};
 use muster_control::reap::Ticket;
 use muster_control::recover::{self, Recover};
 use muster_control::sweep::Sweep;
+use muster_domain::hash::fnv1a;
 use muster_domain::ids::MachineId;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::metrics::Metric;
@@ -191,13 +192,9 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
     Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
 }
 
-/// EC2's events carry no nonce of ours; the message's own id serves. FNV-1a: the same for every
-/// receive.
+/// EC2's events carry no nonce of ours; the message's own id serves. The same for every receive.
 fn nonce_of(record: &SqsMessage) -> u64 {
-    let id = record.message_id.as_deref().unwrap_or_default();
-    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv1a(record.message_id.as_deref().unwrap_or_default().as_bytes())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use muster_control::scale_up::{
 };
 use muster_control::woken::Woken;
 use muster_domain::ec2::ErrorClass;
+use muster_domain::hash::{fnv1a, fnv1a_on};
 use muster_domain::ids::PoolName;
 use muster_domain::job::JobEvent;
 use muster_domain::message::{JobsMessage, WakePool};
@@ -226,11 +227,9 @@ async fn finish<T, Q: Queue, C>(
 }
 
 /// A number that differs between passes, from the request id and the message: launch ids must never
-/// repeat. FNV-1a, since the standard hasher is not the same in every release.
+/// repeat.
 fn seed(invocation: &str, message: &str) -> u64 {
-    invocation.bytes().chain(message.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv1a_on(fnv1a(invocation.as_bytes()), message.as_bytes())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod cooldown;
 pub mod ec2;
 pub mod entity;
 pub mod explain;
+pub mod hash;
 pub mod ids;
 pub mod instance;
 pub mod job;

@@ -13,6 +13,7 @@ use crate::claim::{self, can_serve};
 use crate::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_market};
 use crate::ec2::{ErrorClass, Market, Override};
 use crate::entity::Allowance;
+use crate::hash::fnv1a_on;
 use crate::ids::{Entity, InstanceName, LaunchId};
 use crate::instance::{Instance, RunnerState, Slot, State};
 use crate::job::{Hold, Job};
@@ -380,13 +381,10 @@ fn put_off(slot: &Instance, held: &LaunchBlock, view: &View<'_>) -> Option<Insta
 /// and one invocation may launch for all of them: the pool's name then makes the difference.
 fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
     let pool = view.pool;
-    let seed =
-        match &pool.name_prefix {
-            None => view.seed,
-            Some(_) => pool.name.as_str().bytes().fold(view.seed, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-            }),
-        };
+    let seed = match &pool.name_prefix {
+        None => view.seed,
+        Some(_) => fnv1a_on(view.seed, pool.name.as_str().as_bytes()),
+    };
     let prefix = pool.name_prefix.as_ref().unwrap_or(&pool.name);
     format!("{prefix}-{:08x}-{number}", seed & 0xffff_ffff).parse().ok()
 }

@@ -1,6 +1,7 @@
 //! Names of keys and index attributes, and how records are spread over them.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use muster_domain::hash::fnv1a;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::limits::Scope;
 use muster_domain::time::Time;
@@ -131,13 +132,6 @@ pub(crate) fn shard_of(name: &InstanceName) -> String {
     (fnv1a(name.as_str().as_bytes()) % u64::from(SHARDS)).to_string()
 }
 
-/// FNV-1a. The standard library's hash may differ from one compiler to the next.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 pub(crate) fn job(key: JobKey) -> String {
     key.to_string()
 }
@@ -155,14 +149,6 @@ pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_is_fnv1a() {
-        // Test vectors of the authors: isthe.com/chongo/tech/comp/fnv
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
-    }
 
     #[test]
     fn names_spread_over_all_shards() {

@@ -7,6 +7,7 @@ use muster_domain::audit::Audit;
 use muster_domain::capacity::Capacity;
 use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::EntityHealth;
+use muster_domain::hash::fnv1a;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
 use muster_domain::launch::{Launch, LaunchState};
@@ -287,7 +288,7 @@ impl Record for Audit {
     /// two.
     fn key(&self) -> String {
         let line = format!("{:?} {} {}", self.kind, self.by, self.why);
-        format!("audit#{}#{}#{:016x}", self.subject, self.at, keys::fnv1a(line.as_bytes()))
+        format!("audit#{}#{}#{:016x}", self.subject, self.at, fnv1a(line.as_bytes()))
     }
 
     fn generation(&self) -> Option<u64> {
