@@ -1,12 +1,12 @@
 //! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and
 //! has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::choice;
 use muster_domain::claim;
 use muster_domain::cooldown::first_market;
-use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::Job;
 use muster_domain::limits::Headroom;
@@ -26,8 +26,16 @@ pub(crate) struct Overflow<'a, T> {
     table: &'a T,
     settings: &'a Settings,
     limits: Headroom,
-    /// What is left of each pool that was looked at.
-    rooms: BTreeMap<PoolName, u32>,
+    /// Each pool that was looked at.
+    rooms: BTreeMap<PoolName, Room>,
+}
+
+/// What a pool has for jobs from elsewhere.
+struct Room {
+    /// How many more than wait there already.
+    left: u32,
+    /// Entities for whose jobs GitHub refuses or limits its runners.
+    refused: BTreeSet<Entity>,
 }
 
 impl<'a, T: Table> Overflow<'a, T> {
@@ -66,10 +74,10 @@ impl<'a, T: Table> Overflow<'a, T> {
         for Unplaced { job, slot, why } in left {
             let settings = self.settings;
             for pool in choice::candidates(&settings.pools, settings.balance, job) {
-                if pool.name == from.name || !self.has_room(pool, now).await? {
+                let Some(entity) = pool.entity_for(job) else { continue };
+                if pool.name == from.name || !self.has_room(pool, &entity, left, now).await? {
                     continue;
                 }
-                let Some(entity) = pool.entity_for(job) else { continue };
                 // A slot that ends with the move is counted already.
                 let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
                 if self.limits.take_in_place_of(ended, &entity).is_err() {
@@ -93,12 +101,30 @@ impl<'a, T: Table> Overflow<'a, T> {
         Ok(woken)
     }
 
-    /// Whether a pool would launch for one job more than wait there already.
-    async fn has_room(&mut self, pool: &Pool, now: Time) -> Result<bool, PassError> {
-        if let Some(left) = self.rooms.get(&pool.name) {
-            return Ok(*left > 0);
+    /// Whether a pool would launch for one job more of an entity than wait there already. `left`:
+    /// all jobs that look for a pool.
+    async fn has_room(
+        &mut self,
+        pool: &Pool,
+        entity: &Entity,
+        left: &[Unplaced],
+        now: Time,
+    ) -> Result<bool, PassError> {
+        if !self.rooms.contains_key(&pool.name) {
+            let room = self.room(pool, left, now).await?;
+            self.rooms.insert(pool.name.clone(), room);
         }
-        let standing = self.table.standing(&pool.name, &[]).await?;
+        let room = self.rooms.get(&pool.name);
+        Ok(room.is_some_and(|room| room.left > 0 && !room.refused.contains(entity)))
+    }
+
+    async fn room(&self, pool: &Pool, left: &[Unplaced], now: Time) -> Result<Room, PassError> {
+        let entities: BTreeSet<Entity> =
+            left.iter().filter_map(|left| pool.entity_for(&left.job)).collect();
+        let entities = Vec::from_iter(entities);
+        let standing = self.table.standing(&pool.name, &entities).await?;
+        let refused = standing.unwell.iter().filter(|health| health.held_in(pool, now).is_some());
+        let refused = refused.map(|health| health.entity.clone()).collect();
         let held = pool.paused
             || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
             || standing.cooldowns.is_some_and(|refused| {
@@ -110,13 +136,12 @@ impl<'a, T: Table> Overflow<'a, T> {
             let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
             left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
         }
-        self.rooms.insert(pool.name.clone(), left);
-        Ok(left > 0)
+        Ok(Room { left, refused })
     }
 
     fn take(&mut self, pool: &PoolName) {
-        if let Some(left) = self.rooms.get_mut(pool) {
-            *left = left.saturating_sub(1);
+        if let Some(room) = self.rooms.get_mut(pool) {
+            room.left = room.left.saturating_sub(1);
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct Allowance {
     pub held: LaunchBlock,
     /// Slots whose launch is to be tried again wait as well.
     pub holds_slots: bool,
+    /// Another pool may serve their jobs meanwhile: GitHub refuses the runners of this one alone.
+    pub elsewhere: bool,
 }
 
 impl EntityHealth {

@@ -226,7 +226,12 @@ fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Ins
         let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
         let Some(allowance) = allowance else { return true };
         if allowance.most == 0 {
-            plan.put_off.extend(put_off(slot, &allowance.held, view));
+            let next = put_off(slot, &allowance.held, view);
+            plan.put_off.extend(next.clone());
+            if allowance.elsewhere {
+                let slot = next.unwrap_or_else(|| (*slot).clone());
+                plan.stuck.push(BlockedSlot { slot, why: allowance.held.reason.clone() });
+            }
             return false;
         }
         // What EC2 refuses uses nothing up.

@@ -47,7 +47,7 @@ pub fn allowances(
         let most = most(&jobs, &own, now, timings);
         let reason = format!("GitHub leaves connected runners of {entity} idle beside their jobs");
         let held = LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None };
-        (entity, Allowance { most, held, holds_slots: false })
+        (entity, Allowance { most, held, holds_slots: false, elsewhere: false })
     };
     jobs.into_iter().map(allowance).collect()
 }

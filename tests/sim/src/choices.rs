@@ -12,6 +12,8 @@
 //! A pass reads a switch before it commits, and clocks are off by some seconds: what is newer than
 //! that is excused.
 
+use std::rc::Rc;
+
 use muster_control::Settings;
 use muster_control::ports::Write;
 use muster_domain::cooldown::first_market;
@@ -286,7 +288,22 @@ impl World {
         let young = self.now < pool.launches_at(job).as_millis() + 2 * MINUTE;
         let own = job.pool.as_ref() == Some(&pool.name);
         let refused = self.is_refused(pool) && (!own || self.is_refusal_told(pool));
-        live >= pool.max || reached || pool.paused || young || refused
+        // Jobs that wait there already have its room, and GitHub may refuse its runners.
+        let taken = !own && live + self.waiting_in(pool) >= pool.max;
+        let barred = !own && self.is_barred(pool, job);
+        live >= pool.max || reached || pool.paused || young || refused || taken || barred
+    }
+
+    fn waiting_in(&self, pool: &Pool) -> u32 {
+        let here = |job: &&Rc<Job>| job.pool.as_ref() == Some(&pool.name) && job.is_demand();
+        self.tables.jobs.values().filter(here).count() as u32
+    }
+
+    /// Whether it is on record that GitHub refuses the runners that the pool would start for a job.
+    fn is_barred(&self, pool: &Pool, job: &Job) -> bool {
+        let entity = pool.entity_for(job);
+        let health = entity.and_then(|entity| self.tables.entities.get(&entity));
+        health.is_some_and(|health| health.held_in(pool, self.time()).is_some())
     }
 
     /// Whether the jobs for which the pool has room have EC2's refusal on record: those behind them

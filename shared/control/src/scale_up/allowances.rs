@@ -62,7 +62,12 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                     known.probes.insert(health.entity.clone(), (probe, last));
                 }
             }
-            let allowance = Allowance { most: u32::from(is_due), held, holds_slots: true };
+            let allowance = Allowance {
+                most: u32::from(is_due),
+                held,
+                holds_slots: true,
+                elsewhere: health.held(now).is_none(),
+            };
             allowances.insert(health.entity.clone(), allowance);
         }
         Ok(allowances)

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Plan, Unplaced, View, hold};
-use crate::cooldown::LaunchBlock;
 use crate::entity::Allowance;
 use crate::ids::Entity;
 use crate::job::Job;
@@ -30,9 +29,8 @@ impl PoolHeadroom {
     }
 
     /// Why GitHub's part keeps a machine of this entity from being launched.
-    fn held(&self, entity: &Entity) -> Option<&LaunchBlock> {
-        let used_up = self.allowances.get(entity).filter(|allowance| allowance.most == 0)?;
-        Some(&used_up.held)
+    fn held(&self, entity: &Entity) -> Option<&Allowance> {
+        self.allowances.get(entity).filter(|allowance| allowance.most == 0)
     }
 }
 
@@ -52,8 +50,12 @@ pub(super) fn launched_for(
         let is_served = view.pool.serves(&job).is_ok() && view.held.is_none() && room.left > 0;
         let held = entity.as_ref().and_then(|entity| room.held(entity));
         if let Some(held) = held.filter(|_| is_served && view.pool.is_old_enough(&job, view.now)) {
-            // Another pool's machine would be registered at the same place.
-            plan.held.push(hold(job, held, view));
+            let job = hold(job, &held.held, view);
+            if held.elsewhere {
+                let why = held.held.reason.clone();
+                plan.left.push(Unplaced { job: job.clone(), slot: None, why });
+            }
+            plan.held.push(job);
             continue;
         }
         let obstacle = match (view.pool.serves(&job), &view.held) {

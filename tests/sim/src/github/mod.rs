@@ -203,6 +203,8 @@ pub struct Github {
     pub refuses: std::collections::BTreeSet<String>,
     /// A scenario's owner for whom nothing but the registration of runners is refused.
     pub forbids_runners: Option<String>,
+    /// A scenario's runner groups that are gone: a configuration that names one is wrong.
+    pub deleted_groups: std::collections::BTreeSet<u64>,
     /// A scenario's owner whose installation has used its rate limit up, and until when.
     pub limits: Option<(String, Millis)>,
     /// The same for registrations alone: a secondary limit.
@@ -238,6 +240,7 @@ impl Github {
             fail_next: 0,
             refuses: std::collections::BTreeSet::new(),
             forbids_runners: None,
+            deleted_groups: std::collections::BTreeSet::new(),
             limits: None,
             limits_runners: None,
             gives_jobs: false,

@@ -85,6 +85,7 @@ impl World {
         registrar: &Registrar,
         name: &str,
         labels: &[String],
+        group: u64,
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
         self.ask_github(registrar, "generate-jitconfig").map_err(JitError::ProviderError)?;
@@ -92,7 +93,7 @@ impl World {
         if self.github.names.contains_key(&full_name) {
             return Err(JitError::NameTaken);
         }
-        if self.strikes(Fault::ConfigureRefused) {
+        if self.github.deleted_groups.contains(&group) || self.strikes(Fault::ConfigureRefused) {
             return Err(JitError::Refused(self.github_told("generate-jitconfig", "422")));
         }
         self.github.next_runner += 1;
@@ -262,11 +263,11 @@ impl Github for Door {
         registrar: &Registrar,
         name: &str,
         labels: &[String],
-        _group: u64,
+        group: u64,
     ) -> Result<JitConfig, JitError> {
         self.token(registrar).await.map_err(JitError::ProviderError)?;
         self.call(|world| {
-            let answer = world.configure(registrar, name, labels);
+            let answer = world.configure(registrar, name, labels, group);
             world.narrate(|| {
                 let what = match &answer {
                     Ok(config) => format!("runner {}", config.runner),

@@ -146,6 +146,12 @@ impl Scenario {
                 ["forbids", "runners", "of", owner] => {
                     github.forbids_runners = Some((*owner).to_owned());
                 }
+                ["deletes", "group", group] => {
+                    github.deleted_groups.insert(number(group)?);
+                }
+                ["has", "group", group] => {
+                    github.deleted_groups.remove(&number(group)?);
+                }
                 ["limits", "runners", "of", owner, "for", length] => {
                     let until = world.now + duration(length)?;
                     github.limits_runners = Some(((*owner).to_owned(), until));
@@ -179,6 +185,7 @@ impl Scenario {
                 }
                 Some(("match", "exact")) => pool.label_match = LabelMatch::Exact,
                 Some(("priority", value)) => pool.priority = number(value)?,
+                Some(("group", value)) => pool.runner_group_id = number(value)?,
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
                 Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
                 None if *option == "paused" => pool.paused = true,
@@ -198,6 +205,7 @@ impl Scenario {
             entity: pool.entity,
             label_match: pool.label_match,
             priority: pool.priority,
+            runner_group_id: pool.runner_group_id,
             min_idle: pool.min_idle,
             job_age_seconds: pool.job_age_seconds,
             paused: pool.paused,

@@ -1,10 +1,11 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
 use super::{plan, view};
-use crate::cooldown::{Cooldown, Cooldowns};
+use crate::cooldown::{Cooldown, Cooldowns, LaunchBlock};
 use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::ec2::{Bucket, CooldownScope};
 use crate::ec2::{ErrorClass, Market, Override};
+use crate::entity::Allowance;
 use crate::instance::{Instance, State};
 use crate::launch::LaunchAnswer;
 use crate::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
@@ -240,6 +241,25 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let slot = refused(3, &[Capacity]);
     assert!(stuck(&pool, &slot, &calls, at(1000)).is_some());
     assert!(stuck(&pool, &slot, &calls, at(1100)).is_none());
+}
+
+/// One asks GitHub whether it still refuses the pool's runners. The job of the other one may find a
+/// machine in another pool, unless GitHub refuses that pool's runners as well.
+#[test]
+fn a_slot_that_github_refuses_in_this_pool_alone_is_stuck() {
+    let (pool, timings) = (of(MarketPolicy::OnDemand), timings());
+    for (elsewhere, stuck) in [(true, 1), (false, 0)] {
+        let held = LaunchBlock { until: at(1300), reason: "GitHub".to_owned(), closed: None };
+        let allowance = Allowance { most: 1, held, holds_slots: true, elsewhere };
+        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| {
+            view.retries = vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
+            let entity = view.retries[0].entity.clone();
+            view.allowances.insert(entity, allowance.clone());
+        }));
+        assert_eq!((plan.launches.len(), plan.put_off.len(), plan.stuck.len()), (1, 1, stuck));
+        let written = plan.stuck.iter().all(|one| plan.put_off.contains(&one.slot));
+        assert!(written, "as it is written, and not as it was");
+    }
 }
 
 #[test]
