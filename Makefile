@@ -32,7 +32,7 @@ demo: ## Show a job from webhook to deleted machine, on the local stack; stops w
 .PHONY: test
 test: test-template up ## Set up and run every test (the planted bugs are `make mutants`)
 	cargo test --profile local --workspace
-	$(MAKE) simulate SEEDS=20000
+	target/local/simulate --seeds 20000
 
 .PHONY: test-fast
 test-fast: python ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
