@@ -62,7 +62,7 @@ class Functions(unittest.TestCase):
             {
                 "name": "default",
                 "entity": None,
-                # A word that no other runner has: see shared/domain/src/labels.rs.
+                # A word that no other runner has: see shared/domain/src/job/labels.rs.
                 "labels": ["muster"],
                 "runner_group_id": 1,
                 "launch_template_id": "lt-0ours",

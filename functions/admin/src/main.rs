@@ -7,7 +7,7 @@ mod yaml;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_control::admin::{Admin, unavailable};
-use muster_domain::metrics::Metric;
+use muster_control::metrics::Metric;
 use muster_stack::{GithubApp, Stack};
 use serde_json::Value;
 

@@ -4,18 +4,18 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
-use muster_control::ingest::{Folded, Ingest};
-use muster_control::ports::{Compute, Queue, Table};
-use muster_control::scale_up::{
+use muster_control::jobs::ingest::{Folded, Ingest};
+use muster_control::launches::scale_up::{
     LaunchReport, ScaleUp, again_after, comes_again, last_call, send_wakes,
 };
+use muster_control::metrics::Metric;
+use muster_control::ports::{Compute, Queue, Table};
 use muster_control::woken::Woken;
 use muster_domain::ec2::ErrorClass;
 use muster_domain::hash::{fnv1a, fnv1a_on};
 use muster_domain::ids::PoolName;
 use muster_domain::job::JobEvent;
 use muster_domain::message::{JobsMessage, WakePool};
-use muster_domain::metrics::Metric;
 use muster_domain::time::{Seconds, Time};
 
 /// What an invocation works with.

@@ -1,8 +1,8 @@
 //! What a signed delivery asks for.
 
+use crate::payload::{Delivery, read_workflow_job};
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
-use muster_domain::webhook::{Delivery, read_workflow_job};
 
 use crate::event::{Answer, Event, Value};
 

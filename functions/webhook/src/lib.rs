@@ -18,6 +18,7 @@
 
 mod decide;
 mod event;
+pub mod payload;
 
 use muster_aws::secrets::WebhookSecret;
 use muster_control::ports::Queue;

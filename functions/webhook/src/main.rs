@@ -5,9 +5,9 @@ use std::convert::Infallible;
 
 use anyhow::Context as _;
 use lambda_runtime::{LambdaEvent, service_fn};
+use muster_aws::environment::Reader;
 use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::WebhookSecret;
-use muster_domain::config::Reader;
 use muster_webhook::{Event, Webhook};
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use muster_domain::metrics::{DIMENSION, Metric, NAMESPACE};
+use muster_control::metrics::{DIMENSION, Metric, NAMESPACE};
 use muster_domain::time::Time;
 use serde_json::{Map, Value, json};
 

@@ -8,10 +8,12 @@
 pub mod client;
 pub mod clock;
 pub mod emf;
+pub mod environment;
 pub mod error;
 mod item;
 pub mod queue;
 pub mod secrets;
+pub mod signature;
 pub mod table;
 pub mod telemetry;
 

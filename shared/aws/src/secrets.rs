@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::signature;
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
-use muster_domain::signature;
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 

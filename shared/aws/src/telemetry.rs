@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn the_http_stack_never_logs_below_warn() {
         let targets = targets(LevelFilter::TRACE);
-        assert!(targets.would_enable("muster_control::reap", &Level::TRACE));
+        assert!(targets.would_enable("muster_control::reaps::reap", &Level::TRACE));
         assert!(targets.would_enable("hyper", &Level::WARN));
         assert!(!targets.would_enable("hyper", &Level::INFO));
         assert!(!targets.would_enable("aws_config::meta", &Level::INFO));

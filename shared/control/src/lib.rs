@@ -4,22 +4,13 @@
 #![warn(missing_docs)]
 
 pub mod admin;
-pub mod batch;
-mod headroom;
-pub mod ingest;
-mod orphans;
-mod overflow;
+pub mod jobs;
+pub mod launches;
+pub mod metrics;
 pub mod pools;
 pub mod ports;
-mod quota;
-mod read_cache;
-pub mod reap;
-pub mod recover;
+pub mod reaps;
 pub mod runner_api;
-pub mod scale_up;
-pub mod sweep;
-pub mod terminate;
-pub mod terminate_batch;
 #[cfg(test)]
 pub(crate) mod testkit;
 pub mod wake;
@@ -27,8 +18,8 @@ pub mod woken;
 mod writes;
 
 use muster_domain::ids::PoolName;
-use muster_domain::limits::{Balance, Limits};
 use muster_domain::pool::Pool;
+use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 

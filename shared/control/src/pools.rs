@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use muster_domain::choice;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Hold, Job};
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::pool::Pool;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::select;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -138,7 +138,7 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     pub(crate) async fn match_unmatched(&self) -> Result<(), PassError> {
         let mut wake = Woken::default();
         for job in self.table.unmatched_jobs(MAX_UNMATCHED).await? {
-            let chosen = choice::choose(&self.settings.pools, self.settings.balance, &job);
+            let chosen = select::choose(&self.settings.pools, self.settings.balance, &job);
             let Ok(pool) = chosen else { continue };
             let mut next = Job { pool: Some(pool.name.clone()), unmatched: None, ..job.clone() };
             next.generation += 1;
@@ -206,7 +206,7 @@ pub(crate) async fn end_outdated<T: Table, Q: Queue>(
 
 /// The job with the pool that serves it now, or on hold.
 fn matched(job: &Job, settings: &Settings, now: Time) -> Job {
-    match choice::choose(&settings.pools, settings.balance, job) {
+    match select::choose(&settings.pools, settings.balance, job) {
         Ok(pool) => {
             let mut next = job.moved_to(&pool.name, "the pool file was changed", now);
             next.hold = None;

@@ -5,25 +5,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::app::AppSettings;
 use muster_domain::audit::Audit;
-use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::EntityHealth;
+use muster_domain::entity::app::AppSettings;
 use muster_domain::ids::{
     Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunnerId,
 };
 use muster_domain::instance::{ErrorDetail, Instance};
 use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::limits::Scope;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::observation::{
     Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen, Termination,
 };
 use muster_domain::orphan::Orphan;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::limits::Scope;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
-use muster_domain::pools::PoolSet;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
 
@@ -352,7 +352,7 @@ pub trait Compute {
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
     /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's
     /// own: the row's ladder is the retry. Answers what EC2 says that they are now.
-    /// [`crate::terminate::all`] keeps what is wrong with one of them from the others.
+    /// [`crate::reaps::terminate::all`] keeps what is wrong with one of them from the others.
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,

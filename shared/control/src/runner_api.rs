@@ -16,7 +16,7 @@ use crate::Settings;
 use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
 };
-use crate::reap::{note, note_health, registrar};
+use crate::reaps::reap::{note, note_health, registrar};
 use crate::wake::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 

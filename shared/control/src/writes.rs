@@ -1,10 +1,10 @@
 //! Commits of changed records.
 
 use muster_domain::backoff;
-use muster_domain::claim;
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
 use muster_domain::job::PassedOver;
+use muster_domain::job::claim;
 use muster_domain::job::{Hold, Job};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;

@@ -7,43 +7,27 @@
 
 #![warn(missing_docs)]
 
-pub mod app;
 pub mod audit;
 pub mod backoff;
-pub mod capacity;
-pub mod choice;
-pub mod claim;
-pub mod config;
-pub mod cooldown;
 pub mod ec2;
 pub mod entity;
-pub mod explain;
 pub mod hash;
 pub mod ids;
 pub mod instance;
 pub mod job;
-pub mod labels;
 pub mod launch;
 pub mod lifecycle;
-pub mod limits;
 pub mod message;
-pub mod metrics;
 pub mod observation;
 pub mod orphan;
-pub mod plan;
 pub mod pool;
 pub mod pool_file;
-pub mod pools;
-pub mod signature;
-pub mod surplus;
+pub mod pool_set;
 pub mod switches;
 #[cfg(test)]
 pub(crate) mod testkit;
 pub mod time;
 pub mod timings;
-pub mod untold;
-pub mod webhook;
-pub mod withheld;
 
 /// The version that every stored record carries. Readers accept this one and the one before.
 pub const SCHEMA: u16 = 2;

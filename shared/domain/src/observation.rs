@@ -4,7 +4,7 @@ use crate::ec2::{ErrorClass, StateReason};
 use crate::ids::RunnerId;
 use crate::instance::ErrorDetail;
 use crate::launch::LaunchState;
-use crate::surplus::Standing;
+use crate::pool::scale_down::Standing;
 use crate::time::Time;
 
 /// A look at something outside.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
 use muster_control::ports::{Compute as _, Images as _};
-use muster_control::terminate;
+use muster_control::reaps::terminate;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::LaunchRequest;

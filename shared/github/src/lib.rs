@@ -26,7 +26,6 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
-use muster_domain::config::Reader;
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -102,16 +101,6 @@ impl Settings {
             read_timeout: Duration::from_secs(10),
             clock: || Time::from_millis(jiff::Timestamp::now().as_millisecond()),
         }
-    }
-
-    /// Reads `MUSTER_APP_ID` and `GITHUB_API_URL`.
-    #[must_use]
-    pub fn read(reader: &mut Reader<'_>) -> Self {
-        let api_url = reader.optional("GITHUB_API_URL");
-        Self::new(
-            &reader.required("MUSTER_APP_ID"),
-            api_url.as_deref().unwrap_or("https://api.github.com"),
-        )
     }
 }
 

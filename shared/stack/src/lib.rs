@@ -5,11 +5,11 @@
 
 use anyhow::Context as _;
 use muster_aws::SdkConfig;
+use muster_aws::environment::Reader;
 use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::SecretError;
 use muster_aws::table::{DynamoTable, TableNames};
 use muster_control::Settings;
-use muster_domain::config::Reader;
 use muster_github::{App, AppKey, NoKey};
 use secrecy::SecretString;
 
@@ -78,8 +78,10 @@ pub struct GithubApp {
 impl GithubApp {
     /// Reads `MUSTER_APP_ID`, `MUSTER_APP_KEY` and `GITHUB_API_URL`.
     pub fn read(read: &mut Reader<'_>) -> Self {
+        let api_url = read.optional("GITHUB_API_URL");
+        let api_url = api_url.as_deref().unwrap_or("https://api.github.com");
         Self {
-            settings: muster_github::Settings::read(read),
+            settings: muster_github::Settings::new(&read.required("MUSTER_APP_ID"), api_url),
             key_id: read.required("MUSTER_APP_KEY"),
         }
     }

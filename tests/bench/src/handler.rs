@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use anyhow::ensure;
+use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
-use muster_domain::signature;
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{Event, Signatures, Webhook};
 

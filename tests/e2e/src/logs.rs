@@ -1,7 +1,7 @@
 //! What the functions wrote: log lines and metrics.
 
 use anyhow::Result;
-use muster_domain::metrics::{DIMENSION, NAMESPACE};
+use muster_control::metrics::{DIMENSION, NAMESPACE};
 use serde_json::{Value, json};
 
 use crate::Stack;

@@ -1,15 +1,15 @@
 //! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the
 //! real ones; nothing in the `domain` crate changes. The exploration must catch every one.
 
-use muster_domain::claim::{self, Started};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport, State};
+use muster_domain::job::claim::{self, Started};
 use muster_domain::job::{Job, JobEvent};
+use muster_domain::launch::plan::{self, Answered, Outcome};
 use muster_domain::launch::{Launch, LaunchError};
 use muster_domain::lifecycle::{self, Effect, Policy, Step};
 use muster_domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
-use muster_domain::plan::{self, Answered, Outcome};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 

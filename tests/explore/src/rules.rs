@@ -3,14 +3,14 @@
 //!
 //! The naive ones are what a first version, or a peer, does. A test shows that each is caught.
 
-use muster_domain::claim::{self, Started};
 use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport};
+use muster_domain::job::claim::{self, Started};
 use muster_domain::job::{Job, JobEvent};
 use muster_domain::launch::Launch;
+use muster_domain::launch::plan::{self, Answered, Outcome};
 use muster_domain::lifecycle::{self, Policy, Step};
 use muster_domain::observation::Observation;
-use muster_domain::plan::{self, Answered, Outcome};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 

@@ -16,13 +16,13 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::ports::Write;
-use muster_domain::cooldown::first_market;
 use muster_domain::ids::{Entity, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, RunnerState, State};
 use muster_domain::job::Job;
-use muster_domain::limits::Scope;
-use muster_domain::plan::MAX_SLOTS;
+use muster_domain::launch::cooldown::first_market;
+use muster_domain::launch::plan::MAX_SLOTS;
 use muster_domain::pool::Pool;
+use muster_domain::pool::limits::Scope;
 use muster_domain::time::Seconds;
 
 use crate::agenda::{MINUTE, Millis, SECOND};

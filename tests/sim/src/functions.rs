@@ -7,14 +7,16 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::admin::Admin;
-use muster_control::batch::{self, Batch};
-use muster_control::ingest::{Folded, Ingest};
+use muster_control::jobs::ingest::{Folded, Ingest};
+use muster_control::jobs::recover::Recover;
+use muster_control::launches::scale_up::{
+    ScaleUp, again_after, comes_again, last_call, send_wakes,
+};
 use muster_control::ports::{Compute, Github, Queue, ReadError};
-use muster_control::reap::Ticket;
-use muster_control::recover::Recover;
+use muster_control::reaps::batch::{self, Batch};
+use muster_control::reaps::reap::Ticket;
+use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError};
-use muster_control::scale_up::{ScaleUp, again_after, comes_again, last_call, send_wakes};
-use muster_control::sweep::Sweep;
 use muster_control::woken::Woken;
 use muster_domain::instance::ReportError;
 use muster_domain::message::{JobsMessage, ReapMessage};
@@ -281,12 +283,12 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let Some(settings) = &followed(door, &parameters).await else { return };
     let pass = Sweep { table: door, queue, compute: door, settings };
     let report = pass.sweep(door.now()).await;
-    if report != muster_control::sweep::SweepReport::default() {
+    if report != muster_control::reaps::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Recover { table: door, queue, github: door, settings };
     let report = pass.run(&report.silent, &report.unwell, door.now()).await;
-    if report != muster_control::recover::RecoveryReport::default() {
+    if report != muster_control::jobs::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }
 }

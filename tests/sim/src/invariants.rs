@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::Write;
 use muster_domain::audit::AuditKind;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Override};
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, instance_of_runner};
 use muster_domain::instance::{DeleteReason, Instance, State};
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchRequest, LaunchState};
-use muster_domain::limits::{Balance, Limits, Scope};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
+use muster_domain::pool::limits::{Balance, Limits, Scope};
 use muster_domain::time::Seconds;
 
 use crate::agenda::Millis;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_domain::labels::Labels;
+use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool_set::PoolSet;
 use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use muster_sim::calls::Calls;
 use muster_sim::executor::Executor;

@@ -11,8 +11,8 @@ use muster_control::ports::{CommitError, Write};
 use muster_domain::SCHEMA;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
-use muster_domain::limits::Scope;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::limits::Scope;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 

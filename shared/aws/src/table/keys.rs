@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::hash::fnv1a;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use muster_domain::limits::Scope;
+use muster_domain::pool::limits::Scope;
 use muster_domain::time::Time;
 
 /// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000

@@ -4,15 +4,15 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::ReadError;
 use muster_domain::audit::Audit;
-use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::EntityHealth;
 use muster_domain::hash::fnv1a;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::switches::Switches;
 use muster_domain::timings::Timings;
 use serde::de::DeserializeOwned;

@@ -63,12 +63,12 @@ fn from_previous(form: Form, body: &mut Item) {
 #[cfg(test)]
 mod tests {
     use muster_domain::audit::Audit;
-    use muster_domain::capacity::Capacity;
     use muster_domain::entity::EntityHealth;
     use muster_domain::instance::{Instance, State};
     use muster_domain::job::Job;
     use muster_domain::launch::Launch;
     use muster_domain::orphan::Orphan;
+    use muster_domain::pool::capacity::Capacity;
     use muster_domain::timings::Timings;
     use serde_json::Value;
 

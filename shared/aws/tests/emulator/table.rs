@@ -2,11 +2,11 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::{CommitError, ReadError, Table as _, Write};
-use muster_domain::capacity::Capacity;
 use muster_domain::entity::EntityHealth;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Hold, Job, JobStatus, fold};
 use muster_domain::launch::Launch;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::timings::Timings;
 
 use crate::records::*;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError};
 use crate::ports::{Github, Queue, Table, Write};
-use crate::reap::{note_health, registrar};
+use crate::reaps::reap::{note_health, registrar};
 use crate::wake::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
 

@@ -7,9 +7,9 @@ mod resolve;
 mod switch;
 mod views;
 
-use muster_domain::explain;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
+use muster_domain::job::explain;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 

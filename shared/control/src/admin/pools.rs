@@ -4,7 +4,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
-use muster_domain::pools::{Diff, Fate, MAX_VERSIONS, PoolSet};
+use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use muster_domain::SCHEMA;
-use muster_domain::choice;
 use muster_domain::entity::EntityHealth;
-use muster_domain::explain::{self, JobContext};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
-use muster_domain::limits::Scope;
+use muster_domain::job::explain::{self, JobContext};
 use muster_domain::pool::Pool;
+use muster_domain::pool::limits::Scope;
+use muster_domain::pool::select;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             claim: claim.as_ref(),
             off,
             limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
-            choice: &choice::reasons(&self.settings.pools, self.settings.balance, &job),
+            choice: &select::reasons(&self.settings.pools, self.settings.balance, &job),
             cooldowns: cooldowns.as_ref(),
             github: github.as_ref(),
         };

@@ -21,8 +21,8 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 use crate::SCHEMA;
 use crate::ec2::ErrorClass;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
-use crate::limits::Scope;
 use crate::pool::Pool;
+use crate::pool::limits::Scope;
 use crate::time::Time;
 use crate::timings::Timings;
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
-use crate::surplus;
+use crate::pool::scale_down;
 use crate::time::Time;
 
 pub(super) fn running(
@@ -184,9 +184,9 @@ fn stays(
         // Nothing is ended on a guess.
         Look::Failed(_) => return until(now + policy.timings.busy_poll_seconds),
         Look::Seen(standing) => {
-            match surplus::verdict(standing, policy.min_idle, policy.timings, now) {
-                surplus::Verdict::StayUntil(at) => at,
-                surplus::Verdict::End => return Err(DeleteReason::Idle),
+            match scale_down::verdict(standing, policy.min_idle, policy.timings, now) {
+                scale_down::Verdict::StayUntil(at) => at,
+                scale_down::Verdict::End => return Err(DeleteReason::Idle),
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use super::{LabelMatch, Mismatch, Pool};
 use crate::job::Job;
-use crate::labels::{LabelRows, Labels};
+use crate::job::labels::{LabelRows, Labels};
 use crate::testkit::{With, at, job, pool};
 use crate::time::Seconds;
 

@@ -28,8 +28,8 @@ use self::node::{Kind, Node, merged};
 use self::read::{Section, Wrongs};
 use self::shape::WrittenPool;
 use crate::ids::Entity;
-use crate::limits::{BALANCES, Balance, Limits};
 use crate::pool::Pool;
+use crate::pool::limits::{BALANCES, Balance, Limits};
 
 pub use self::named::EntityId;
 pub use self::names::{Answers, FoundImage, Group, ImageFilter, Question};

@@ -10,7 +10,7 @@ use super::values::{
     is_repository, labels, os, price, requirements, runner_group, tags,
 };
 use crate::ids::{Entity, PoolName};
-use crate::labels::LabelRows;
+use crate::job::labels::LabelRows;
 use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Requirements};
 use crate::time::Seconds;
 

@@ -7,7 +7,7 @@ use super::named::{EntityId, NamedImage, ValueOrName};
 use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{Entity, EntityKind};
-use crate::labels::{LabelRows, Labels};
+use crate::job::labels::{LabelRows, Labels};
 use crate::pool::{Disk, Image, Requirements};
 
 /// EC2 allows 50 tags to a resource; the launch template and we use some.

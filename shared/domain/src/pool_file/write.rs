@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{ALLOCATIONS, ARCHES, MARKETS, MATCHES};
 use super::read::written as time;
-use crate::labels::Labels;
-use crate::limits::BALANCES;
-use crate::limits::{Balance, Limits};
+use crate::job::labels::Labels;
+use crate::pool::limits::BALANCES;
+use crate::pool::limits::{Balance, Limits};
 use crate::pool::{Image, Pool, Requirements};
 use crate::time::Seconds;
 

@@ -7,7 +7,7 @@ mod machines;
 use std::collections::BTreeSet;
 
 use muster_control::ports::{Compute, ListedMachine};
-use muster_control::terminate;
+use muster_control::reaps::terminate;
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchAnswer, LaunchError};

@@ -1,9 +1,9 @@
 //! The set of pools and its versions.
 
-use muster_domain::labels::{LabelRows, Labels};
-use muster_domain::limits::{Balance, Limits};
+use muster_domain::job::labels::{LabelRows, Labels};
+use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};
-use muster_domain::pools::PoolSet;
+use muster_domain::pool_set::PoolSet;
 
 use super::*;
 

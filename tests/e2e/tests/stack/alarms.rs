@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use muster_domain::metrics::{Metric, NAMESPACE};
+use muster_control::metrics::{Metric, NAMESPACE};
 use muster_e2e::logs::filed;
 use muster_e2e::stack::id;
 use muster_e2e::wait::when;

@@ -201,7 +201,7 @@ impl Stop {
         if refused || row == *state.row { Ok(()) } else { self.store(state, None, row) }
     }
 
-    /// As in `control::ingest`: the runner that took the job claims it.
+    /// As in `control::jobs::ingest`: the runner that took the job claims it.
     fn fold(&self, state: &mut State) -> Result<(), String> {
         if !state.is_live() {
             return Ok(());

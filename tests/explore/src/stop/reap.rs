@@ -1,4 +1,4 @@
-//! The reap pass, verb by verb, as in `control::reap`; and the sweep of the orphan ledger.
+//! The reap pass, verb by verb, as in `control::reaps::reap`; and the sweep of the orphan ledger.
 
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use muster_domain::ec2::ErrorClass;
+use muster_domain::launch::plan::Answered;
 use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
-use muster_domain::plan::Answered;
 
 use super::state::{Agent, Fleet, LaunchSide, MachineSide, Replay, State, machine_id};
 use super::{Fault, Triangle};

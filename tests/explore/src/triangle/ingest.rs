@@ -1,9 +1,9 @@
-//! The ingest pass, verb by verb, as in `control::ingest`.
+//! The ingest pass, verb by verb, as in `control::jobs::ingest`.
 
 use std::sync::Arc;
 
-use muster_domain::claim::{self, Started};
 use muster_domain::instance::Instance;
+use muster_domain::job::claim::{self, Started};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::time::Time;
 
@@ -212,7 +212,7 @@ impl Triangle {
         }
     }
 
-    /// As in `control::ingest::settle`.
+    /// As in `control::jobs::ingest::settle`.
     fn settle(&self, job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
         let live = touched.taker.as_deref().filter(|taker| taker.state().is_live());
         let Some(mut taker) = live.cloned() else {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::{Instance, Start, StartReport};
+use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::labels::Labels;
 use muster_domain::time::Time;
 
 use super::state::{

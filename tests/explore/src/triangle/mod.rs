@@ -16,10 +16,10 @@ mod table;
 
 use std::sync::Arc;
 
-use muster_domain::capacity::Capacity;
 use muster_domain::instance::{Instance, Start};
-use muster_domain::labels::{LabelRows, Labels};
+use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 

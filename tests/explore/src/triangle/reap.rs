@@ -1,4 +1,4 @@
-//! The reap pass, verb by verb, as in `control::reap`. Here EC2 tells the truth, GitHub as well but
+//! The reap pass, verb by verb, as in `control::reaps::reap`. Here EC2 tells the truth, GitHub as well but
 //! for the lie about a busy runner, and their answers are committed at once; the other world is
 //! about all lies and delays.
 
@@ -12,7 +12,7 @@ use muster_domain::lifecycle::{Effect, Need, Policy, Step as Decision};
 use muster_domain::observation::{
     Deregistration, Look, Machine, Observation, RunnerSeen, Termination,
 };
-use muster_domain::surplus::Standing;
+use muster_domain::pool::scale_down::Standing;
 use muster_domain::time::{Seconds, Time};
 
 use super::machines::{kill, runner_id};

@@ -1,14 +1,14 @@
-//! The launch pass, verb by verb, as in `control::scale_up`.
+//! The launch pass, verb by verb, as in `control::launches::scale_up`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::{Instance, State as Life};
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
 use muster_domain::launch::{Launch, LaunchState};
-use muster_domain::limits::Headroom;
-use muster_domain::plan::{self, Answered, Outcome, Plan, PlannedLaunch, View};
+use muster_domain::pool::limits::Headroom;
 use muster_domain::time::Time;
 
 use super::state::{LaunchSide, State, Worker};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_domain::capacity::Capacity;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::time::Time;
 
 use super::ingest::Ingest;

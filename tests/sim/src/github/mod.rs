@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use muster_domain::ids::{Entity, JobKey};
 use muster_domain::instance::Instance;
-use muster_domain::labels::Labels;
+use muster_domain::job::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, TaskId};
 use crate::fault::Fault;

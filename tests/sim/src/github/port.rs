@@ -4,7 +4,7 @@ use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Regi
 use muster_domain::ids::{JobKey, RunnerId};
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobStatus;
-use muster_domain::labels::Labels;
+use muster_domain::job::labels::Labels;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 

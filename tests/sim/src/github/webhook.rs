@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use muster_domain::ids::InstallationId;
+use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::labels::Labels;
 use muster_domain::time::Time;
 
 use super::Status;

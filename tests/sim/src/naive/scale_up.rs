@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use muster_control::ingest::Ingest;
+use muster_control::jobs::ingest::Ingest;
 use muster_control::ports::{Compute, Github, Registrar, Table, Write};
-use muster_domain::capacity::Capacity;
-use muster_domain::claim;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::job::claim;
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::Launch;
-use muster_domain::limits::Headroom;
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::plan::{self, Answered, PlannedLaunch, View};
 use muster_domain::message::JobsMessage;
 use muster_domain::observation::ProviderError;
-use muster_domain::plan::{self, Answered, PlannedLaunch, View};
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::limits::Headroom;
 
 use crate::agenda::Which;
 use crate::door::Door;

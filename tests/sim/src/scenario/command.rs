@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use muster_domain::ec2::Bucket;
 use muster_domain::ids::PoolName;
-use muster_domain::labels::Labels;
-use muster_domain::limits::Balance;
+use muster_domain::job::labels::Labels;
+use muster_domain::pool::limits::Balance;
 use muster_domain::pool::{LabelMatch, Pool};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};

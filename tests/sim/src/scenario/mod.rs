@@ -13,7 +13,7 @@ mod timeline;
 
 use muster_control::Settings;
 use muster_domain::ids::InstanceName;
-use muster_domain::limits::{Balance, Limits};
+use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::timings::Timings;
 
 use crate::agenda::{Event, Millis, SECOND, START};

@@ -10,7 +10,7 @@ mod orders;
 mod pools;
 
 use muster_control::Settings;
-use muster_domain::labels::Labels;
+use muster_domain::job::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
 use crate::fault::{Fault, Odds};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_control::Settings;
-use muster_domain::limits::Balance;
+use muster_domain::pool::limits::Balance;
 use muster_domain::pool::{LabelMatch, Pool};
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;

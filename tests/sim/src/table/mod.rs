@@ -8,17 +8,17 @@ use std::rc::Rc;
 
 use muster_control::ports::{CommitError, Write};
 use muster_domain::audit::Audit;
-use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
-use muster_domain::limits::Scope;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::limits::Scope;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
 use muster_domain::audit::Audit;
-use muster_domain::capacity::Capacity;
-use muster_domain::cooldown::Cooldowns;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
-use muster_domain::limits::Scope;
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::orphan::Orphan;
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::limits::Scope;
+use muster_domain::pool_set::PoolSet;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 

@@ -2,11 +2,11 @@
 //! backlog.
 
 use muster_control::Settings;
+use muster_control::launches::scale_up::ScaleUp;
 use muster_control::ports::Write;
-use muster_control::scale_up::ScaleUp;
 use muster_domain::ids::PoolName;
-use muster_domain::limits::Limits;
 use muster_domain::message::WakePool;
+use muster_domain::pool::limits::Limits;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::schedule;
 

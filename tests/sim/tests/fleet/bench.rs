@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use muster_control::Settings;
+use muster_control::launches::scale_up::ScaleUp;
 use muster_control::ports::{Github, Registrar, Table, Write};
-use muster_control::scale_up::ScaleUp;
-use muster_domain::capacity::Capacity;
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::instance::{DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;
 use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{Event, Millis, TaskId, Which};

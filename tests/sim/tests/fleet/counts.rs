@@ -1,10 +1,10 @@
 //! How many calls the reaper makes, counted at the doors as the real services would count them.
 
+use muster_control::metrics::Metric;
 use muster_control::ports::{Table, Write};
-use muster_control::sweep::Sweep;
+use muster_control::reaps::sweep::Sweep;
 use muster_domain::instance::State;
 use muster_domain::job::{Hold, Job};
-use muster_domain::metrics::Metric;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::calls::Calls;
 

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use muster_control::batch::{Batch, Received};
 use muster_control::ports::Write;
-use muster_control::reap::Ticket;
+use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::{Instance, Slot};
 use muster_domain::job::Job;

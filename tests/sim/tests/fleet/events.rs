@@ -1,9 +1,9 @@
 //! Job events that come in one batch.
 
-use muster_control::ingest::{Folded, Ingest};
+use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Table as _;
 use muster_domain::job::JobEvent;
-use muster_domain::labels::Labels;
+use muster_domain::job::labels::Labels;
 use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};

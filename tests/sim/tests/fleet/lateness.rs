@@ -3,13 +3,13 @@
 use std::str::FromStr as _;
 
 use muster_control::Settings;
+use muster_control::launches::scale_up::{LaunchReport, ScaleUp, comes_again, send_wakes};
 use muster_control::ports::Write;
-use muster_control::scale_up::{LaunchReport, ScaleUp, comes_again, send_wakes};
-use muster_control::sweep::Sweep;
-use muster_domain::capacity::Capacity;
+use muster_control::reaps::sweep::Sweep;
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::{Hold, Job, JobEvent, JobStatus, fold};
 use muster_domain::message::WakePool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{Millis, Which};

@@ -4,8 +4,8 @@ use muster_control::admin::Admin;
 use muster_control::ports::{Table, Write};
 use muster_domain::entity::EntityHealth;
 use muster_domain::instance::ErrorDetail;
-use muster_domain::limits::{Balance, Limits};
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::limits::{Balance, Limits};
+use muster_domain::pool_set::PoolSet;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use muster_control::ports::{Table, Write};
 use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
-use muster_domain::limits::{Balance, Limits};
-use muster_domain::pools::PoolSet;
+use muster_domain::pool::limits::{Balance, Limits};
+use muster_domain::pool_set::PoolSet;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_sim::schedule;
 use serde_json::json;

@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
-use muster_control::batch::{Batch, Received};
-use muster_control::reap::Ticket;
+use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};

@@ -4,7 +4,7 @@ use super::{check, nothing, sees, sees_runner, told};
 use crate::instance::DeleteReason;
 use crate::lifecycle::{Policy, Step, decide};
 use crate::observation::{Look, Machine, Observation, RunnerSeen};
-use crate::surplus::Standing;
+use crate::pool::scale_down::Standing;
 use crate::testkit::{
     LIFETIME, RUNNER, Story, active, at, booting, idle, policy, timings, unavailable,
 };

@@ -2,8 +2,8 @@
 
 use super::{answers, ends, nothing, sees, sees_launch, sees_runner};
 use crate::ec2::ErrorClass;
-use crate::explain;
 use crate::instance::{Instance, Waiting};
+use crate::job::explain;
 use crate::launch::LaunchState;
 use crate::lifecycle::{Step, decide};
 use crate::observation::{

@@ -7,7 +7,7 @@ use crate::launch::LaunchState;
 use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };
-use crate::surplus::Standing;
+use crate::pool::scale_down::Standing;
 use crate::testkit::{RUNNER, aborted, at, fault, unauthorized, unavailable};
 
 fn trouble() -> impl Strategy<Value = ProviderError> {

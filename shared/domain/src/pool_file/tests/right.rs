@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{EXAMPLE, read, right, yaml};
-use crate::labels::Labels;
-use crate::limits::Balance;
+use crate::job::labels::Labels;
+use crate::pool::limits::Balance;
 use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Pool};
 use crate::pool_file::{PoolFile, written, written_stack};
 use crate::testkit::searched;
@@ -23,7 +23,7 @@ pools:
 fn what_is_left_out_has_its_default() {
     let file = right(MINIMAL);
     let expected = Pool {
-        labels: crate::labels::LabelRows::one(Labels::new(["linux"])),
+        labels: crate::job::labels::LabelRows::one(Labels::new(["linux"])),
         instance_types: vec!["m7i.large".into()],
         subnets: vec!["subnet-0a1b2c3d".into()],
         max: 3,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{EXAMPLE, yaml};
-use crate::limits::BALANCES;
+use crate::pool::limits::BALANCES;
 use crate::pool_file::fields;
 
 const SCHEMA: &str = include_str!("../../../../../infra/pools.schema.json");

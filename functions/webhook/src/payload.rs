@@ -1,0 +1,124 @@
+//! GitHub's `workflow_job` payload, as far as we read it.
+//!
+//! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are
+//! optional where GitHub leaves them out or writes null.
+
+use serde::Deserialize;
+
+use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::job::labels::Labels;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::time::Time;
+
+/// Longest name we keep, characters. Names are shown, never interpreted.
+const MAX_NAME: usize = 200;
+/// Most labels, and longest label (bytes), that a job may carry.
+const MAX_LABELS: usize = 100;
+const MAX_LABEL_LENGTH: usize = 256;
+
+/// What a delivery asks of us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// A job event for the queue.
+    Job(Box<JobEvent>),
+    /// Nothing; the reason is told to GitHub's delivery log.
+    Ignored(String),
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    action: String,
+    workflow_job: WorkflowJob,
+    repository: Repository,
+    installation: Option<Installation>,
+}
+
+#[derive(Deserialize)]
+struct WorkflowJob {
+    id: u64,
+    run_id: u64,
+    #[serde(default)]
+    run_attempt: Option<u32>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    runner_name: Option<String>,
+    #[serde(default)]
+    conclusion: Option<String>,
+    #[serde(default)]
+    created_at: Option<jiff::Timestamp>,
+    #[serde(default)]
+    started_at: Option<jiff::Timestamp>,
+    #[serde(default)]
+    completed_at: Option<jiff::Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    id: u64,
+    full_name: String,
+    #[serde(default)]
+    private: bool,
+    #[serde(default)]
+    owner: Owner,
+}
+
+#[derive(Default, Deserialize)]
+struct Owner {
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Installation {
+    id: u64,
+}
+
+/// Reads a `workflow_job` payload.
+///
+/// # Errors
+/// What is wrong with the JSON, for the answer to GitHub.
+pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, String> {
+    let payload: Payload = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let status = match payload.action.as_str() {
+        "waiting" => JobStatus::Waiting,
+        "queued" => JobStatus::Queued,
+        "in_progress" => JobStatus::InProgress,
+        "completed" => JobStatus::Completed,
+        other => {
+            return Ok(Delivery::Ignored(format!("workflow_job action {other:?} needs no runner")));
+        }
+    };
+    let job = payload.workflow_job;
+    if job.labels.len() > MAX_LABELS
+        || job.labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH)
+    {
+        return Ok(Delivery::Ignored(format!(
+            "more than {MAX_LABELS} labels, or a label over {MAX_LABEL_LENGTH} bytes"
+        )));
+    }
+    Ok(Delivery::Job(Box::new(JobEvent {
+        key: JobKey { repository: payload.repository.id, job: job.id },
+        status,
+        repository: payload.repository.full_name.into(),
+        private: payload.repository.private,
+        user_owned: payload.repository.owner.kind == "User",
+        installation: payload.installation.map(|installation| InstallationId(installation.id)),
+        run: job.run_id,
+        attempt: job.run_attempt.unwrap_or(1),
+        name: job.name.unwrap_or_default().chars().take(MAX_NAME).collect::<String>().into(),
+        labels: Labels::new(&job.labels),
+        runner: job.runner_name.filter(|name| !name.is_empty()),
+        conclusion: job.conclusion,
+        queued_at: job.created_at.map(time),
+        // GitHub sets started_at to the queueing time before a runner took the job.
+        started_at: job.started_at.filter(|_| status >= JobStatus::InProgress).map(time),
+        completed_at: job.completed_at.map(time),
+    })))
+}
+
+fn time(timestamp: jiff::Timestamp) -> Time {
+    Time::from_millis(timestamp.as_millisecond())
+}

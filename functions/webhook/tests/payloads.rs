@@ -1,0 +1,342 @@
+//! GitHub's payloads as they come, as they might come, and as they must not matter.
+
+use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::job::labels::Labels;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::time::Time;
+use muster_webhook::payload::{Delivery, read_workflow_job};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const QUEUED: &str = include_str!("../../../events/payloads/workflow_job.queued.json");
+const IN_PROGRESS: &str = include_str!("../../../events/payloads/workflow_job.in_progress.json");
+const COMPLETED: &str = include_str!("../../../events/payloads/workflow_job.completed.json");
+
+fn payload(text: &str) -> Value {
+    serde_json::from_str(text).expect("a sample")
+}
+
+/// GitHub sends `waiting` while a deployment rule holds the job back.
+fn waiting() -> Value {
+    let mut waiting = payload(QUEUED);
+    waiting["action"] = json!("waiting");
+    waiting["workflow_job"]["status"] = json!("waiting");
+    waiting["deployment"] = json!({"id": 1, "environment": "production", "payload": {}});
+    waiting
+}
+
+fn read(payload: &Value) -> Result<Delivery, String> {
+    read_workflow_job(payload.to_string().as_bytes())
+}
+
+fn event(payload: &Value) -> JobEvent {
+    match read(payload) {
+        Ok(Delivery::Job(event)) => *event,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ignored(payload: &Value) -> String {
+    match read(payload) {
+        Ok(Delivery::Ignored(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(payload: &Value) -> String {
+    read(payload).expect_err("accepted")
+}
+
+/// The queued sample with one field of the job replaced.
+fn with(field: &str, value: Value) -> Value {
+    let mut payload = payload(QUEUED);
+    payload["workflow_job"][field] = value;
+    payload
+}
+
+fn without(path: &[&str]) -> Value {
+    let mut whole = payload(QUEUED);
+    let (last, parents) = path.split_last().expect("a path");
+    let parent = parents.iter().fold(&mut whole, |value, key| &mut value[*key]);
+    parent.as_object_mut().expect("an object").remove(*last).expect("was there");
+    whole
+}
+
+fn time(payload: &Value, field: &str) -> Option<Time> {
+    Some(payload["workflow_job"][field].as_str()?.parse().expect("a time"))
+}
+
+#[test]
+fn every_field_of_the_samples_arrives() {
+    for (payload, status) in [
+        (waiting(), JobStatus::Waiting),
+        (payload(QUEUED), JobStatus::Queued),
+        (payload(IN_PROGRESS), JobStatus::InProgress),
+        (payload(COMPLETED), JobStatus::Completed),
+    ] {
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let job = &payload["workflow_job"];
+        let started = status >= JobStatus::InProgress;
+        let expected = JobEvent {
+            key: JobKey {
+                repository: number(&payload["repository"]["id"]),
+                job: number(&job["id"]),
+            },
+            status,
+            repository: text(&payload["repository"]["full_name"]).expect("a name").into(),
+            private: true,
+            installation: Some(InstallationId(number(&payload["installation"]["id"]))),
+            run: number(&job["run_id"]),
+            attempt: 1,
+            name: text(&job["name"]).expect("a name").into(),
+            labels: Labels::new(["linux", "self-hosted", "x64"]),
+            runner: text(&job["runner_name"]),
+            conclusion: text(&job["conclusion"]),
+            queued_at: time(&payload, "created_at"),
+            // Before a runner took the job GitHub writes the time of queueing there.
+            started_at: started.then(|| time(&payload, "started_at").expect("a time")),
+            completed_at: time(&payload, "completed_at"),
+            ..event(&payload)
+        };
+        assert_eq!(event(&payload), expected);
+        assert_eq!(expected.runner.is_some(), started);
+        assert_eq!(expected.completed_at.is_some(), status == JobStatus::Completed);
+    }
+}
+
+#[test]
+fn what_github_may_leave_out_is_not_missed() {
+    for field in [
+        "run_attempt",
+        "name",
+        "labels",
+        "runner_name",
+        "conclusion",
+        "created_at",
+        "started_at",
+        "completed_at",
+        "steps",
+        "status",
+    ] {
+        event(&without(&["workflow_job", field]));
+    }
+    for field in ["run_attempt", "name", "runner_name", "conclusion", "started_at", "created_at"] {
+        event(&with(field, Value::Null));
+    }
+    assert_eq!(event(&without(&["workflow_job", "run_attempt"])).attempt, 1);
+    assert_eq!(event(&without(&["installation"])).installation, None);
+    assert!(event(&without(&["workflow_job", "labels"])).labels.is_empty());
+    event(&without(&["organization"]));
+    event(&without(&["sender"]));
+}
+
+#[test]
+fn a_repository_that_does_not_say_so_is_not_private() {
+    assert!(event(&payload(QUEUED)).private);
+    assert!(!event(&without(&["repository", "private"])).private);
+}
+
+#[test]
+fn what_identifies_a_job_must_be_there() {
+    for path in [
+        ["workflow_job", "id"].as_slice(),
+        &["workflow_job", "run_id"],
+        &["repository", "id"],
+        &["repository", "full_name"],
+        &["workflow_job"],
+        &["repository"],
+        &["action"],
+    ] {
+        let problem = refused(&without(path));
+        assert!(problem.contains(path[path.len() - 1]), "{path:?}: {problem}");
+    }
+}
+
+#[test]
+fn fields_of_the_wrong_kind_are_refused() {
+    for (field, value) in [
+        ("id", json!("56789012345")),
+        ("id", json!(-1)),
+        ("id", json!(1.5)),
+        ("id", json!(1e300)),
+        ("id", json!(null)),
+        ("id", json!([1])),
+        ("run_id", json!({})),
+        ("labels", json!("linux")),
+        ("labels", json!([["linux"]])),
+        ("labels", json!([1])),
+        ("name", json!(7)),
+    ] {
+        refused(&with(field, value));
+    }
+    for whole in [json!(null), json!([]), json!("queued"), json!(7), json!({}), json!([{}])] {
+        refused(&whole);
+    }
+}
+
+#[test]
+fn actions_that_need_no_runner_are_ignored() {
+    for action in ["requested", "", "QUEUED", "queued ", "rerequested", "\u{0}", "<script>"] {
+        let mut payload = payload(QUEUED);
+        payload["action"] = json!(action);
+        ignored(&payload);
+    }
+}
+
+#[test]
+fn labels_are_folded_and_bounded() {
+    let labels = |labels: Value| with("labels", labels);
+    let event = event(&labels(json!([" GPU ", "gpu", "", "Größe-L", "self-hosted"])));
+    assert_eq!(event.labels, Labels::new(["gpu", "größe-l", "self-hosted"]));
+    let many = |count: usize| labels((0..count).map(|n| json!(format!("l{n}"))).collect());
+    assert_eq!(self::event(&many(100)).labels.iter().count(), 100);
+    ignored(&many(101));
+    assert!(matches!(read(&labels(json!(["x".repeat(256)]))), Ok(Delivery::Job(_))));
+    ignored(&labels(json!(["x".repeat(257)])));
+}
+
+#[test]
+fn names_are_cut_between_characters() {
+    let event = event(&with("name", json!("👷".repeat(5000))));
+    assert_eq!(&*event.name, "👷".repeat(200));
+}
+
+#[test]
+fn the_largest_numbers_survive() {
+    let mut payload = with("id", json!(u64::MAX));
+    payload["repository"]["id"] = json!(u64::MAX);
+    let event = event(&payload);
+    assert_eq!(event.key, JobKey { repository: u64::MAX, job: u64::MAX });
+    assert_eq!(event.key.to_string().parse(), Ok(event.key));
+}
+
+/// A parser that keeps the last of two equal keys and one that keeps the first would see two jobs.
+#[test]
+fn a_key_given_twice_is_refused() {
+    let text = payload(QUEUED).to_string();
+    for key in ["\"action\":\"queued\"", "\"private\":true"] {
+        let doubled = text.replacen(key, &format!("{key},{key}"), 1);
+        assert_ne!(doubled, text);
+        read_workflow_job(doubled.as_bytes()).expect_err("accepted");
+    }
+}
+
+#[test]
+fn depth_is_no_danger() {
+    let text = payload(QUEUED).to_string();
+    for depth in [127, 10_000, 500_000] {
+        let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        // In a field that we skip, and as the whole.
+        let inside = text.replacen("{", &format!("{{\"deep\":{deep},"), 1);
+        assert!(matches!(read_workflow_job(inside.as_bytes()), Ok(Delivery::Job(_))), "{depth}");
+        read_workflow_job(deep.as_bytes()).expect_err("accepted");
+        read_workflow_job("{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
+        // In a field that we read.
+        let label = text.replacen("[\"self-hosted\"", &format!("[{deep},\"self-hosted\""), 1);
+        read_workflow_job(label.as_bytes()).expect_err("accepted");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    let text = payload(QUEUED).to_string();
+    let name = "größe";
+    assert!(text.contains(name));
+    let mut bytes = text.clone().into_bytes();
+    let at = text.find(name).expect("is there");
+    bytes[at + 2] = 0xff;
+    read_workflow_job(&bytes).expect_err("accepted");
+    for bytes in [b"\xff".as_slice(), b"\xef\xbb\xbf{}", b"", b"\0", b"{\"action\":\"\xc3\x28\"}"] {
+        read_workflow_job(bytes).expect_err("accepted");
+    }
+    // A lone half of a surrogate pair is JSON, and no text.
+    read_workflow_job(text.replacen(name, "\\ud800", 1).as_bytes()).expect_err("accepted");
+}
+
+#[test]
+fn a_cut_payload_is_refused_wherever_it_is_cut() {
+    let text = payload(COMPLETED).to_string();
+    for end in (0..text.len()).step_by(7) {
+        read_workflow_job(&text.as_bytes()[..end]).expect_err("accepted");
+    }
+}
+
+/// Any JSON.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,20}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map("[a-z_]{1,8}", inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// The fields that are read, and one that is not.
+const FIELDS: &[&[&str]] = &[
+    &["action"],
+    &["workflow_job"],
+    &["workflow_job", "id"],
+    &["workflow_job", "run_id"],
+    &["workflow_job", "run_attempt"],
+    &["workflow_job", "name"],
+    &["workflow_job", "labels"],
+    &["workflow_job", "runner_name"],
+    &["workflow_job", "conclusion"],
+    &["workflow_job", "created_at"],
+    &["workflow_job", "started_at"],
+    &["workflow_job", "completed_at"],
+    &["workflow_job", "steps"],
+    &["repository"],
+    &["repository", "id"],
+    &["repository", "full_name"],
+    &["repository", "private"],
+    &["installation"],
+    &["installation", "id"],
+];
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = read_workflow_job(&bytes);
+    }
+
+    #[test]
+    fn no_changed_byte_panics(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut bytes = QUEUED.as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = read_workflow_job(&bytes);
+    }
+
+    #[test]
+    fn no_field_panics_and_what_is_read_travels(
+        path in prop::sample::select(FIELDS),
+        value in any_json(),
+    ) {
+        let mut changed = payload(QUEUED);
+        let field = path.iter().fold(&mut changed, |value, key| &mut value[*key]);
+        *field = value;
+        if let Ok(Delivery::Job(event)) = read(&changed) {
+            let message = muster_domain::message::JobsMessage::JobEvent { event, delivery: String::new() };
+            let ascii = muster_domain::message::to_ascii_json(&message);
+            prop_assert!(ascii.bytes().all(|b| (0x20..0x7f).contains(&b)));
+            prop_assert_eq!(serde_json::from_str::<muster_domain::message::JobsMessage>(&ascii).ok(), Some(message));
+        }
+    }
+
+    #[test]
+    fn any_name_travels(name in any::<String>(), label in any::<String>()) {
+        let event = event(&with("name", json!(name)));
+        prop_assert_eq!(&*event.name, name.chars().take(200).collect::<String>());
+        let _ = read(&with("labels", json!([label])));
+    }
+}

@@ -1,0 +1,353 @@
+//! Folds a job event into the job's row, and levels the claims it upsets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::claim::{self, Started};
+use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
+use muster_domain::pool::select;
+use muster_domain::time::Time;
+
+use crate::Settings;
+use crate::ports::{CommitError, ReadError, Table, Write};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+
+/// Most jobs that are read, and written, in one call.
+const MAX_TOGETHER: usize = 100;
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Folded {
+    /// The event is in the row.
+    Stored {
+        /// Pools with new demand or new free supply, whose launch pass should run. More than one
+        /// when GitHub gave a job of one pool to a runner of another.
+        wake: BTreeSet<PoolName>,
+        /// The jobs as they are stored now: its own, and the one that its runner left for it.
+        jobs: Vec<Job>,
+    },
+    /// The job is none of ours; no row is kept.
+    NotOurs(String),
+}
+
+/// The ingest pass.
+pub struct Ingest<'a, T> {
+    /// The tables.
+    pub table: &'a T,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+/// Everybody that an event touches, as read.
+#[derive(Default)]
+struct Touched {
+    taker: Option<Instance>,
+    left: Option<Job>,
+    spared: Option<Instance>,
+}
+
+impl<T: Table> Ingest<'_, T> {
+    /// Folds one event, in any order and any number of times.
+    ///
+    /// # Errors
+    /// When the tables do not answer or somebody else kept being faster: deliver the event again.
+    pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+        for _ in 0..CONFLICT_ROUNDS {
+            // Large, and in most passes that could fold never reached: not part of them.
+            match Box::pin(self.try_fold(event, now)).await {
+                Err(PassError::Commit(CommitError::Conflict)) => {}
+                other => return other,
+            }
+        }
+        Err(CommitError::Conflict.into())
+    }
+
+    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written
+    /// together, and those that are not new read together, in one call each for up to a hundred;
+    /// what cannot be done together is done one by one, so that no event fails for another's sake.
+    pub async fn fold_all(&self, events: &[JobEvent], now: Time) -> Vec<Result<Folded, PassError>> {
+        let mut folded: Vec<Option<Result<Folded, PassError>>> = vec![None; events.len()];
+        let mut seen = BTreeSet::new();
+        let together: Vec<usize> = (0..events.len())
+            .filter(|index| {
+                let event = &events[*index];
+                event.status < JobStatus::InProgress && seen.insert(event.key)
+            })
+            .collect();
+        if together.len() > 1 {
+            for part in together.chunks(MAX_TOGETHER) {
+                self.fold_together(events, part, &mut folded, now).await;
+            }
+        }
+        for (index, answer) in folded.iter_mut().enumerate() {
+            if answer.is_none() {
+                *answer = Some(self.fold(&events[index], now).await);
+            }
+        }
+        folded.into_iter().flatten().collect()
+    }
+
+    /// Answers those of `part` that it could fold in one commit, or all of them when the rows
+    /// cannot be read.
+    async fn fold_together(
+        &self,
+        events: &[JobEvent],
+        part: &[usize],
+        folded: &mut [Option<Result<Folded, PassError>>],
+        now: Time,
+    ) {
+        // A job that has just been queued is most likely new, and needs no look. If it is not, the
+        // commit says so.
+        let is_new = |index: &usize| {
+            let event = &events[*index];
+            event.status == JobStatus::Queued && self.folded(None, event, now).pool.is_some()
+        };
+        let (new, mut rest): (Vec<usize>, Vec<usize>) = part.iter().partition(|one| is_new(one));
+        if !self.fold_onto(&BTreeMap::new(), events, &new, folded, now).await {
+            rest = part.to_vec();
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let keys: Vec<JobKey> = rest.iter().map(|index| events[*index].key).collect();
+        match self.table.jobs(&keys).await {
+            Ok(stored) => {
+                let stored = stored.into_iter().map(|job| (job.key(), job)).collect();
+                self.fold_onto(&stored, events, &rest, folded, now).await;
+            }
+            // One by one the others can be read.
+            Err(ReadError::Unreadable { .. }) => {}
+            Err(error) => {
+                rest.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
+            }
+        }
+    }
+
+    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when that
+    /// fails: then each event is folded for itself.
+    async fn fold_onto(
+        &self,
+        stored: &BTreeMap<JobKey, Job>,
+        events: &[JobEvent],
+        part: &[usize],
+        folded: &mut [Option<Result<Folded, PassError>>],
+        now: Time,
+    ) -> bool {
+        let (mut writes, mut answers) = (Vec::new(), Vec::new());
+        for index in part {
+            let before = stored.get(&events[*index].key);
+            let next = self.folded(before, &events[*index], now);
+            if next.status() >= JobStatus::InProgress {
+                // A late event of a job that runs: it has others to touch.
+                continue;
+            }
+            if let Some(why) = self.not_ours_yet(before, &next) {
+                answers.push((*index, Folded::NotOurs(why)));
+                continue;
+            }
+            writes.extend(writes::job(before, &next));
+            let wake = to_wake(&next, &Touched::default());
+            answers.push((*index, Folded::Stored { wake, jobs: vec![next] }));
+        }
+        let committed = match writes.is_empty() {
+            true => Ok(()),
+            false => self.table.commit(&writes).await,
+        };
+        // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
+        // one item alone.
+        if committed.is_err() {
+            return false;
+        }
+        for (index, answer) in answers {
+            folded[index] = Some(Ok(answer));
+        }
+        true
+    }
+
+    /// The row as an event alone makes it.
+    fn folded(&self, before: Option<&Job>, event: &JobEvent, now: Time) -> Job {
+        let mut next = job::fold(before.cloned(), event.clone(), now);
+        // One that is queued after a long wait may find its pool removed.
+        let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
+        let is_known = |name: &PoolName| self.settings.pool(name).is_some();
+        if returns && !next.pool.as_ref().is_some_and(is_known) {
+            let why = "its pool was removed before it was queued again".to_owned();
+            next.moved = next.pool.take().map(|from| Moved { from, at: now, why });
+        }
+        if next.pool.is_none() {
+            self.match_pool(&mut next);
+        }
+        if let Some(before) = before.filter(|before| **before != next) {
+            next.generation = before.generation + 1;
+        }
+        next
+    }
+
+    fn not_ours_yet(&self, before: Option<&Job>, next: &Job) -> Option<String> {
+        (before.is_none() && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
+    }
+
+    async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+        let before = self.table.job(event.key).await?;
+        let next = self.folded(before.as_ref(), event, now);
+        if let Some(why) = self.not_ours_yet(before.as_ref(), &next) {
+            return Ok(Folded::NotOurs(why));
+        }
+        let touched = self.read_touched(&next).await?;
+        let (mut next, mut changes) = self.settle(next, &touched, now);
+        if let Some(before) = before.as_ref().filter(|before| **before != next) {
+            next.generation = before.generation + 1;
+        }
+        changes.extend(writes::job(before.as_ref(), &next));
+        if !changes.is_empty() {
+            self.table.commit(&changes).await?;
+        }
+        // Also without a change: an earlier delivery of this event may have been stopped here.
+        let mut wake = to_wake(&next, &touched);
+        wake.extend(self.short_of_idle(&next, &touched));
+        let left = changes.into_iter().filter_map(|write| match write {
+            Write::Job { next: job, .. } if job.key() != next.key() => Some(*job),
+            _ => None,
+        });
+        Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
+    }
+
+    /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval.
+    /// Once that is settled ([`Job::found_waiting`]) the job needs no machine: the one that was
+    /// meant for it is free.
+    ///
+    /// # Errors
+    /// When the tables do not answer, or somebody has changed the row: the answer may be older than
+    /// that.
+    pub(crate) async fn found_waiting(&self, asked: &Job, now: Time) -> Result<(), PassError> {
+        let next = asked.found_waiting(now);
+        let spared = match next.claim.as_ref().filter(|_| next.is_gated()) {
+            Some(name) => self.table.instance(name).await?,
+            None => None,
+        };
+        let touched = Touched { spared, ..Touched::default() };
+        let (mut next, changes) = Self::settle_without_taker(next, &touched, now);
+        next.generation = asked.generation + 1;
+        tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub says that the job waits for an approval");
+        let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
+        writes.extend(changes);
+        Ok(self.table.commit(&writes).await?)
+    }
+
+    /// The pool that keeps runners idle, when one of them took a job.
+    fn short_of_idle(&self, job: &Job, touched: &Touched) -> Option<PoolName> {
+        let taker = touched.taker.as_ref().filter(|_| job.status() == JobStatus::InProgress)?;
+        let pool = self.settings.pool(&taker.pool)?;
+        (pool.idle_wanted() > 0).then(|| pool.name.clone())
+    }
+
+    fn match_pool(&self, job: &mut Job) {
+        match select::choose(&self.settings.pools, self.settings.balance, job) {
+            Ok(pool) => {
+                job.pool = Some(pool.name.clone());
+                job.unmatched = None;
+            }
+            Err(why) => job.unmatched = Some(why),
+        }
+    }
+
+    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or
+    /// for what a pool carries that refuses it now, is kept, so that `explain` can say why nobody
+    /// serves it; a job of GitHub's own runners is not.
+    fn not_ours(&self, job: &Job) -> Option<String> {
+        let asks_for_self_hosted = job.last_event.labels.iter().any(|label| label == "self-hosted");
+        let is_meant = self.settings.pools.iter().any(|pool| pool.is_meant_by(job));
+        (!asks_for_self_hosted && !is_meant && job.ran_on().is_none())
+            .then(|| job.unmatched.clone().unwrap_or_default())
+    }
+
+    /// Reads who is touched once a job has left the queue.
+    async fn read_touched(&self, job: &Job) -> Result<Touched, PassError> {
+        if job.status() < JobStatus::InProgress {
+            return Ok(Touched::default());
+        }
+        let taker = match job.ran_on() {
+            Some(name) => self.table.instance(&name).await?,
+            None => None,
+        };
+        let is_taker = |name: &InstanceName| taker.as_ref().is_some_and(|own| own.name == *name);
+        let spared = match job.claim.as_ref().filter(|name| !is_taker(name)) {
+            Some(name) => self.table.instance(name).await?,
+            None => None,
+        };
+        let left = match taker.as_ref().and_then(Instance::claim) {
+            Some(key) if key != job.key() => self.table.job(key).await?,
+            _ => None,
+        };
+        Ok(Touched { taker, left, spared })
+    }
+
+    /// The job as it is to be stored, and the writes of everybody else.
+    fn settle(&self, job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
+        let live_taker = touched.taker.clone().filter(|taker| taker.state().is_live());
+        let Some(mut taker) = live_taker else {
+            return Self::settle_without_taker(job, touched, now);
+        };
+        let mut changes = Vec::new();
+        if job.status() == JobStatus::Completed {
+            taker.github_completed(job.key(), now, &self.settings.timings);
+        } else {
+            changes.extend(killed_unseen(&taker, now).map(Write::Audit));
+            taker.github_started(job.key(), now);
+        }
+        let started =
+            Started { job, taker, left: touched.left.clone(), spared: touched.spared.clone() };
+        let can_serve = |instance: &Instance, job: &Job| {
+            let pool = self.settings.pool(&instance.pool);
+            pool.is_some_and(|pool| claim::can_serve(pool, instance, job))
+        };
+        let settled = claim::settle_started(started, can_serve, now);
+        changes.extend(changed(touched.taker.as_ref(), &settled.taker));
+        if let Some(spared) = &settled.spared {
+            changes.extend(changed(touched.spared.as_ref(), spared));
+        }
+        if let Some(left) = &settled.left {
+            changes.extend(writes::job(touched.left.as_ref(), left));
+        }
+        (settled.job, changes)
+    }
+
+    /// Cancelled before a runner took it, or taken by one that is not ours: whoever was meant for
+    /// it is free.
+    fn settle_without_taker(mut job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
+        let mut changes = Vec::new();
+        if let Some(spared) = &touched.spared {
+            let mut next = spared.clone();
+            if next.claim() == Some(job.key()) {
+                next.clear_claim(now, "the job needs no runner any more");
+            }
+            changes.extend(changed(Some(spared), &next));
+            claim::set_job_claim(&mut job, None);
+        }
+        (job, changes)
+    }
+}
+
+/// The line about a job of which nobody had heard when an order, or the machine's age, began to end
+/// its machine. `taker` as it was before the job was known.
+fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
+    let told = taker.drain().is_some_and(|drain| drain.kill_told);
+    let ends = taker.may_kill_job() && (taker.state() == State::Deleting || told);
+    (ends && !taker.runner.has_taken_job() && taker.runner.exit.is_none()).then(|| {
+        let (by, why) = taker.killer();
+        Audit::new(&taker.name, AuditKind::JobKilled, by, why, now)
+    })
+}
+
+fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {
+    let demand = job.pool.as_ref().filter(|_| job.is_demand());
+    let left = touched.left.as_ref().and_then(|left| left.pool.as_ref());
+    let spared = touched.spared.as_ref().map(|spared| &spared.pool);
+    [demand, left, spared].into_iter().flatten().cloned().collect()
+}
+
+fn changed(before: Option<&Instance>, next: &Instance) -> Option<Write> {
+    before.and_then(|before| writes::instance(before, next))
+}

@@ -1,0 +1,310 @@
+//! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for
+//! long. GitHub is asked, after the sweep.
+//!
+//! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its
+//! documentation): an event that met a closed door is lost for whoever does not ask. One list every
+//! five minutes costs nothing, however many repositories there are.
+
+use std::collections::BTreeSet;
+
+use crate::metrics::Metric;
+use muster_domain::entity::{self, Asked, EntityHealth};
+use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::observation::ProviderError;
+use muster_domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::jobs::ingest::{Folded, Ingest};
+use crate::ports::{CommitError, Delivery, Github, Queue, Registrar, Table};
+use crate::reaps::reap::note_health;
+use crate::woken::Woken;
+use crate::writes::{self, PassError};
+
+/// Cursor of the deliveries that were looked at.
+const DELIVERIES: &str = "deliveries";
+/// How often deliveries are looked at.
+const EVERY: Seconds = Seconds(300);
+/// How far back the first look goes.
+const FIRST: Seconds = Seconds(3600);
+/// A look begins this long before the end of the last one: an attempt is listed when it is over, at
+/// most ten seconds after it began.
+const OVERLAP: Seconds = Seconds(60);
+/// Most deliveries of one run. The next sweep goes on with the others.
+const MOST: usize = 100;
+/// Cursor of the last question to entities that refuse us.
+const REFUSED: &str = "refused";
+/// Most such entities that one run asks.
+const MAX_REFUSED: usize = 20;
+/// No runner has this name: those of ours end in a number.
+const NOBODY: &str = "muster-asks";
+/// Calls that may fail before the run leaves the others to the next sweep.
+const MAX_TROUBLES: usize = 3;
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Events that GitHub delivers once more.
+    pub redelivered: usize,
+    /// Jobs that GitHub was asked for.
+    pub asked: usize,
+    /// Those among them that had moved on.
+    pub moved_on: usize,
+    /// Parts that failed; the next sweep repeats them.
+    pub problems: Vec<String>,
+}
+
+impl RecoveryReport {
+    /// What CloudWatch is told.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        vec![(Metric::WebhooksRedelivered, self.redelivered as f64)]
+    }
+}
+
+/// Some of many may refuse us for good, so each run begins elsewhere: a multiplicative hash of its
+/// time.
+fn somewhere(many: usize, now: Time) -> usize {
+    let hash = now.as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(hash).unwrap_or(0) % many
+}
+
+/// Asks GitHub.
+pub struct Recover<'a, T, Q, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
+    /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
+    /// Asks for the entities that are `unwell` as well.
+    pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> RecoveryReport {
+        let mut report = RecoveryReport::default();
+        if let Err(error) = self.redeliver(now, &mut report).await {
+            report.problems.push(format!("deliveries: {error}"));
+        }
+        if let Err(error) = self.ask_for(silent, now, &mut report).await {
+            report.problems.push(format!("silent jobs: {error}"));
+        }
+        if let Err(error) = self.ask_again(unwell, now).await {
+            report.problems.push(format!("refused entities: {error}"));
+        }
+        report
+    }
+
+    /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine
+    /// that finds it out. Any will do: here it is for a runner that there is not.
+    async fn ask_again(&self, unwell: &[EntityHealth], now: Time) -> Result<(), PassError> {
+        let mut refused: Vec<&EntityHealth> =
+            unwell.iter().filter(|health| health.unauthorized_since.is_some()).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let last = self.table.cursor(REFUSED).await?;
+        if entity::question_due(unwell, last).is_none_or(|due| now < due) {
+            return Ok(());
+        }
+        // Before GitHub is asked: one question that hangs must not be repeated each minute.
+        match self.table.move_cursor(REFUSED, last, now).await {
+            Ok(()) => {}
+            Err(CommitError::Conflict) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let first = somewhere(refused.len(), now);
+        refused.rotate_left(first);
+        for EntityHealth { entity, .. } in refused.into_iter().take(MAX_REFUSED) {
+            let registrar = Registrar { entity: entity.clone(), installation: None };
+            let answer = self.github.runner_named(&registrar, NOBODY).await;
+            note_health(self.table, entity, Asked::Other, answer.as_ref().err(), now).await?;
+        }
+        Ok(())
+    }
+
+    /// The cursor moves when the work is done: after a crash it is done again, and a doubled
+    /// delivery does no harm.
+    async fn redeliver(&self, now: Time, report: &mut RecoveryReport) -> Result<(), PassError> {
+        let Some(last) = self.table.cursor(DELIVERIES).await? else {
+            // The next sweep looks. However long GitHub does not answer, the look begins here.
+            return self.move_cursor(None, now - FIRST).await;
+        };
+        if !now.is_past(last, EVERY) {
+            return Ok(());
+        }
+        let since = last - OVERLAP;
+        let listed = match self.github.deliveries(since).await {
+            Ok(listed) => listed,
+            Err(trouble) => {
+                report.problems.push(told("deliveries could not be listed", &trouble));
+                return Ok(());
+            }
+        };
+        let (mut seen_until, mut troubles) = (now, 0);
+        for (number, delivery) in failed(&listed).into_iter().enumerate() {
+            if number == MOST {
+                seen_until = seen_until.min(delivery.at);
+                break;
+            }
+            match self.github.redeliver(delivery.id).await {
+                Ok(true) => report.redelivered += 1,
+                Ok(false) => tracing::error!(
+                    delivery.guid,
+                    "GitHub does not keep a failed delivery any more"
+                ),
+                Err(trouble) => {
+                    report.problems.push(told("a delivery could not be repeated", &trouble));
+                    seen_until = seen_until.min(delivery.at);
+                    troubles += 1;
+                    // One that GitHub cannot repeat must not keep the others back.
+                    if troubles == MAX_TROUBLES {
+                        break;
+                    }
+                }
+            }
+        }
+        if report.redelivered > 0 {
+            tracing::warn!(report.redelivered, "asked GitHub to redeliver failed webhooks");
+        }
+        self.move_cursor(Some(last), seen_until).await
+    }
+
+    async fn move_cursor(&self, from: Option<Time>, to: Time) -> Result<(), PassError> {
+        match self.table.move_cursor(DELIVERIES, from, to).await {
+            // Another invocation has looked as well.
+            Ok(()) | Err(CommitError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn ask_for(
+        &self,
+        silent: &[Job],
+        now: Time,
+        report: &mut RecoveryReport,
+    ) -> Result<(), PassError> {
+        let mut troubles = 0;
+        for job in silent {
+            let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
+            // Its pool may be gone: not asked for, it would have the first turn of each sweep for
+            // ever.
+            let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
+            let Some(entity) = entity else { continue };
+            let registrar = Registrar { entity, installation: job.last_event.installation };
+            let answer =
+                self.github.job(&registrar, &job.last_event.repository, job.key().job).await;
+            note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
+                .await?;
+            report.asked += 1;
+            match answer {
+                Ok(Some(seen)) if seen.status > JobStatus::Queued => {
+                    tracing::warn!(job.id = %job.key(), status = ?seen.status, "found a job whose event was lost");
+                    report.moved_on += 1;
+                    self.fold(&seen.event(job.last_event.clone()), now).await?;
+                }
+                Ok(Some(seen)) if seen.status == JobStatus::Waiting => {
+                    unless_changed(self.ingest().found_waiting(job, now).await)?;
+                }
+                Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
+                    tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
+                    report.moved_on += usize::from(job.is_gated());
+                    self.fold(&seen.event(job.last_event.clone()), now).await?;
+                }
+                // Not shown to us is no reason to drop a job.
+                Ok(_) => self.note_asked(job, now).await?,
+                Err(trouble) => {
+                    report.problems.push(told("a job could not be asked for", &trouble));
+                    match trouble {
+                        ProviderError::RateLimited(_) => return Ok(()),
+                        // One owner's refusal is no other's.
+                        ProviderError::Unauthorized(_) => {}
+                        ProviderError::Unavailable(_) => troubles += 1,
+                    }
+                    // It has had its turn: the others must not wait for an answer about it.
+                    self.note_asked(job, now).await?;
+                    if troubles == MAX_TROUBLES {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    const fn ingest(&self) -> Ingest<'_, T> {
+        Ingest { table: self.table, settings: self.settings }
+    }
+
+    /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
+    async fn fold(&self, event: &JobEvent, now: Time) -> Result<(), PassError> {
+        if let Folded::Stored { wake, jobs } = self.ingest().fold(event, now).await? {
+            let mut woken = Woken::default();
+            woken.after(&wake, &jobs);
+            self.queue.send_wakes(&woken.messages(), Seconds(0)).await?;
+        }
+        Ok(())
+    }
+
+    async fn note_asked(&self, job: &Job, now: Time) -> Result<(), PassError> {
+        let next = Job { asked_at: Some(now), generation: job.generation + 1, ..job.clone() };
+        let write = writes::job(Some(job), &next);
+        let writes: Vec<_> = write.into_iter().collect();
+        unless_changed(self.table.commit(&writes).await.map_err(PassError::from))
+    }
+}
+
+/// Somebody who has changed the row meanwhile knows more about it.
+fn unless_changed(done: Result<(), PassError>) -> Result<(), PassError> {
+    match done {
+        Err(PassError::Commit(CommitError::Conflict)) => Ok(()),
+        other => other,
+    }
+}
+
+/// The last attempt of each event of which no attempt arrived, the oldest first.
+fn failed(listed: &[Delivery]) -> Vec<&Delivery> {
+    let settled: BTreeSet<&str> =
+        listed.iter().filter(|one| one.settled).map(|one| one.guid.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    let mut failed: Vec<&Delivery> = listed
+        .iter()
+        .filter(|one| !settled.contains(one.guid.as_str()) && seen.insert(one.guid.as_str()))
+        .collect();
+    failed.reverse();
+    failed
+}
+
+fn told(what: &str, trouble: &ProviderError) -> String {
+    tracing::warn!(?trouble, "{what}");
+    what.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(id: u64, guid: &str, settled: bool) -> Delivery {
+        let at = Time::from_millis(i64::try_from(id).expect("small") * 1000);
+        Delivery { id, guid: guid.to_owned(), at, settled }
+    }
+
+    #[test]
+    fn an_event_is_repeated_by_its_last_attempt_unless_one_arrived() {
+        let listed = [
+            delivery(9, "b", false),
+            delivery(8, "a", true),
+            delivery(7, "c", false),
+            delivery(6, "b", false),
+            delivery(5, "a", false),
+            // Arrived, and then somebody pressed the button, and that one failed.
+            delivery(4, "d", false),
+            delivery(3, "d", true),
+        ];
+        let numbers: Vec<u64> = failed(&listed).iter().map(|one| one.id).collect();
+        assert_eq!(numbers, [7, 9]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Room under the limits of stack and entities: what is left, and who waits for what has become
+//! free.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use muster_domain::ids::PoolName;
+use muster_domain::instance::Instance;
+use muster_domain::pool::limits::{Headroom, Limits, Scope};
+use muster_domain::time::Time;
+
+use crate::Settings;
+use crate::ports::{ReadError, Table, Write};
+
+/// A limit is near while no more than this is left of it: as many as may end at one moment.
+const NEAR: u32 = 50;
+
+/// What the limits leave. Without limits nothing is read.
+pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Headroom, ReadError> {
+    let mut counted = BTreeMap::new();
+    for scope in limits.scopes() {
+        let count = table.counted(&scope).await?;
+        counted.insert(scope, count);
+    }
+    Ok(Headroom::new(limits.clone(), counted))
+}
+
+/// The pools to wake after the end of an instance. Its own; but where it counted against a limit
+/// that is near, those whose jobs may have waited for just that, in the order in which they are
+/// served, and no more than there is room for: the pool of the larger priority, then that of the
+/// older job.
+pub(crate) async fn waiting_for<T: Table>(
+    table: &T,
+    settings: &Settings,
+    ended: &Instance,
+    now: Time,
+) -> Result<Vec<PoolName>, ReadError> {
+    let Some(room) = scarce(table, settings, &ended.counted_in).await? else {
+        return Ok(vec![ended.pool.clone()]);
+    };
+    let mut waiting = Vec::new();
+    for pool in &settings.pools {
+        let first = table.demand(&pool.name, 1).await?.into_iter().find(|job| job.is_due(now));
+        let first = first.filter(|job| pool.serves(job).is_ok() && !pool.paused);
+        waiting.extend(first.map(|job| (Reverse(pool.priority), job.queued_at(), &pool.name)));
+    }
+    waiting.sort();
+    let names = waiting.into_iter().map(|(_, _, name)| name.clone());
+    Ok(names.take(room.max(1) as usize).collect())
+}
+
+/// What is left of the tightest limit, if one is near.
+async fn scarce<T: Table>(
+    table: &T,
+    settings: &Settings,
+    scopes: &[Scope],
+) -> Result<Option<u32>, ReadError> {
+    let mut tightest = None;
+    for scope in scopes {
+        let Some(max) = settings.limits.max(scope) else { continue };
+        let left = max.saturating_sub(table.counted(scope).await?);
+        if left <= NEAR {
+            tightest = Some(tightest.map_or(left, |least: u32| least.min(left)));
+        }
+    }
+    Ok(tightest)
+}
+
+/// Of these writes, those that count down what is at zero, as after a restored table: nobody may
+/// wait for what cannot be counted down.
+pub(crate) async fn uncounted<T: Table>(
+    table: &T,
+    writes: &[Write],
+) -> Result<Vec<Write>, ReadError> {
+    let mut uncounted = Vec::new();
+    for write in writes {
+        let count = match write {
+            Write::CapacityDown(pool) => {
+                table.capacity(pool).await?.map_or(0, |capacity| capacity.live)
+            }
+            Write::CountDown(scope) => table.counted(scope).await?,
+            _ => continue,
+        };
+        if count == 0 {
+            uncounted.push(write.clone());
+        }
+    }
+    Ok(uncounted)
+}

@@ -1,0 +1,7 @@
+//! Machines for jobs: the launch pass of a pool, and what it does with the jobs that it has no
+//! room for.
+
+pub(crate) mod headroom;
+mod overflow;
+pub(crate) mod quota;
+pub mod scale_up;

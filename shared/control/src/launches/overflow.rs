@@ -1,0 +1,163 @@
+//! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and
+//! has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::ids::{Entity, JobKey, PoolName};
+use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::job::Job;
+use muster_domain::job::claim;
+use muster_domain::launch::cooldown::first_market;
+use muster_domain::launch::plan::Unplaced;
+use muster_domain::pool::Pool;
+use muster_domain::pool::limits::Headroom;
+use muster_domain::pool::select;
+use muster_domain::time::Time;
+
+use crate::Settings;
+use crate::launches::headroom;
+use crate::ports::{CommitError, Table, Write};
+use crate::writes::PassError;
+
+/// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
+/// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
+/// of the pool that it came to finds it there, and the sweep if nobody wakes that one.
+pub(crate) struct Overflow<'a, T> {
+    table: &'a T,
+    settings: &'a Settings,
+    limits: Headroom,
+    /// Each pool that was looked at.
+    rooms: BTreeMap<PoolName, Room>,
+}
+
+/// What a pool has for jobs from elsewhere.
+struct Room {
+    /// How many more than wait there already.
+    left: u32,
+    /// Entities for whose jobs GitHub refuses or limits its runners.
+    refused: BTreeSet<Entity>,
+}
+
+impl<'a, T: Table> Overflow<'a, T> {
+    /// Nothing is read when no job could move.
+    ///
+    /// # Errors
+    /// When the tables do not answer.
+    pub(crate) async fn new(
+        table: &'a T,
+        settings: &'a Settings,
+        from: &Pool,
+        left: &[Unplaced],
+    ) -> Result<Option<Self>, PassError> {
+        let candidates =
+            |left: &Unplaced| select::candidates(&settings.pools, settings.balance, &left.job);
+        let elsewhere = |left| candidates(left).iter().any(|pool| pool.name != from.name);
+        if !left.iter().any(elsewhere) {
+            return Ok(None);
+        }
+        let limits = headroom::left(table, &settings.limits).await?;
+        Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
+    }
+
+    /// Moves what can be moved, the oldest job first; answers with the pools that have work now,
+    /// and the jobs.
+    ///
+    /// # Errors
+    /// When the tables do not answer. What was moved before is in its row.
+    pub(crate) async fn run(
+        &mut self,
+        from: &Pool,
+        left: &[Unplaced],
+        now: Time,
+    ) -> Result<BTreeMap<PoolName, Vec<JobKey>>, PassError> {
+        let mut woken: BTreeMap<PoolName, Vec<JobKey>> = BTreeMap::new();
+        for Unplaced { job, slot, why } in left {
+            let settings = self.settings;
+            for pool in select::candidates(&settings.pools, settings.balance, job) {
+                let Some(entity) = pool.entity_for(job) else { continue };
+                if pool.name == from.name || !self.has_room(pool, &entity, left, now).await? {
+                    continue;
+                }
+                // A slot that ends with the move is counted already.
+                let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
+                if self.limits.take_in_place_of(ended, &entity).is_err() {
+                    continue;
+                }
+                let writes = writes(job, slot.as_ref(), pool, why, now);
+                match self.table.commit(&writes).await {
+                    Ok(()) => {
+                        tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
+                            why, "moved a job to another pool");
+                        self.take(&pool.name);
+                        woken.entry(pool.name.clone()).or_default().push(job.key());
+                    }
+                    // Somebody knows more about the job.
+                    Err(CommitError::Conflict) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                break;
+            }
+        }
+        Ok(woken)
+    }
+
+    /// Whether a pool would launch for one job more of an entity than wait there already. `left`:
+    /// all jobs that look for a pool.
+    async fn has_room(
+        &mut self,
+        pool: &Pool,
+        entity: &Entity,
+        left: &[Unplaced],
+        now: Time,
+    ) -> Result<bool, PassError> {
+        if !self.rooms.contains_key(&pool.name) {
+            let room = self.room(pool, left, now).await?;
+            self.rooms.insert(pool.name.clone(), room);
+        }
+        let room = self.rooms.get(&pool.name);
+        Ok(room.is_some_and(|room| room.left > 0 && !room.refused.contains(entity)))
+    }
+
+    async fn room(&self, pool: &Pool, left: &[Unplaced], now: Time) -> Result<Room, PassError> {
+        let entities: BTreeSet<Entity> =
+            left.iter().filter_map(|left| pool.entity_for(&left.job)).collect();
+        let entities = Vec::from_iter(entities);
+        let standing = self.table.standing(&pool.name, &entities).await?;
+        let refused = standing.unwell.iter().filter(|health| health.held_in(pool, now).is_some());
+        let refused = refused.map(|health| health.entity.clone()).collect();
+        let held = pool.paused
+            || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
+            || standing.cooldowns.is_some_and(|refused| {
+                refused.offer(pool, first_market(pool.market), now).is_err()
+            });
+        let live = standing.capacity.map_or(0, |capacity| capacity.live);
+        let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
+        if left > 0 {
+            let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
+            left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
+        }
+        Ok(Room { left, refused })
+    }
+
+    fn take(&mut self, pool: &PoolName) {
+        if let Some(room) = self.rooms.get_mut(pool) {
+            room.left = room.left.saturating_sub(1);
+        }
+    }
+}
+
+fn writes(job: &Job, slot: Option<&Instance>, to: &Pool, why: &str, now: Time) -> Vec<Write> {
+    let Some(slot) = slot else {
+        let next = job.moved_to(&to.name, why, now);
+        return vec![Write::Job { next: Box::new(next), replaces: Some(job.generation) }];
+    };
+    let mut ended = slot.clone();
+    ended.clear_claim(now, &format!("job {} moves to pool {}", job.key(), to.name));
+    ended.to_pending_delete(DeleteReason::NotNeeded, now);
+    let free = claim::release(job, &slot.name).unwrap_or_else(|| job.clone());
+    let next = free.moved_to(&to.name, why, now);
+    vec![
+        Write::Job { next: Box::new(next), replaces: Some(job.generation) },
+        Write::Instance { next: Box::new(ended), replaces: Some(slot.generation()) },
+    ]
+}

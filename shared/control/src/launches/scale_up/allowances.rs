@@ -1,0 +1,141 @@
+//! What GitHub refuses and limits, known before a launch: a machine that gets no configuration is
+//! bought in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::entity::{Allowance, Probe};
+use muster_domain::ids::Entity;
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::plan::Plan;
+use muster_domain::launch::withheld;
+use muster_domain::pool::Pool;
+use muster_domain::time::Time;
+
+use super::ScaleUp;
+use super::pool_snapshot::PoolSnapshot;
+use crate::ports::{CommitError, Table};
+use crate::writes::PassError;
+
+/// The entities that are known to matter before the demand is read: the pool's own, and those of
+/// the jobs that it was woken for.
+pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
+    let ours = |job: &&Job| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
+    let of_jobs = jobs.iter().filter(ours).filter_map(|job| pool.entity_for(job));
+    let mut all: Vec<Entity> = pool.entity.iter().cloned().chain(of_jobs).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+impl<T: Table, C> ScaleUp<'_, T, C> {
+    /// How many machines may be launched for the entities of the demand, and of slots to be tried
+    /// again, that GitHub refuses us or limits.
+    pub(super) async fn allowances(
+        &self,
+        pool: &Pool,
+        demand: &[Job],
+        retries: &[Instance],
+        known: &mut PoolSnapshot,
+        now: Time,
+    ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
+        let of_slots = retries.iter().map(|slot| slot.entity.clone());
+        let mut wanted: Vec<Entity> =
+            demand.iter().filter_map(|job| pool.entity_for(job)).chain(of_slots).collect();
+        wanted.sort();
+        wanted.dedup();
+        wanted.retain(|entity| !known.asked.contains(entity));
+        if !wanted.is_empty() {
+            let unwell = self.table.standing(&pool.name, &wanted).await?.unwell;
+            known.asked.extend(wanted);
+            known.unwell.extend(unwell);
+        }
+        let mut allowances = BTreeMap::new();
+        for health in &known.unwell {
+            let Some(held) = health.held_in(pool, now) else { continue };
+            let mut is_due = known.probing.contains_key(&health.entity);
+            let probe = health.probe(pool).filter(|probe| !is_due && probe.due_at(None) <= now);
+            if let Some(probe) = probe {
+                let last = self.table.cursor(&probe.cursor).await?;
+                if probe.due_at(last) <= now {
+                    is_due = true;
+                    known.probes.insert(health.entity.clone(), (probe, last));
+                }
+            }
+            let allowance = Allowance {
+                most: u32::from(is_due),
+                held,
+                holds_slots: true,
+                elsewhere: health.held(now).is_none(),
+            };
+            allowances.insert(health.entity.clone(), allowance);
+        }
+        Ok(allowances)
+    }
+
+    /// Those of entities whose jobs GitHub gives to none of their runners. `demand`: jobs on hold
+    /// as well.
+    pub(super) async fn withhold(
+        &self,
+        pool: &Pool,
+        demand: &[Job],
+        now: Time,
+    ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
+        if !withheld::is_suspected(demand) {
+            return Ok(BTreeMap::new());
+        }
+        let (mut live, mut page) = (Vec::new(), None);
+        loop {
+            let listed = self.table.live_instances(&pool.name, page).await?;
+            live.extend(listed.items);
+            page = listed.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        Ok(withheld::allowances(pool, demand, &live, now, &self.settings.timings))
+    }
+
+    /// Puts on record that a machine of the plan is to find out whether runners are registered
+    /// again: one of all pools does. False where another pass was faster.
+    pub(super) async fn begin_probes(
+        &self,
+        plan: &Plan,
+        known: &mut PoolSnapshot,
+        now: Time,
+    ) -> Result<bool, PassError> {
+        let launched = plan.launches.iter().flat_map(|one| one.instances().chain(&one.again));
+        let entities: BTreeSet<&Entity> = launched.map(|instance| &instance.entity).collect();
+        for (entity, (probe, last)) in std::mem::take(&mut known.probes) {
+            if !entities.contains(&entity) {
+                continue;
+            }
+            match self.table.move_cursor(&probe.cursor, last, now).await {
+                Ok(()) => {
+                    known.probing.insert(entity, (probe, last));
+                }
+                Err(CommitError::Conflict) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// A machine that EC2 refused has found nothing out: the next one need not wait for longer.
+    pub(super) async fn probe_again(
+        &self,
+        failed: &[Instance],
+        known: &mut PoolSnapshot,
+        now: Time,
+    ) {
+        for slot in failed {
+            let Some((Probe { cursor, .. }, last)) = known.probing.remove(&slot.entity) else {
+                continue;
+            };
+            let last = last.unwrap_or(Time::from_millis(0));
+            if let Err(error) = self.table.move_cursor(&cursor, Some(now), last).await {
+                tracing::warn!(entity = %slot.entity, %error, "failed to put a probe back; the next one waits longer");
+            }
+        }
+    }
+}

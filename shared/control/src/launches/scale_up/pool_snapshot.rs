@@ -1,0 +1,217 @@
+//! What a launch pass knows, and what EC2's refusals add to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::ec2::CooldownScope;
+use muster_domain::ec2::Override;
+use muster_domain::entity::{EntityHealth, Probe};
+use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
+use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
+use muster_domain::timings::Timings;
+
+use super::{LaunchReport, MAX_DEMAND};
+use crate::ports::{CommitError, Standing, Table, Write};
+use crate::writes::{CONFLICT_ROUNDS, PassError};
+
+/// What a pass knows of its pool, kept level with what it writes itself.
+pub(super) struct PoolSnapshot {
+    pub(super) capacity: Capacity,
+    /// The wake-ups that it has looked after.
+    pub(super) wakes: u64,
+    pub(super) switches: Switches,
+    pub(super) cooldowns: Option<Cooldowns>,
+    /// Entities whose health is known.
+    pub(super) asked: BTreeSet<Entity>,
+    /// Those of them that GitHub refuses us or limits.
+    pub(super) unwell: Vec<EntityHealth>,
+    /// Entities for which one machine may find out whether runners are registered again, and when
+    /// the last one did.
+    pub(super) probes: BTreeMap<Entity, (Probe, Option<Time>)>,
+    /// Those for which this pass launches that machine: it is on record, and EC2 has not answered
+    /// yet.
+    pub(super) probing: BTreeMap<Entity, (Probe, Option<Time>)>,
+    /// Slots that EC2 has just refused: the listing may not show them yet.
+    pub(super) rest: Vec<Instance>,
+    /// Jobs as they were stored or read by key last: the index may not show that yet.
+    jobs: BTreeMap<JobKey, Job>,
+    /// Looks for what earlier passes left even where the counter says that the pool has no
+    /// instance.
+    pub(super) thorough: bool,
+    /// The first time at which something can be done that waits now.
+    pub(super) waits: Option<Time>,
+    /// How many jobs a round reads.
+    pub(super) reach: u32,
+}
+
+impl PoolSnapshot {
+    pub(super) fn new(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
+        Self {
+            wakes: capacity.wakes,
+            capacity,
+            switches: standing.switches.unwrap_or_default(),
+            cooldowns: standing.cooldowns,
+            asked: asked.into_iter().collect(),
+            unwell: standing.unwell,
+            probes: BTreeMap::new(),
+            probing: BTreeMap::new(),
+            rest: Vec::new(),
+            jobs: BTreeMap::new(),
+            thorough: true,
+            waits: None,
+            reach: MAX_DEMAND,
+        }
+    }
+
+    /// Without a live instance there is no open launch, no free runner and no slot to try again.
+    pub(super) const fn has_instances(&self) -> bool {
+        self.capacity.live > 0 || self.thorough
+    }
+
+    pub(super) async fn refresh<T: Table>(
+        &mut self,
+        table: &T,
+        pool: &Pool,
+    ) -> Result<(), PassError> {
+        let asked: Vec<Entity> = self.asked.iter().cloned().collect();
+        let standing = table.standing(&pool.name, &asked).await?;
+        if let Some(capacity) = standing.capacity {
+            self.wakes = capacity.wakes;
+            self.capacity = capacity;
+        }
+        self.switches = standing.switches.unwrap_or_default();
+        self.cooldowns = standing.cooldowns;
+        self.unwell = standing.unwell;
+        Ok(())
+    }
+
+    /// Notes jobs as they are stored. Of two versions the newer one counts.
+    pub(super) fn saw<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Job>) {
+        for job in jobs {
+            if is_newer(job, &self.jobs) {
+                self.jobs.insert(job.key(), job.clone());
+            }
+        }
+    }
+
+    /// The pool's demand: what the index lists, and each job that is known better as it is known.
+    pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Job>) -> Vec<Job> {
+        let mut demand: BTreeMap<JobKey, Job> = self.jobs.clone();
+        for job in listed {
+            if is_newer(&job, &demand) {
+                demand.insert(job.key(), job);
+            }
+        }
+        let is_ours = |job: &Job| job.is_demand() && job.pool.as_ref() == Some(pool);
+        demand.into_values().filter(is_ours).collect()
+    }
+
+    /// Notes what waits: jobs on hold or too young, slots before their next attempt, the min idle.
+    pub(super) fn wait_for(&mut self, times: impl IntoIterator<Item = Time>, now: Time) {
+        let ahead = times.into_iter().filter(|at| *at > now);
+        self.waits = ahead.chain(self.waits).min();
+    }
+
+    /// As the commit of a launch does it.
+    pub(super) fn count_up(&mut self, fresh: usize, now: Time) {
+        if fresh > 0 {
+            self.capacity.scaled_up_at = Some(now);
+            self.capacity.live += u32::try_from(fresh).unwrap_or(u32::MAX);
+            self.capacity.generation += 1;
+        }
+    }
+
+    /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails
+    /// with it.
+    pub(super) async fn remember<T: Table>(
+        &mut self,
+        table: &T,
+        launch: &Launch,
+        answer: &Result<LaunchAnswer, LaunchError>,
+        now: Time,
+        timings: &Timings,
+    ) {
+        for _ in 0..CONFLICT_ROUNDS {
+            let stored = self.cooldowns.clone();
+            let replaces = stored.as_ref().map(|record| record.generation);
+            let record = stored.unwrap_or_default();
+            let Some(next) = record.after(launch, answer, now, timings) else {
+                return;
+            };
+            let write = Write::Cooldowns { next: next.clone(), replaces };
+            match table.commit(&[write]).await {
+                Ok(()) => {
+                    self.cooldowns = Some(next);
+                    return;
+                }
+                Err(CommitError::Conflict) => match table.cooldowns().await {
+                    Ok(stored) => self.cooldowns = stored,
+                    Err(error) => {
+                        tracing::warn!(%error, "failed to read the cooldowns");
+                        return;
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "failed to write the cooldowns; other passes ask EC2");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a launch that is planned asks for what is known to be closed by now.
+    pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
+        let Some(cooldowns) = &self.cooldowns else { return false };
+        let market = launch.request.market;
+        let whole = [CooldownScope::Calls, CooldownScope::Pool(launch.pool.clone())];
+        let is_closed = |place: &Override| {
+            cooldowns.covering_quota(&launch.pool, market, place, now).is_some()
+                || cooldowns.covering_place(&launch.pool, market, place, now).is_some()
+        };
+        whole.iter().any(|closed| cooldowns.covering(closed, now).is_some())
+            || launch.request.overrides.iter().any(is_closed)
+    }
+}
+
+/// Whether a job is not known yet, or was written since.
+fn is_newer(job: &Job, known: &BTreeMap<JobKey, Job>) -> bool {
+    known.get(&job.key()).is_none_or(|known| known.generation < job.generation)
+}
+
+/// Each slot once, as it was written last.
+pub(super) fn newest(slots: impl Iterator<Item = Instance>) -> Vec<Instance> {
+    let mut all: BTreeMap<InstanceName, Instance> = BTreeMap::new();
+    for slot in slots {
+        let known = all.get(&slot.name).map(Instance::generation);
+        if known.is_none_or(|known| known < slot.generation()) {
+            all.insert(slot.name.clone(), slot);
+        }
+    }
+    all.into_values().collect()
+}
+
+/// A call counts once for each class of its errors.
+pub(super) fn count_refusals(
+    launch: &Launch,
+    answer: &Result<LaunchAnswer, LaunchError>,
+    report: &mut LaunchReport,
+) {
+    let errors = match answer {
+        Ok(answer) => answer.errors.as_slice(),
+        Err(error) => std::slice::from_ref(error),
+    };
+    let mut classes = BTreeSet::new();
+    for error in errors {
+        tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "EC2 refused a launch");
+        classes.insert(error.class);
+    }
+    for class in classes {
+        *report.refusals.entry(class).or_default() += 1;
+    }
+}

@@ -1,0 +1,147 @@
+//! The names of all metrics. The template's alarms use the same names, and a test holds the two
+//! together.
+
+use muster_domain::ec2::ErrorClass;
+
+/// The CloudWatch namespace.
+pub const NAMESPACE: &str = "Muster";
+/// The one dimension of every metric: its value is the stack's name.
+pub const DIMENSION: &str = "Stack";
+
+/// A metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Age of the oldest row in `pending_delete`, `pending_force_delete` or `deleting`, seconds.
+    OldestPendingDeleteAgeSeconds,
+    /// Age of the oldest queued job of a pool that no runner has taken, seconds.
+    OldestQueuedJobAgeSeconds,
+    /// A sweep ran to its end.
+    ReaperTick,
+    /// A delete with force, or of a running job, was ordered.
+    ForceUsed,
+    /// Machines in the orphan ledger.
+    Orphans,
+    /// Launch slots that EC2 refused.
+    LaunchFailed,
+    /// Entities whose GitHub credentials are refused.
+    EntitiesUnhealthy,
+    /// Jobs given up because GitHub has long cancelled them.
+    JobsExpired,
+    /// Records or messages that this version cannot read.
+    UnknownRecords,
+    /// Machines ended because they were older than their pool allows.
+    MaxLifetimeKills,
+    /// How long something has been switched off, seconds.
+    SwitchedOffSeconds,
+    /// A comparison with EC2 found more machines without a record than it may end.
+    BlastRadius,
+    /// Launch calls that EC2 throttled.
+    LaunchThrottled,
+    /// Launch calls for which EC2 lacked capacity, in part or whole.
+    LaunchNoCapacity,
+    /// Launch calls that met a quota of the account; the market is left alone for a while.
+    LaunchOverQuota,
+    /// Launch calls that EC2 refused as wrong.
+    LaunchMisconfigured,
+    /// Launch calls that we may not make.
+    LaunchDenied,
+    /// Launch calls that named something which EC2 does not show yet.
+    LaunchNotYetVisible,
+    /// Launch calls whose token EC2 knows with other parameters.
+    LaunchTokenMismatch,
+    /// Launch calls of which nobody knows what they did.
+    LaunchUnanswered,
+    /// Pools whose launches EC2 refuses as wrong or not allowed.
+    PoolsPaused,
+    /// Jobs that have waited past the deadline without a runner; of each pool at most forty.
+    JobsOverdue,
+    /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
+    WebhooksRedelivered,
+}
+
+impl Metric {
+    /// All metrics.
+    pub const ALL: [Self; 23] = [
+        Self::OldestPendingDeleteAgeSeconds,
+        Self::OldestQueuedJobAgeSeconds,
+        Self::ReaperTick,
+        Self::ForceUsed,
+        Self::Orphans,
+        Self::LaunchFailed,
+        Self::EntitiesUnhealthy,
+        Self::JobsExpired,
+        Self::UnknownRecords,
+        Self::MaxLifetimeKills,
+        Self::SwitchedOffSeconds,
+        Self::BlastRadius,
+        Self::LaunchThrottled,
+        Self::LaunchNoCapacity,
+        Self::LaunchOverQuota,
+        Self::LaunchMisconfigured,
+        Self::LaunchDenied,
+        Self::LaunchNotYetVisible,
+        Self::LaunchTokenMismatch,
+        Self::LaunchUnanswered,
+        Self::PoolsPaused,
+        Self::JobsOverdue,
+        Self::WebhooksRedelivered,
+    ];
+
+    /// The one that counts launch calls with an answer of this class; none for those that no launch
+    /// gets.
+    #[must_use]
+    pub const fn for_refusal(class: ErrorClass) -> Option<Self> {
+        Some(match class {
+            ErrorClass::Throttle => Self::LaunchThrottled,
+            ErrorClass::Capacity => Self::LaunchNoCapacity,
+            ErrorClass::Quota => Self::LaunchOverQuota,
+            ErrorClass::Configuration => Self::LaunchMisconfigured,
+            ErrorClass::Authorization => Self::LaunchDenied,
+            ErrorClass::Consistency => Self::LaunchNotYetVisible,
+            ErrorClass::Idempotency => Self::LaunchTokenMismatch,
+            ErrorClass::Ambiguous => Self::LaunchUnanswered,
+            ErrorClass::Blocked => return None,
+        })
+    }
+
+    /// The name in CloudWatch.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OldestPendingDeleteAgeSeconds => "OldestPendingDeleteAgeSeconds",
+            Self::OldestQueuedJobAgeSeconds => "OldestQueuedJobAgeSeconds",
+            Self::ReaperTick => "ReaperTick",
+            Self::ForceUsed => "ForceUsed",
+            Self::Orphans => "Orphans",
+            Self::LaunchFailed => "LaunchFailed",
+            Self::EntitiesUnhealthy => "EntitiesUnhealthy",
+            Self::JobsExpired => "JobsExpired",
+            Self::UnknownRecords => "UnknownRecords",
+            Self::MaxLifetimeKills => "MaxLifetimeKills",
+            Self::SwitchedOffSeconds => "SwitchedOffSeconds",
+            Self::BlastRadius => "BlastRadius",
+            Self::LaunchThrottled => "LaunchThrottled",
+            Self::LaunchNoCapacity => "LaunchNoCapacity",
+            Self::LaunchOverQuota => "LaunchOverQuota",
+            Self::LaunchMisconfigured => "LaunchMisconfigured",
+            Self::LaunchDenied => "LaunchDenied",
+            Self::LaunchNotYetVisible => "LaunchNotYetVisible",
+            Self::LaunchTokenMismatch => "LaunchTokenMismatch",
+            Self::LaunchUnanswered => "LaunchUnanswered",
+            Self::PoolsPaused => "PoolsPaused",
+            Self::JobsOverdue => "JobsOverdue",
+            Self::WebhooksRedelivered => "WebhooksRedelivered",
+        }
+    }
+
+    /// CloudWatch's unit.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::OldestPendingDeleteAgeSeconds
+            | Self::OldestQueuedJobAgeSeconds
+            | Self::SwitchedOffSeconds => "Seconds",
+            _ => "Count",
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A batch of the reap queue: one pass per message, side by side.
+
+use std::cell::Cell;
+
+use muster_domain::message::ReapMessage;
+use muster_domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::ports::{Compute, Github, Queue, Table};
+use crate::reaps::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
+use crate::reaps::terminate_batch::TerminateBatcher;
+
+/// A message that is not begun is away for this long, so that others come first.
+const POSTPONED: Seconds = Seconds(5);
+
+/// A message of the reap queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What it says.
+    pub message: ReapMessage,
+    /// Which one it is.
+    pub ticket: Ticket,
+    /// What it is hidden by.
+    pub receipt: String,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchReport {
+    /// For each message, in order: done with it; the others come back.
+    pub acked: Vec<bool>,
+    /// Machines whose end began because they were older than their pool allows.
+    pub outlived: u32,
+    /// Passes that were left to a later invocation, because this one's time was running out.
+    pub postponed: u32,
+}
+
+/// An invocation for the reap queue.
+pub struct Batch<'a, T, Q, C, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// EC2.
+    pub compute: &'a C,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
+    /// Runs a pass for each message. `deadline` is when Lambda stops the invocation; no pass begins
+    /// in the second half of the time until then, since one that meets a slow GitHub needs it.
+    pub async fn run(
+        &self,
+        messages: &[Received],
+        deadline: Time,
+        now: &dyn Fn() -> Time,
+    ) -> BatchReport {
+        let start = now();
+        let begin_until = start + Seconds(deadline.since(start).0 / 2);
+        let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
+        let together = &TerminateBatcher::new(self.compute, now);
+        let known = &self.known(messages).await;
+        let &Self { table, queue, compute, github, settings } = self;
+        let reap = &Reap { table, queue, compute, github, settings, together, known, outlived };
+        let acked: Vec<Cell<bool>> = messages.iter().map(|_| Cell::new(false)).collect();
+        let mut left = messages.iter().zip(&acked);
+        let (postponed_ref, begins) = (&postponed, || now() <= begin_until);
+        together
+            .run(|| {
+                let (received, acked) = left.next()?;
+                let begins = begins();
+                Some(async move {
+                    let settlement = match begins {
+                        true => one(reap, received, now()).await,
+                        false => {
+                            postponed_ref.set(postponed_ref.get() + 1);
+                            postpone(received)
+                        }
+                    };
+                    acked.set(self.settle(received, settlement).await);
+                })
+            })
+            .await;
+        let acked = acked.iter().map(Cell::get).collect();
+        BatchReport { acked, outlived: outlived.get(), postponed: postponed.get() }
+    }
+
+    /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of
+    /// another version fails them all.
+    async fn known(&self, messages: &[Received]) -> BatchCache {
+        let known = BatchCache::default();
+        if messages.len() < 2 {
+            return known;
+        }
+        let (mut names, mut machines) = (Vec::new(), Vec::new());
+        for received in messages {
+            match &received.message {
+                ReapMessage::Reap { name, .. } => names.push(name.clone()),
+                ReapMessage::MachineChanged { machine, .. } => machines.push(machine.clone()),
+            }
+        }
+        if !machines.is_empty()
+            && let Ok(owners) = self.table.owners_of(&machines).await
+        {
+            names.extend(owners.values().cloned());
+            known.owners.replace(owners);
+        }
+        if !names.is_empty()
+            && let Ok(rows) = self.table.instances(&names).await
+        {
+            known.rows.borrow_mut().extend(rows.into_iter().map(|row| (row.name.clone(), row)));
+        }
+        known
+    }
+
+    /// Whether the message is done with.
+    async fn settle(&self, received: &Received, settlement: Option<Settlement>) -> bool {
+        match settlement {
+            Some(Settlement::Ack) => true,
+            Some(Settlement::Hide(wait)) => {
+                // Not hidden, it comes back after the queue's own time-out: later, but not lost.
+                if let Err(error) = self.queue.hide(&received.receipt, wait).await {
+                    tracing::warn!(%error, "failed to hide a message; it comes again after the queue's time-out");
+                }
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// The pass of a message; none when it failed.
+async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
+    reap: &Reap<'_, T, Q, C, G>,
+    received: &Received,
+    now: Time,
+) -> Option<Settlement> {
+    let ticket = &received.ticket;
+    let settlement = match &received.message {
+        ReapMessage::Reap { name, .. } => reap.pass(name, ticket, now).await,
+        ReapMessage::MachineChanged { machine, what } => {
+            tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
+            reap.machine_changed(machine, what, ticket, now).await
+        }
+    };
+    settlement
+        .inspect_err(|error| {
+            let message = &received.message;
+            tracing::error!(
+                ?message,
+                ?error,
+                "reap pass failed; it runs again after the queue's time-out"
+            );
+        })
+        .ok()
+}
+
+/// Let go after many receives, as by a pass: the sweep sends a new one.
+fn postpone(received: &Received) -> Option<Settlement> {
+    Some(match received.ticket.receives {
+        MAX_RECEIVES.. => Settlement::Ack,
+        _ => Settlement::Hide(POSTPONED),
+    })
+}

@@ -1,0 +1,10 @@
+//! The end of machines: the reap pass of an instance, the batches in which reaps run, and the sweep
+//! that finds what nobody told of.
+
+pub mod batch;
+mod orphans;
+mod read_cache;
+pub mod reap;
+pub mod sweep;
+pub mod terminate;
+pub mod terminate_batch;

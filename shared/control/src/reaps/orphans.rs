@@ -1,0 +1,176 @@
+//! The orphan ledger: machines that nobody owns any more, killed on until EC2 says that they are
+//! gone.
+
+use std::collections::BTreeSet;
+
+use muster_domain::SCHEMA;
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::ids::{InstanceName, MachineId};
+use muster_domain::observation::{Machine, Termination};
+use muster_domain::orphan::Orphan;
+use muster_domain::time::Time;
+
+use crate::ports::{CommitError, Compute, Queue, Table, Write};
+use crate::reaps::sweep::{Sweep, SweepReport};
+use crate::reaps::terminate;
+use crate::writes::PassError;
+
+/// What is known of an orphan after a look, or after an attempt to end it.
+enum Seen {
+    /// EC2 says that it is gone.
+    Gone,
+    /// It is left alone for now: its entry as it should be.
+    Rests(Orphan),
+    /// It is there, or may be, and is to be ended: its entry before the answer.
+    Lives(Orphan),
+}
+
+impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
+    /// With deletes switched off, orphans are left alone and still counted.
+    pub(crate) async fn count_orphans(&self, report: &mut SweepReport) -> Result<(), PassError> {
+        report.orphans = self.table.orphans().await?.len();
+        Ok(())
+    }
+
+    /// Goes on killing what force gave up.
+    pub(crate) async fn work_ledger(
+        &self,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let orphans = self.table.orphans().await?;
+        self.try_orphans(orphans, now, report).await
+    }
+
+    /// Into the ledger first, so that the intent is durable; the ledger does the rest.
+    pub(crate) async fn enter_strays(
+        &self,
+        strays: Vec<MachineId>,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let mut entered = Vec::new();
+        for machine in strays {
+            if self.table.orphan(&machine).await?.is_some() {
+                continue;
+            }
+            let orphan = stray(machine, now);
+            let write = Write::Orphan { next: orphan.clone(), replaces: None };
+            match self.table.commit(&[write]).await {
+                Ok(()) => {}
+                Err(CommitError::Conflict) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            tracing::warn!(machine.id = %orphan.machine, "found a machine without a record");
+            entered.push(orphan);
+        }
+        self.try_orphans(entered, now, report).await
+    }
+
+    /// Looks at each, ends all that live in one call, and writes down what came of it. What fails
+    /// for one does not keep the others from it.
+    async fn try_orphans(
+        &self,
+        orphans: Vec<Orphan>,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let mut seen = Vec::with_capacity(orphans.len());
+        for orphan in orphans {
+            let look = self.look_at_orphan(&orphan, now).await;
+            seen.push((orphan, look));
+        }
+        let living = seen.iter().filter(|(_, seen)| matches!(seen, Seen::Lives(_)));
+        let living: BTreeSet<MachineId> =
+            living.map(|(orphan, _)| orphan.machine.clone()).collect();
+        let mut answers = terminate::all(self.compute, living, now).await;
+        let mut outcome = Ok(());
+        for (orphan, seen) in seen {
+            let seen = match (seen, answers.remove(&orphan.machine)) {
+                (Seen::Lives(entry), Some(answer)) => answered(entry, answer),
+                (seen, _) => seen,
+            };
+            match self.write_down(&orphan, seen, now).await {
+                Ok(true) => report.orphans_gone += 1,
+                Ok(false) => report.orphans += 1,
+                Err(error) => outcome = Err(error),
+            }
+        }
+        outcome
+    }
+
+    async fn look_at_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
+        match self.compute.machine(&orphan.machine).await.map(|seen| seen.state) {
+            Ok(Machine::Gone) => Seen::Gone,
+            Ok(Machine::Absent) => self.absent_orphan(orphan, now),
+            // Shown again: an earlier denial proves nothing any more.
+            Ok(_) => Seen::Lives(Orphan { absent_since: None, ..orphan.clone() }),
+            Err(_) => Seen::Lives(orphan.clone()),
+        }
+    }
+
+    /// Absent counts twice, as for instances.
+    fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
+        match orphan.absent_since {
+            Some(first) if now.is_past(first, self.settings.timings.absence_confirm_seconds) => {
+                Seen::Gone
+            }
+            Some(_) => Seen::Rests(orphan.clone()),
+            None => Seen::Rests(Orphan { absent_since: Some(now), ..orphan.clone() }),
+        }
+    }
+
+    /// Whether the orphan is gone now.
+    async fn write_down(&self, orphan: &Orphan, seen: Seen, now: Time) -> Result<bool, PassError> {
+        let is_gone = matches!(seen, Seen::Gone);
+        let writes = match seen {
+            Seen::Gone => {
+                vec![Write::OrphanGone(orphan.machine.clone()), Write::Audit(gone(orphan, now))]
+            }
+            Seen::Rests(next) | Seen::Lives(next) if next == *orphan => return Ok(false),
+            Seen::Rests(next) | Seen::Lives(next) => {
+                let next = Orphan { generation: orphan.generation + 1, ..next };
+                vec![Write::Orphan { next, replaces: Some(orphan.generation) }]
+            }
+        };
+        match self.table.commit(&writes).await {
+            Ok(()) => Ok(is_gone),
+            Err(CommitError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What EC2's answer to a terminate says of an orphan.
+fn answered(entry: Orphan, answer: Termination) -> Seen {
+    match answer {
+        Termination::Accepted(Machine::Gone) => Seen::Gone,
+        Termination::Accepted(_) => Seen::Rests(entry),
+        Termination::NotFound(fault) | Termination::Failed(_, fault) => {
+            Seen::Rests(Orphan { attempts: entry.attempts + 1, last_error: Some(fault), ..entry })
+        }
+    }
+}
+
+fn stray(machine: MachineId, now: Time) -> Orphan {
+    Orphan {
+        schema: SCHEMA,
+        generation: 0,
+        machine,
+        instance: None::<InstanceName>,
+        since: now,
+        attempts: 0,
+        last_error: None,
+        absent_since: None,
+    }
+}
+
+fn gone(orphan: &Orphan, now: Time) -> Audit {
+    Audit {
+        at: now,
+        kind: AuditKind::OrphanTerminated,
+        subject: orphan.machine.as_str().to_owned(),
+        by: "muster".to_owned(),
+        why: "orphan ledger".to_owned(),
+    }
+}

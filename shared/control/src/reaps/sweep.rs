@@ -1,0 +1,420 @@
+//! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
+//! demand, looks after the orphan ledger, and measures. Its cost is the cost of what is due.
+
+use std::collections::BTreeSet;
+
+use crate::metrics::Metric;
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{JobKey, LaunchId, MachineId};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::{GATE_EXPIRY, Job};
+use muster_domain::message::{ReapMessage, WakePool};
+use muster_domain::observation::Machine;
+use muster_domain::pool::Pool;
+use muster_domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::pools::Changed;
+use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
+use crate::wake::reap_message;
+use crate::writes::{self, PassError};
+
+/// Rows of one page of the due index.
+const PAGE: u32 = 200;
+/// Most rows that one sweep sends; the rest is due in the next one.
+const MAX_DUE: usize = 5_000;
+/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold
+/// stands where its time comes, behind younger ones; its age is seen all the same. A page of the
+/// index holds hundreds.
+const MAX_WAITING: u32 = 5_000;
+/// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
+const MAX_EXPIRED: usize = 100;
+/// A waiting job is asked for after this silence, and again after each further one. GitHub may have
+/// ended it long ago.
+const SILENCE: Seconds = Seconds(3600);
+/// Most jobs that are asked for after one sweep.
+const MAX_SILENT: usize = 20;
+/// Most jobs behind an approval that a sweep looks at, those of the longest silence.
+const MAX_GATED: u32 = 100;
+/// Cursor of the last comparison of EC2 with the tables.
+const RECONCILED: &str = "reconciled";
+/// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake
+/// in a tag must not cost a fleet.
+const BLAST_RADIUS: usize = 5;
+
+/// What a sweep saw and did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SweepReport {
+    /// Rows sent to the reap queue.
+    pub sent: usize,
+    /// Rows that this version cannot read.
+    pub unreadable: usize,
+    /// Pools woken.
+    pub woken: usize,
+    /// Jobs given up as cancelled by GitHub long ago.
+    pub expired: usize,
+    /// Machines in the orphan ledger.
+    pub orphans: usize,
+    /// Orphans that EC2 says are gone now.
+    pub orphans_gone: usize,
+    /// The comparison stopped at the blast radius.
+    pub stopped_at_blast_radius: bool,
+    /// Seconds.
+    pub oldest_pending_delete: u32,
+    /// Seconds.
+    pub oldest_queued_job: u32,
+    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest
+    /// twenty with a claim, and twenty without.
+    pub overdue: usize,
+    /// Pools that EC2 refuses.
+    pub paused: usize,
+    /// Entities that GitHub refuses us, or has limited lately.
+    pub unwell: Vec<EntityHealth>,
+    /// Seconds; how long the first of what is switched off has been off.
+    pub switched_off: u32,
+    /// Waiting jobs of which nothing was heard for long, those of the longest silence.
+    pub silent: Vec<Job>,
+    /// Parts of the sweep that failed; the others ran.
+    pub problems: Vec<String>,
+}
+
+impl SweepReport {
+    /// Entities that GitHub refuses us. A rate limit ends by itself.
+    fn refused(&self) -> usize {
+        self.unwell.iter().filter(|health| health.unauthorized_since.is_some()).count()
+    }
+
+    /// What CloudWatch is told.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        vec![
+            (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
+            (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
+            (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
+            (Metric::JobsOverdue, self.overdue as f64),
+            (Metric::PoolsPaused, self.paused as f64),
+            (Metric::Orphans, self.orphans as f64),
+            (Metric::EntitiesUnhealthy, self.refused() as f64),
+            (Metric::JobsExpired, self.expired as f64),
+            (Metric::UnknownRecords, self.unreadable as f64),
+            (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
+            (Metric::BlastRadius, if self.stopped_at_blast_radius { 1.0 } else { 0.0 }),
+        ]
+    }
+}
+
+/// The sweep.
+pub struct Sweep<'a, T, Q, C> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// EC2.
+    pub compute: &'a C,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
+    /// Runs all parts. One that fails does not keep the others from running.
+    pub async fn sweep(&self, now: Time) -> SweepReport {
+        let mut report = SweepReport::default();
+        let mut problems = Vec::new();
+        note(&mut problems, "due rows", self.send_due(now, &mut report).await);
+        for pool in &self.settings.pools {
+            note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
+        }
+        note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
+        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
+        note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
+        report.silent.sort_by_key(turn);
+        report.silent.truncate(MAX_SILENT);
+        match self.table.switches().await {
+            // Nothing is terminated on a guess either.
+            Err(error) => problems.push(format!("switches: {error}")),
+            Ok(switches) => {
+                let switches = switches.unwrap_or_default();
+                report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
+                if switches.deletes_off().is_some() {
+                    note(&mut problems, "orphan ledger", self.count_orphans(&mut report).await);
+                } else {
+                    let ledger = self.work_ledger(now, &mut report).await;
+                    note(&mut problems, "orphan ledger", ledger);
+                    let compared = self.reconcile(now, &mut report).await;
+                    note(&mut problems, "comparison with EC2", compared);
+                }
+            }
+        }
+        match self.table.cooldowns().await {
+            Ok(known) => {
+                report.paused = known.map_or(0, |known| known.paused_pools(now).count());
+            }
+            Err(error) => problems.push(format!("cool-downs: {error}")),
+        }
+        match self.table.unhealthy_entities().await {
+            Ok(unwell) => report.unwell = unwell,
+            Err(error) => problems.push(format!("entities: {error}")),
+        }
+        report.problems = problems;
+        report
+    }
+
+    async fn send_due(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
+        let mut page = None;
+        loop {
+            let due = self.table.due_instances(now, PAGE, page).await?;
+            report.unreadable += due.unreadable.len();
+            for key in &due.unreadable {
+                tracing::error!(instance.id = key, "skipped a record: not of this version");
+            }
+            let slack = self.settings.timings.sweep_slack_seconds;
+            let messages: Vec<ReapMessage> = due
+                .items
+                .iter()
+                .filter(|instance| !has_live_chain(instance, now, slack))
+                .map(|instance| reap_message(instance, now))
+                .collect();
+            report.sent += messages.len();
+            self.queue.send_reap(&messages).await?;
+            page = due.next;
+            if page.is_none() || report.sent >= MAX_DUE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Demand that nobody was woken for, ages, expired jobs.
+    async fn look_after(
+        &self,
+        pool: &Pool,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let waiting = self.table.waiting_jobs(&pool.name, MAX_WAITING).await?;
+        let (mut demand, mut expired) = (false, 0);
+        let mut silent: Vec<&Job> =
+            waiting.iter().filter(|job| job.is_silent(SILENCE, now)).collect();
+        silent.sort_by_key(|job| turn(job));
+        report.silent.extend(silent.into_iter().take(MAX_SILENT).cloned());
+        for job in &waiting {
+            let age = now.since(job.waits_since());
+            if age < self.settings.timings.job_expiry_seconds {
+                demand |= job.is_due(now);
+                // Nobody is late while the pool wants the job to wait.
+                let age = now.since(job.waits_since().max(pool.launches_at(job)));
+                report.oldest_queued_job = report.oldest_queued_job.max(age.0);
+                let late = age >= self.settings.timings.launch_deadline_seconds;
+                report.overdue += usize::from(late);
+            } else if expired < MAX_EXPIRED {
+                self.expire(job).await?;
+                expired += 1;
+            }
+        }
+        report.expired += expired;
+        demand |= self.is_short_of_idle(pool).await?;
+        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
+        changed.match_anew(pool, &waiting, now).await?;
+        if pool.is_removed() {
+            changed.see_out(pool, now).await?;
+        }
+        // A launch that a stopped pass left open is found through its slots, whose rows become due.
+        if demand {
+            self.queue.send_wakes(&[WakePool::whole(pool.name.clone())], Seconds(0)).await?;
+            report.woken += 1;
+        }
+        for instance in self.table.ending_instances(&pool.name, 1).await? {
+            let since = instance.drain().map_or(instance.since(), |drain| drain.at);
+            report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
+        }
+        Ok(())
+    }
+
+    /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up
+    /// after GitHub's 30 days.
+    async fn look_at_gated(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
+        for job in self.table.gated_jobs(MAX_GATED).await? {
+            if now.is_past(job.gated_since(), GATE_EXPIRY) {
+                self.expire(&job).await?;
+                report.expired += 1;
+            } else if job.is_silent(SILENCE, now) {
+                report.silent.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a pool that keeps runners idle has too few. Read for such pools alone.
+    async fn is_short_of_idle(&self, pool: &Pool) -> Result<bool, PassError> {
+        if pool.idle_wanted() == 0 {
+            return Ok(false);
+        }
+        let free = self.table.free_instances(&pool.name).await?;
+        let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
+        Ok(kept < pool.idle_wanted() as usize)
+    }
+
+    /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.
+    async fn expire(&self, job: &Job) -> Result<(), PassError> {
+        let mut next = job.clone();
+        next.expired = true;
+        next.generation += 1;
+        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "gave up a job that waited for too long");
+        match self
+            .table
+            .commit(&writes::job(Some(job), &next).into_iter().collect::<Vec<_>>())
+            .await
+        {
+            // Another writer knows better; the next sweep looks again.
+            Ok(()) | Err(CommitError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Compares EC2's list of our machines with the tables: machines without a live record end,
+    /// records without a machine get a pass. Every third of the orphan age, by one sweep at a time.
+    async fn reconcile(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
+        let last = self.table.cursor(RECONCILED).await?;
+        let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);
+        if last.is_some_and(|last| !now.is_past(last, interval)) {
+            return Ok(());
+        }
+        match self.table.move_cursor(RECONCILED, last, now).await {
+            Ok(()) => {}
+            Err(CommitError::Conflict) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let Some(machines) = self.list_machines(report).await else {
+            return Ok(());
+        };
+        let records = self.live_records().await?;
+        self.wake_lost(&machines, &records, now).await?;
+        self.end_strays(&machines, &records, now, report).await
+    }
+
+    async fn list_machines(&self, report: &mut SweepReport) -> Option<Vec<ListedMachine>> {
+        let mut machines = Vec::new();
+        let mut page = None;
+        loop {
+            match self.compute.list(page).await {
+                Ok(listed) => {
+                    machines.extend(listed.items);
+                    page = listed.next;
+                }
+                Err(trouble) => {
+                    // Half a list would make machines look lost.
+                    tracing::warn!(?trouble, "failed to list EC2's machines");
+                    report.problems.push("EC2 could not be listed".to_owned());
+                    return None;
+                }
+            }
+            if page.is_none() {
+                return Some(machines);
+            }
+        }
+    }
+
+    async fn live_records(&self) -> Result<Vec<Instance>, PassError> {
+        let mut records = Vec::new();
+        for pool in &self.settings.pools {
+            let mut page = None;
+            loop {
+                let listed = self.table.live_instances(&pool.name, page).await?;
+                records.extend(listed.items);
+                page = listed.next;
+                if page.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// Records whose machine EC2 does not list: the event of its end was lost.
+    async fn wake_lost(
+        &self,
+        machines: &[ListedMachine],
+        records: &[Instance],
+        now: Time,
+    ) -> Result<(), PassError> {
+        let listed: BTreeSet<&MachineId> = machines.iter().map(|machine| &machine.id).collect();
+        let settled = self.settings.timings.absence_limit_seconds;
+        let messages: Vec<ReapMessage> = records
+            .iter()
+            .filter(|record| record.state() == State::Running)
+            .filter(|record| record.bound_at.is_some_and(|at| now.is_past(at, settled)))
+            .filter_map(|record| record.machine())
+            .filter(|machine| !listed.contains(machine))
+            .map(|machine| ReapMessage::MachineChanged {
+                machine: machine.clone(),
+                what: "not listed".to_owned(),
+            })
+            .collect();
+        Ok(self.queue.send_reap(&messages).await?)
+    }
+
+    /// Machines that no live record owns and that are old enough that none will.
+    async fn end_strays(
+        &self,
+        machines: &[ListedMachine],
+        records: &[Instance],
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let owned: BTreeSet<&MachineId> =
+            records.iter().filter_map(|record| record.machine()).collect();
+        let open: BTreeSet<&LaunchId> = records
+            .iter()
+            .filter(|record| record.machine().is_none())
+            .map(|record| &record.launch)
+            .collect();
+        let most = BLAST_RADIUS.max(machines.len() / 5);
+        let mut strays = Vec::new();
+        for machine in machines {
+            let old = now.is_past(machine.launched_at, self.settings.timings.orphan_age_seconds);
+            let wanted = machine.launch.as_ref().is_some_and(|launch| open.contains(launch));
+            if !old || wanted || owned.contains(&machine.id) || machine.state == Machine::Gone {
+                continue;
+            }
+            if self.has_live_owner(&machine.id).await? {
+                continue;
+            }
+            if strays.len() == most {
+                report.stopped_at_blast_radius = true;
+                tracing::error!(
+                    most,
+                    "found too many strays; the rest waits for the next comparison"
+                );
+                break;
+            }
+            strays.push(machine.id.clone());
+        }
+        self.enter_strays(strays, now, report).await
+    }
+
+    /// The listing of records may be late; the machine's own item and row decide.
+    async fn has_live_owner(&self, machine: &MachineId) -> Result<bool, PassError> {
+        let Some(name) = self.table.owner_of(machine).await? else {
+            return Ok(false);
+        };
+        let owner = self.table.instance(&name).await?;
+        Ok(owner.is_some_and(|owner| owner.state().is_live()))
+    }
+}
+
+/// Who is asked for first: those that never were, then those whose last time is longest ago.
+fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
+    (job.asked_at, job.queued_at(), job.key())
+}
+
+fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
+    if let Err(error) = result {
+        tracing::error!(part, ?error, "part of the sweep failed");
+        problems.push(format!("{part}: {error:?}"));
+    }
+}
+
+/// The row's own message will come back by itself.
+fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
+    instance.wake_nonce().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
+}

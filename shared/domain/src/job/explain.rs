@@ -1,0 +1,276 @@
+//! Why things are as they are, in sentences for people.
+
+use crate::ids::PoolName;
+use crate::instance::{ErrorDetail, Instance, RunnerState, State, Waiting};
+use crate::job::{Job, JobStatus};
+use crate::launch::cooldown::{Cooldowns, LaunchBlock, first_market};
+use crate::pool::Pool;
+use crate::pool::limits::Scope;
+use crate::switches::SwitchedOff;
+use crate::time::Time;
+
+/// What is known around a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobContext<'a> {
+    /// Its pool, while that is configured.
+    pub pool: Option<&'a Pool>,
+    /// Live instances of that pool.
+    pub live: u32,
+    /// The instance that it claims.
+    pub claim: Option<&'a Instance>,
+    /// Why no machine of the pool is launched, if an operator has switched that off.
+    pub off: Option<&'a SwitchedOff>,
+    /// The limit of stack or entity that is reached, and its count.
+    pub limit: Option<(&'a Scope, u32)>,
+    /// Of each pool why it is where it is in the order of choice, as [`crate::pool::select::reasons`]
+    /// says it.
+    pub choice: &'a [String],
+    /// What EC2 refused lately.
+    pub cooldowns: Option<&'a Cooldowns>,
+    /// What GitHub refuses or limits, where the job's runner would be registered.
+    pub github: Option<&'a LaunchBlock>,
+}
+
+/// Why a job has a runner, or none yet, or never will.
+#[must_use]
+pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
+    let said = &job.last_event;
+    let mut lines = vec![format!(
+        "Job {} ({:?} of {}, run {} attempt {}) asks for the labels {}.",
+        job.key(),
+        said.name,
+        said.repository,
+        said.run,
+        said.attempt,
+        said.labels
+    )];
+    match job.status() {
+        JobStatus::Completed => lines.push(format!(
+            "It is over: {}{}.",
+            said.conclusion.as_deref().unwrap_or("completed"),
+            said.runner.as_ref().map(|runner| format!(", run by {runner}")).unwrap_or_default()
+        )),
+        JobStatus::InProgress => lines.push(format!(
+            "It runs on {}.",
+            said.runner.as_deref().unwrap_or("a runner that GitHub did not name")
+        )),
+        JobStatus::Waiting | JobStatus::Queued if job.is_gated() => lines.push(format!(
+            "It waits for an approval at GitHub, since {} ago as far as we know; it needs no runner yet.",
+            now.since(job.gated_since())
+        )),
+        JobStatus::Waiting => lines.push(
+            "It waited for an approval for so long that GitHub has ended it; no runner is sought."
+                .to_owned(),
+        ),
+        JobStatus::Queued if job.expired => lines.push(
+            "It was queued for so long that GitHub has cancelled it; no runner is sought."
+                .to_owned(),
+        ),
+        JobStatus::Queued => {
+            queued(job, context, now, &mut lines);
+            lines.extend(context.choice.iter().cloned());
+        }
+    }
+    lines
+}
+
+fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
+    lines.push(format!("It has been queued for {}.", now.since(job.waits_since())));
+    if let Some(at) = job.asked_at {
+        lines.push(format!("GitHub was asked about it {} ago.", now.since(at)));
+    }
+    let Some(name) = &job.pool else {
+        lines.push(format!(
+            "No pool served it when it came: {}. Each minute's sweep looks again.",
+            job.unmatched.as_deref().unwrap_or("no reason is on record")
+        ));
+        return;
+    };
+    lines.push(format!("Pool {name} serves it."));
+    if let Some(moved) = &job.moved {
+        lines.push(format!(
+            "It was moved there from pool {} at {}: {}.",
+            moved.from, moved.at, moved.why
+        ));
+    }
+    if let Some(instance) = context.claim {
+        lines.push(format!("Instance {} is to run it.", instance.name));
+        lines.extend(self::instance(instance, now));
+        return;
+    }
+    if let Some(hold) = job.hold.as_ref().filter(|hold| hold.until > now) {
+        lines.push(format!(
+            "No launch before {}: {} (instances lost so far: {}).",
+            hold.until, hold.reason, hold.failures
+        ));
+        return;
+    }
+    lines.push(what_stands_in_the_way(job, name, context, now));
+}
+
+/// Why a job without a claim has none, beside its own hold.
+fn what_stands_in_the_way(
+    job: &Job,
+    name: &PoolName,
+    context: &JobContext<'_>,
+    now: Time,
+) -> String {
+    let Some(pool) = context.pool else {
+        return format!("Pool {name} is not configured any more.");
+    };
+    if let Err(why) = pool.serves(job) {
+        return format!("The pool does not serve it any more: {why}. It waits for one that does.");
+    }
+    if let Some(off) = context.off {
+        return format!("Launches are {off}. The job waits.");
+    }
+    if pool.paused {
+        return "The pool is paused in the configuration. The job waits.".to_owned();
+    }
+    if !pool.is_old_enough(job, now) {
+        return format!(
+            "A machine is launched for it from {} on, unless a runner takes it before.",
+            pool.launches_at(job)
+        );
+    }
+    if context.live >= pool.max {
+        return format!(
+            "The pool is at its maximum ({} of {}); the job is served when an instance ends.",
+            context.live, pool.max
+        );
+    }
+    if let Some((scope, count)) = context.limit {
+        return format!(
+            "The limit of {scope} is reached ({count}); the job is served when an instance ends."
+        );
+    }
+    match context.github.cloned().or_else(|| refused(pool, context, now)) {
+        Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
+        None => "The next launch pass finds it a runner.".to_owned(),
+    }
+}
+
+fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<LaunchBlock> {
+    context.cooldowns?.offer(pool, first_market(pool.market), now).err()
+}
+
+/// What an instance does, and what it waits for.
+#[must_use]
+pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
+    let mut lines = vec![format!(
+        "Instance {} is {} since {} ({} ago){}.",
+        instance.name,
+        instance.state(),
+        instance.since(),
+        now.since(instance.since()),
+        instance.machine().map(|machine| format!(", machine {machine}")).unwrap_or_default()
+    )];
+    match instance.state() {
+        State::PendingCreate => {
+            lines.push(format!("Its launch is tried again (attempt {}).", instance.attempts + 1));
+        }
+        State::Creating => lines.push("EC2 is asked for a machine.".to_owned()),
+        State::Running => {
+            lines.push(running(instance));
+            lines.extend(ending(instance));
+        }
+        State::Error | State::PendingDelete | State::PendingForceDelete | State::Deleting => {
+            lines.extend(ending(instance));
+        }
+        State::Deleted => {}
+    }
+    if let Some(fault) = &instance.last_error {
+        lines.push(format!(
+            "Last error, at {}: {}: {}: {}.",
+            fault.at, fault.operation, fault.code, fault.message
+        ));
+    }
+    if let Some(due) = instance.due_at() {
+        lines.push(format!("The next look at it is due at {due}."));
+    }
+    lines
+}
+
+fn running(instance: &Instance) -> String {
+    let claim = instance.claim().map(|job| format!(" for job {job}")).unwrap_or_default();
+    match instance.runner.state {
+        RunnerState::Pending => format!("Its machine boots{claim}."),
+        RunnerState::Installing => {
+            format!("Its runner {} has its configuration{claim}.", instance.runner_name())
+        }
+        RunnerState::Idle => format!("Its runner {} waits{claim}.", instance.runner_name()),
+        RunnerState::Active => match &instance.runner.started {
+            Some(job) => format!("It runs job {:?} of {}.", job.name, job.repository),
+            None => format!("It runs a job{claim}."),
+        },
+        RunnerState::Failed => {
+            match instance.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
+                Some(ErrorDetail { code, message, .. }) => format!(
+                    "GitHub refuses its runner a configuration ({code}: {message}); the machine shuts itself down."
+                ),
+                None => "Its machine failed to boot and shuts itself down.".to_owned(),
+            }
+        }
+        RunnerState::Terminated => "Its runner ended; the machine shuts itself down.".to_owned(),
+    }
+}
+
+fn ending(instance: &Instance) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(order) = instance.order() {
+        let force = if order.force { "Forced delete" } else { "Delete" };
+        lines.push(format!("{force} ordered by {} at {}: {}.", order.by, order.at, order.reason));
+    }
+    if let Some(drain) = instance.drain() {
+        let how = match instance.state() {
+            State::Running if drain.refuses_jobs() => "Marked for delete, so it takes no job",
+            State::Running => "Marked for delete unless a job starts",
+            State::PendingCreate
+            | State::Creating
+            | State::Error
+            | State::PendingDelete
+            | State::PendingForceDelete
+            | State::Deleting
+            | State::Deleted => "On its way out",
+        };
+        lines.push(format!("{how}: {}.", drain.reason.as_str()));
+        if let Some(waiting) = &drain.waiting {
+            lines.push(format!("{}.", waits_for(waiting, instance.attempts)));
+        }
+    }
+    lines
+}
+
+fn waits_for(waiting: &Waiting, attempts: u32) -> String {
+    match waiting {
+        Waiting::Registering => "A configuration call may still be in flight".to_owned(),
+        Waiting::JobRunning => "It waits for the end of the running job".to_owned(),
+        Waiting::Busy => {
+            "GitHub says that its runner is busy; the delete waits for its end".to_owned()
+        }
+        Waiting::SecondRead => {
+            "It was not busy; that must be confirmed by a later look before it may end".to_owned()
+        }
+        Waiting::RateLimited => "GitHub's rate limit is reached".to_owned(),
+        Waiting::Unauthorized => {
+            "GitHub refuses the App's credentials (bypass_github_unauthorized passes this)"
+                .to_owned()
+        }
+        Waiting::GithubUnavailable => "GitHub does not answer".to_owned(),
+        Waiting::LaunchOpen => {
+            "EC2 has not said yet whether it launched a machine for it".to_owned()
+        }
+        Waiting::Provider => {
+            format!("EC2 failed to terminate it {attempts} time(s); it is tried again")
+        }
+        Waiting::SwitchedOff => {
+            "Deletes are switched off by an operator (see status); force passes this".to_owned()
+        }
+        Waiting::Absent => {
+            "EC2 does not know its machine; that must be confirmed by a later look".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

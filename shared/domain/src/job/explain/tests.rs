@@ -1,0 +1,327 @@
+//! Every condition has a sentence, and each sentence names what it is about.
+
+use super::{JobContext, instance, job as job_lines};
+use crate::ec2::{Bucket, CooldownScope};
+use crate::ec2::{ErrorClass, Market};
+use crate::entity::EntityHealth;
+use crate::instance::{DeleteReason, Instance, Order, Waiting};
+use crate::job::{Hold, Job, JobStatus};
+use crate::launch::cooldown::{Cooldown, Cooldowns};
+use crate::pool::limits::Scope;
+use crate::switches::SwitchedOff;
+use crate::testkit::{
+    Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
+    forced, idle, installing, job, plain, pool, retrying, slot,
+};
+use crate::time::Seconds;
+
+const UNKNOWN: JobContext<'_> = JobContext {
+    pool: None,
+    live: 0,
+    claim: None,
+    off: None,
+    limit: None,
+    choice: &[],
+    cooldowns: None,
+    github: None,
+};
+
+/// All lines but the first, which names the job.
+fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {
+    let lines = job_lines(job, context, at(601));
+    assert_eq!(
+        lines[0],
+        "Job 1/1 (\"build\" of acme/web, run 3 attempt 1) asks for the labels linux, self-hosted."
+    );
+    assert!(lines.iter().all(|line| line.ends_with('.')), "{lines:#?}");
+    lines[1..].to_vec()
+}
+
+fn status(status: JobStatus, runner: Option<&str>, conclusion: Option<&str>) -> Job {
+    job(1).with(|job| {
+        job.last_event.status = status;
+        job.last_event.runner = runner.map(str::to_owned);
+        job.last_event.conclusion = conclusion.map(str::to_owned);
+    })
+}
+
+#[test]
+fn a_job_that_needs_no_runner_says_so() {
+    use JobStatus::{Completed, InProgress, Waiting};
+    let expired = job(1).with(|job| job.expired = true);
+    let rows = [
+        (status(Completed, Some("r-1"), Some("success")), "It is over: success, run by r-1."),
+        (status(Completed, None, Some("cancelled")), "It is over: cancelled."),
+        (status(Completed, None, None), "It is over: completed."),
+        (status(InProgress, Some("r-1"), None), "It runs on r-1."),
+        (status(InProgress, None, None), "It runs on a runner that GitHub did not name."),
+        (
+            status(Waiting, None, None),
+            "It waits for an approval at GitHub, since 10 min ago as far as we know; it needs no runner yet.",
+        ),
+        (
+            job(1).found_waiting(at(541)).found_waiting(at(600)),
+            "It waits for an approval at GitHub, since 60 s ago as far as we know; it needs no runner yet.",
+        ),
+        (expired, "It was queued for so long that GitHub has cancelled it; no runner is sought."),
+    ];
+    for (job, expected) in rows {
+        assert_eq!(of_job(&job, &UNKNOWN), [expected]);
+    }
+}
+
+#[test]
+fn a_queued_job_says_what_it_waits_for() {
+    let pool = pool();
+    let known = JobContext { pool: Some(&pool), live: 9, ..UNKNOWN };
+    let held = |until| {
+        job(1).with(|job| {
+            let reason = "its machine did not start a runner".to_owned();
+            job.hold = Some(Hold { until: at(until), reason, failures: 2, closed: None });
+        })
+    };
+    let paused = pool.clone().with(|pool| pool.paused = true);
+    let disabled = pool.clone().with(|pool| pool.enabled = false);
+    let patient = pool.clone().with(|pool| pool.job_age_seconds = Seconds(900));
+    let off = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let next = "The next launch pass finds it a runner.".to_owned();
+    let closed = Cooldowns {
+        list: vec![Cooldown {
+            closed: CooldownScope::Quota { market: Market::OnDemand, bucket: Bucket::Standard },
+            since: at(500),
+            at: at(500),
+            until: at(800),
+            times: 1,
+            class: ErrorClass::Quota,
+            code: "VcpuLimitExceeded".to_owned(),
+            message: "no more".to_owned(),
+        }]
+        .into(),
+        ..Cooldowns::default()
+    };
+    let health = EntityHealth {
+        limited_until: Some(at(900)),
+        ..EntityHealth::well("acme".parse().expect("valid"))
+    };
+    let limited = health.held(at(601));
+    let rows = [
+        ("room", job(1), known, next.clone()),
+        (
+            "no room",
+            job(1),
+            JobContext { live: 10, ..known },
+            "The pool is at its maximum (10 of 10); the job is served when an instance ends."
+                .to_owned(),
+        ),
+        ("no pool", job(1), UNKNOWN, "Pool default is not configured any more.".to_owned()),
+        (
+            "held back",
+            held(700),
+            known,
+            format!(
+                "No launch before {}: its machine did not start a runner \
+                 (instances lost so far: 2).",
+                at(700)
+            ),
+        ),
+        ("held back no longer", held(601), known, next.clone()),
+        (
+            "refused by EC2",
+            job(1),
+            JobContext { cooldowns: Some(&closed), ..known },
+            format!(
+                "No launch before {}: the on-demand quota of standard instances is used up \
+                 (VcpuLimitExceeded: no more).",
+                at(800)
+            ),
+        ),
+        (
+            "limited by GitHub",
+            job(1),
+            JobContext { github: limited.as_ref(), ..known },
+            format!("No launch before {0}: GitHub's rate limit for acme lasts until {0}.", at(900)),
+        ),
+        (
+            "refused no longer",
+            job(1),
+            JobContext { cooldowns: Some(&Cooldowns::default()), ..known },
+            next,
+        ),
+        (
+            "switched off",
+            job(1),
+            JobContext { off: Some(&off), ..known },
+            format!("Launches are switched off at {} by ada: moving. The job waits.", at(5)),
+        ),
+        (
+            "paused",
+            job(1),
+            JobContext { pool: Some(&paused), ..known },
+            "The pool is paused in the configuration. The job waits.".to_owned(),
+        ),
+        (
+            "disabled since",
+            job(1),
+            JobContext { pool: Some(&disabled), ..known },
+            "The pool does not serve it any more: it is disabled. It waits for one that does."
+                .to_owned(),
+        ),
+        (
+            "too young",
+            job(1),
+            JobContext { pool: Some(&patient), ..known },
+            format!(
+                "A machine is launched for it from {} on, unless a runner takes it before.",
+                at(901)
+            ),
+        ),
+        (
+            "a limit is reached",
+            job(1),
+            JobContext { limit: Some((&Scope::Stack, 40)), ..known },
+            "The limit of the stack is reached (40); the job is served when an instance ends."
+                .to_owned(),
+        ),
+    ];
+    for (name, job, context, expected) in rows {
+        let lines = of_job(&job, &context);
+        assert_eq!(
+            lines[..2],
+            ["It has been queued for 10 min.", "Pool default serves it."],
+            "{name}"
+        );
+        assert_eq!(lines[2..], [expected], "{name}");
+    }
+}
+
+#[test]
+fn a_job_tells_when_github_was_asked_for_it() {
+    let asked = job(1).with(|job| job.asked_at = Some(at(541)));
+    let lines = of_job(&asked, &UNKNOWN);
+    assert_eq!(lines[1], "GitHub was asked about it 60 s ago.");
+}
+
+#[test]
+fn a_job_tells_where_it_came_from_and_the_order_of_the_pools() {
+    let pool = pool();
+    let moved = job(1).moved_to(&pool.name, "the pool is at its maximum", at(300));
+    let choice = ["Pool default serves it, and no other.".to_owned()];
+    let lines = of_job(&moved, &JobContext { pool: Some(&pool), choice: &choice, ..UNKNOWN });
+    assert_eq!(
+        lines[2..],
+        [
+            format!(
+                "It was moved there from pool default at {}: the pool is at its maximum.",
+                at(300)
+            ),
+            "The next launch pass finds it a runner.".to_owned(),
+            choice[0].clone(),
+        ]
+    );
+    // Whoever serves an ended job is of no interest any more.
+    let ended = moved.with(|job| job.last_event.status = JobStatus::Completed);
+    let lines = of_job(&ended, &JobContext { choice: &choice, ..UNKNOWN });
+    assert!(!lines.contains(&choice[0]));
+}
+
+#[test]
+fn a_job_without_a_pool_says_why() {
+    let unmatched = job(1).with(|job| {
+        job.pool = None;
+        job.unmatched = Some("pool a: the job asks for no label".to_owned());
+    });
+    let lines = of_job(&unmatched, &UNKNOWN);
+    assert_eq!(
+        lines[1],
+        "No pool served it when it came: pool a: the job asks for no label. Each minute's sweep looks again."
+    );
+    let silent = unmatched.with(|job| job.unmatched = None);
+    assert_eq!(
+        of_job(&silent, &UNKNOWN)[1],
+        "No pool served it when it came: no reason is on record. Each minute's sweep looks again."
+    );
+}
+
+#[test]
+fn a_job_with_a_claim_tells_its_instances_story() {
+    let claim = idle();
+    let lines = of_job(&job(1), &JobContext { claim: Some(&claim), ..UNKNOWN });
+    assert_eq!(lines[2], "Instance default-l-1 is to run it.");
+    assert_eq!(lines[3..], instance(&claim, at(601)));
+}
+
+/// The line between the state and the last error or due time.
+fn of_instance(instance: &Instance) -> Vec<String> {
+    let lines = super::instance(instance, at(1000));
+    assert!(lines.iter().all(|line| line.ends_with('.')), "{lines:#?}");
+    let told = lines.into_iter().skip(1);
+    told.filter(|line| !line.starts_with("The next look at it is due")).collect()
+}
+
+#[test]
+fn every_state_has_a_sentence() {
+    let refused = format!("Last error, at {}: CreateFleet: Capacity: no.", at(10));
+    let rows = [
+        (retrying(), vec!["Its launch is tried again (attempt 2).", &refused]),
+        (creating(), vec!["EC2 is asked for a machine."]),
+        (booting(), vec!["Its machine boots for job 1/1."]),
+        (booting().unclaimed(), vec!["Its machine boots."]),
+        (installing(), vec!["Its runner default-l-1-1 has its configuration for job 1/1."]),
+        (idle(), vec!["Its runner default-l-1-1 waits for job 1/1."]),
+        (active(), vec!["It runs job \"build\" of acme/web."]),
+        (active_by_github(), vec!["It runs a job for job 1/1."]),
+        (exited(), vec!["Its runner ended; the machine shuts itself down."]),
+        (boot_failed(), vec!["Its machine failed to boot and shuts itself down."]),
+        (idle().ordered(plain(700)).deleting(700).with(|i| i.to_deleted(at(800), "gone")), vec![]),
+    ];
+    for (instance, expected) in rows {
+        assert_eq!(of_instance(&instance), expected, "{}", instance.state());
+    }
+}
+
+#[test]
+fn a_row_on_its_way_out_names_who_and_why() {
+    let kill = Order { by: "eve".to_owned(), reason: "runaway".to_owned(), ..forced(700) };
+    let ordered = format!("Delete ordered by ada at {}: not needed.", at(700));
+    let by_force = format!("Forced delete ordered by eve at {}: runaway.", at(700));
+    let rows = [
+        (idle().ordered(plain(700)), vec![ordered.as_str(), "On its way out: ordered."]),
+        (idle().ordered(kill), vec![by_force.as_str(), "On its way out: ordered."]),
+        (exited().stopping(DeleteReason::RunnerEnded, 700), vec!["On its way out: runner_ended."]),
+        (
+            idle().unclaimed().marked(DeleteReason::SpotNotice, 700),
+            vec![
+                "Its runner default-l-1-1 waits.",
+                "Marked for delete, so it takes no job: spot_notice.",
+            ],
+        ),
+        (
+            idle().unclaimed().marked(DeleteReason::Idle, 700).with(|i| {
+                i.update_drain(|drain| drain.waiting = Some(Waiting::Unauthorized));
+            }),
+            vec![
+                "Its runner default-l-1-1 waits.",
+                "Marked for delete unless a job starts: idle.",
+                "GitHub refuses the App's credentials (bypass_github_unauthorized passes this).",
+            ],
+        ),
+    ];
+    for (instance, expected) in rows {
+        assert_eq!(of_instance(&instance), expected);
+    }
+    assert_eq!(of_instance(&error())[0][..10], *"Last error");
+}
+
+#[test]
+fn the_first_line_names_state_age_and_machine_and_the_last_the_next_look() {
+    let lines = instance(&booting(), at(605));
+    let first = format!(
+        "Instance default-l-1 is running since {} (10 min ago), machine i-00000000000000001.",
+        at(5)
+    );
+    assert_eq!(lines.first(), Some(&first));
+    assert_eq!(lines.last(), Some(&format!("The next look at it is due at {}.", at(600))));
+    let bare = instance(&creating(), at(30));
+    assert_eq!(bare[0], format!("Instance default-l-1 is creating since {} (30 s ago).", at(0)));
+    assert_eq!(slot(1).name.as_str(), "default-l-1");
+}

@@ -1,0 +1,509 @@
+//! The launch pass, as far as it is arithmetic: who serves whom, what to ask of EC2, and (in
+//! `apply`) what its answer means.
+
+mod apply;
+mod idle;
+mod room;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use self::apply::{Answered, Outcome, apply};
+use self::room::{PoolHeadroom, launched_for};
+use crate::ec2::{ErrorClass, Market, Override};
+use crate::entity::Allowance;
+use crate::hash::fnv1a_on;
+use crate::ids::{Entity, InstanceName, LaunchId};
+use crate::instance::{Instance, RunnerState, Slot, State};
+use crate::job::claim::{self, can_serve};
+use crate::job::{Hold, Job};
+use crate::launch::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_market};
+use crate::launch::{Launch, LaunchRequest, allocation};
+use crate::pool::Pool;
+use crate::pool::limits::Headroom;
+use crate::time::Time;
+use crate::timings::Timings;
+
+/// Most slots of one launch: its commit writes two records a slot besides the launch and the
+/// counter of its pool, and DynamoDB takes 100 writes in a transaction.
+pub const MAX_SLOTS: usize = 49;
+/// Most jobs that go with a full launch rather than with one of their own. For each of them two
+/// slots come without their claims, which a commit of their own makes up for: fifty-four slots are
+/// forty-four with and ten without.
+pub const MAX_BEYOND: usize = 5;
+/// The same where the stack has a limit, whose counter is one more.
+pub const MAX_SLOTS_OF_STACK: usize = 48;
+/// The same where entities have limits: each slot may come with the counter of an entity of its
+/// own.
+pub const MAX_SLOTS_COUNTED: usize = 32;
+
+/// The tag that names the stack.
+pub const STACK_TAG: &str = "muster:stack";
+/// The tag that names the launch.
+pub const LAUNCH_TAG: &str = "muster:launch";
+/// The tag that names the pool.
+pub const POOL_TAG: &str = "muster:pool";
+
+/// What a launch pass knows.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// The stack's name, for the tag.
+    pub stack: &'a str,
+    /// The pool.
+    pub pool: &'a Pool,
+    /// Live instances of the pool.
+    pub live: u32,
+    /// What the limits of stack and entities leave.
+    pub room: Headroom,
+    /// Set after machines of the min idle brought no runner.
+    pub idle_hold: Option<Hold>,
+    /// Why no machine is launched now, whatever the demand: an operator's switch, or the
+    /// configuration.
+    pub held: Option<String>,
+    /// Jobs without a claim whose time has come, in any order.
+    pub demand: Vec<Job>,
+    /// Instances without a claim that could still take a job, also such as are marked as idle.
+    pub supply: Vec<Instance>,
+    /// Slots whose next attempt is due.
+    pub retries: Vec<Instance>,
+    /// What EC2 refused lately.
+    pub cooldowns: &'a Cooldowns,
+    /// Where GitHub is in the way: how many machines may be launched for an entity.
+    pub allowances: BTreeMap<Entity, Allowance>,
+    /// Makes launch ids of this pass differ from those of any other.
+    pub seed: u64,
+    /// The time.
+    pub now: Time,
+    /// All durations.
+    pub timings: &'a Timings,
+}
+
+impl View<'_> {
+    /// Most slots of one launch here.
+    #[must_use]
+    pub fn most_slots(&self) -> usize {
+        if self.room.limits_entities() {
+            MAX_SLOTS_COUNTED
+        } else if self.room.limits_stack() {
+            MAX_SLOTS_OF_STACK
+        } else {
+            MAX_SLOTS
+        }
+    }
+}
+
+/// A launch with everything that is committed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedLaunch {
+    /// The record.
+    pub launch: Launch,
+    /// New instances, each with the job it claims.
+    pub fresh: Vec<(Instance, Job)>,
+    /// New instances without their claims, each with its job: one commit does not hold them all,
+    /// the next one claims.
+    pub beyond: Vec<(Instance, Job)>,
+    /// New instances that no job needs yet.
+    pub idle: Vec<Instance>,
+    /// Instances that get another attempt.
+    pub again: Vec<Instance>,
+}
+
+impl PlannedLaunch {
+    /// The instances that come with it.
+    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
+        self.fresh.iter().chain(&self.beyond).map(|(instance, _)| instance).chain(&self.idle)
+    }
+}
+
+/// A job for which this pool does nothing now, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplaced {
+    /// The job.
+    pub job: Job,
+    /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next
+    /// one.
+    pub slot: Option<Instance>,
+    /// What stands in the way, in a sentence without its end.
+    pub why: String,
+}
+
+/// A slot that waits, with nothing that its pool could ask of EC2 for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedSlot {
+    /// The slot.
+    pub slot: Instance,
+    /// What stands in the way, in a sentence without its end.
+    pub why: String,
+}
+
+/// What a launch pass does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Jobs given to instances that are there already.
+    pub claims: Vec<(Job, Instance)>,
+    /// New fleet requests.
+    pub launches: Vec<PlannedLaunch>,
+    /// Jobs for which nothing can be launched now, with the reason.
+    pub held: Vec<Job>,
+    /// Slots that are not tried again now, due when they are.
+    pub put_off: Vec<Instance>,
+    /// The same, and those that are due as they were: their jobs may find a machine elsewhere.
+    pub stuck: Vec<BlockedSlot>,
+    /// How many jobs wait because the pool, or what it counts against, is at its maximum.
+    pub over_maximum: usize,
+    /// Some of them for the maximum of their entity alone: a younger job of another one has room.
+    pub entity_full: bool,
+    /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
+    pub left: Vec<Unplaced>,
+}
+
+/// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is
+/// missing of the min idle.
+#[must_use]
+pub fn plan(mut view: View<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let mut demand = std::mem::take(&mut view.demand);
+    demand.sort_by_key(|job| (job.queued_at(), job.key()));
+    let mut demand = VecDeque::from(demand);
+    // Those nearest to taking a job first.
+    view.supply.sort_by(|a, b| {
+        let rank = |one: &Instance| (nearness(one), one.drain().is_some(), one.created_at);
+        rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    for instance in &view.supply {
+        let Some(index) = demand.iter().position(|job| can_serve(view.pool, instance, job)) else {
+            continue;
+        };
+        if let Some(mut job) = demand.remove(index) {
+            let mut instance = instance.clone();
+            instance.keep_for_a_job(view.now);
+            claim::assign(&mut job, &mut instance, view.now, view.timings);
+            plan.claims.push((job, instance));
+        }
+    }
+
+    let mut room = PoolHeadroom {
+        left: view.pool.max.saturating_sub(view.live),
+        limits: view.room.clone(),
+        allowances: view.allowances.clone(),
+    };
+    if view.held.is_none() {
+        view.retries = retried(&view, &mut room, &mut plan);
+    }
+    let demand = launched_for(&view, demand, &mut room, &mut plan);
+    match &view.held {
+        None => {
+            launches(&view, demand, &mut plan);
+            idle::top_up(&view, &mut room, &mut plan);
+        }
+        Some(why) => {
+            let stuck = |slot: &Instance| BlockedSlot { slot: slot.clone(), why: why.clone() };
+            plan.stuck.extend(view.retries.iter().map(stuck));
+        }
+    }
+    plan
+}
+
+fn nearness(instance: &Instance) -> u8 {
+    match instance.runner.state {
+        RunnerState::Idle => 0,
+        RunnerState::Installing => 1,
+        RunnerState::Pending
+        | RunnerState::Active
+        | RunnerState::Failed
+        | RunnerState::Terminated => {
+            if instance.machine().is_some() {
+                2
+            } else {
+                3
+            }
+        }
+    }
+}
+
+/// The slots to try again that GitHub is not in the way of. They come before new ones.
+fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Instance> {
+    let mut goes_on = |slot: &&Instance| {
+        let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
+        let Some(allowance) = allowance else { return true };
+        if allowance.most == 0 {
+            let next = put_off(slot, &allowance.held, view);
+            plan.put_off.extend(next.clone());
+            if allowance.elsewhere {
+                let slot = next.unwrap_or_else(|| (*slot).clone());
+                plan.stuck.push(BlockedSlot { slot, why: allowance.held.reason.clone() });
+            }
+            return false;
+        }
+        // What EC2 refuses uses nothing up.
+        let offer = view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now);
+        allowance.most -= u32::from(offer.is_ok());
+        true
+    };
+    view.retries.iter().filter(|slot| goes_on(slot)).cloned().collect()
+}
+
+/// What is asked for on one market.
+struct Asked {
+    offer: LaunchOptions,
+    again: VecDeque<Instance>,
+    fresh: VecDeque<Job>,
+}
+
+/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size.
+/// What cannot be asked for waits, with the reason on record.
+fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
+    let mut asked: Vec<Asked> = Vec::new();
+    for slot in &view.retries {
+        match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
+            Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
+            Err(held) => {
+                let next = put_off(slot, &held, view);
+                plan.put_off.extend(next.clone());
+                let slot = next.unwrap_or_else(|| slot.clone());
+                plan.stuck.push(BlockedSlot { slot, why: held.reason });
+            }
+        }
+    }
+    match view.cooldowns.offer(view.pool, first_market(view.pool.market), view.now) {
+        Ok(offer) => of_market(&mut asked, offer).fresh.extend(demand),
+        Err(held) => {
+            for job in demand {
+                let job = hold(job, &held, view);
+                let why = held.reason.clone();
+                plan.left.push(Unplaced { job: job.clone(), slot: None, why });
+                plan.held.push(job);
+            }
+        }
+    }
+    asked.sort_by_key(|one| one.offer.market);
+    for Asked { offer, mut again, mut fresh } in asked {
+        while !again.is_empty() || !fresh.is_empty() {
+            let most = view.most_slots();
+            let again: Vec<Instance> = again.drain(..again.len().min(most)).collect();
+            // A few jobs more than fit would cost a call of EC2 of their own.
+            let goes_with = again.is_empty() && most == MAX_SLOTS;
+            let all = goes_with && fresh.len() <= MAX_SLOTS + MAX_BEYOND;
+            let count = if all { fresh.len() } else { fresh.len().min(most - again.len()) };
+            let fresh: Vec<Job> = fresh.drain(..count).collect();
+            let number = plan.launches.len();
+            if let Some(launch) = planned_launch(view, &offer, number, again, fresh) {
+                plan.launches.push(launch);
+            }
+        }
+    }
+}
+
+fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
+    let index = asked.iter().position(|one| one.offer.market == offer.market);
+    let index = index.unwrap_or_else(|| {
+        asked.push(Asked { offer, again: VecDeque::new(), fresh: VecDeque::new() });
+        asked.len() - 1
+    });
+    &mut asked[index]
+}
+
+/// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second
+/// refusal may have been that of on-demand's: then spot is asked again, and while it is closed, the
+/// offer falls back by itself.
+fn next_market(pool: &Pool, slot: &Instance) -> Market {
+    let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
+    let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
+    if slot.attempts > 0 && !waits_for_quota && pool.falls_back_after(slot.refused, code) {
+        return Market::OnDemand;
+    }
+    first_market(pool.market)
+}
+
+/// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is
+/// the rest of a spot launch, which on-demand takes over at once.
+#[must_use]
+pub fn is_launch_due(
+    pool: &Pool,
+    slot: &Instance,
+    cooldowns: &Cooldowns,
+    now: Time,
+    timings: &Timings,
+) -> bool {
+    // A quota's wait is its own, and may be over before its time: a machine of ours has ended.
+    let is_open_again = slot.state() == State::PendingCreate
+        && slot.refused == Some(ErrorClass::Quota)
+        && cooldowns.offer(pool, next_market(pool, slot), now).is_ok();
+    slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot) || is_open_again
+}
+
+/// Whether a machine may be launched for a job of the demand: it is not held back, or what held it
+/// back is over.
+#[must_use]
+pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
+    let closed = job.hold.as_ref().and_then(|hold| hold.closed.as_ref());
+    let is_open_again = closed.is_some_and(|closed| cooldowns.covering(closed, now).is_none());
+    job.is_due(now) || (job.is_demand() && is_open_again)
+}
+
+/// A slot that EC2 has just refused, if the pool offers nothing else for it.
+#[must_use]
+pub fn stuck(
+    pool: &Pool,
+    slot: &Instance,
+    cooldowns: &Cooldowns,
+    now: Time,
+) -> Option<BlockedSlot> {
+    let held = cooldowns.offer(pool, next_market(pool, slot), now).err()?;
+    Some(BlockedSlot { slot: slot.clone(), why: held.reason })
+}
+
+/// Whether a slot is the rest of a spot launch.
+#[must_use]
+pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
+    slot.state() == State::PendingCreate
+        && slot.attempts == 1
+        && slot.refused.is_some()
+        && first_market(pool.market) != next_market(pool, slot)
+}
+
+/// When to look again. Not always as late as the refusal says: somebody may have mended it, and
+/// then another launch finds out.
+fn look_again(held: &LaunchBlock, view: &View<'_>) -> Time {
+    held.until.min(view.now + view.timings.retry_cap_seconds)
+}
+
+fn hold(mut job: Job, held: &LaunchBlock, view: &View<'_>) -> Job {
+    let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
+    let LaunchBlock { reason, closed, .. } = held.clone();
+    job.hold = Some(Hold { until: look_again(held, view), reason, failures, closed });
+    job.generation += 1;
+    job
+}
+
+/// The slot, due when it is tried again; none when that is on record.
+fn put_off(slot: &Instance, held: &LaunchBlock, view: &View<'_>) -> Option<Instance> {
+    let mut next = slot.clone();
+    next.set_due(look_again(held, view));
+    (next != *slot).then_some(next)
+}
+
+/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix,
+/// and one invocation may launch for all of them: the pool's name then makes the difference.
+fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
+    let pool = view.pool;
+    let seed = match &pool.name_prefix {
+        None => view.seed,
+        Some(_) => fnv1a_on(view.seed, pool.name.as_str().as_bytes()),
+    };
+    let prefix = pool.name_prefix.as_ref().unwrap_or(&pool.name);
+    format!("{prefix}-{:08x}-{number}", seed & 0xffff_ffff).parse().ok()
+}
+
+fn planned_launch(
+    view: &View<'_>,
+    offer: &LaunchOptions,
+    number: usize,
+    again: Vec<Instance>,
+    fresh: Vec<Job>,
+) -> Option<PlannedLaunch> {
+    let pool = view.pool;
+    let id = launch_id(view, number)?;
+    let again: Vec<Instance> = again
+        .into_iter()
+        .map(|mut instance| {
+            instance.relaunch(id.clone(), view.now, view.timings);
+            instance.launched_from(pool);
+            instance
+        })
+        .collect();
+    let claimed = fresh.len() - 2 * fresh.len().saturating_sub(MAX_SLOTS);
+    let mut beyond = Vec::new();
+    let fresh: Vec<(Instance, Job)> = fresh
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, mut job)| {
+            let slot = Slot {
+                name: format!("{id}-{index}").parse().ok()?,
+                pool: pool.name.clone(),
+                entity: pool.entity_for(&job)?,
+                installation: job.last_event.installation,
+                launch: id.clone(),
+                claim: (index < claimed).then(|| job.key()),
+            };
+            let instance = planned(view, slot);
+            if index >= claimed {
+                beyond.push((instance, job));
+                return None;
+            }
+            claim::set_job_claim(&mut job, Some(instance.name.clone()));
+            Some((instance, job))
+        })
+        .collect();
+    let slots: Vec<InstanceName> = again
+        .iter()
+        .chain(fresh.iter().chain(&beyond).map(|(instance, _)| instance))
+        .map(|instance| instance.name.clone())
+        .collect();
+    if slots.is_empty() {
+        return None;
+    }
+    let request = request(view.stack, pool, &id, offer, u32::try_from(slots.len()).ok()?);
+    let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
+    Some(PlannedLaunch { launch, fresh, beyond, idle: Vec::new(), again })
+}
+
+/// A new instance, counted wherever a limit asks for it.
+fn planned(view: &View<'_>, slot: Slot) -> Instance {
+    let mut instance = Instance::planned(slot, view.now, view.timings);
+    instance.launched_from(view.pool);
+    instance.counted_in = view.room.scopes_of(&instance.entity);
+    instance
+}
+
+/// What is sent to EC2: made of the pool's configuration alone. Nothing of a job is an argument.
+fn request(
+    stack: &str,
+    pool: &Pool,
+    id: &LaunchId,
+    offer: &LaunchOptions,
+    capacity: u32,
+) -> LaunchRequest {
+    let own = [
+        (STACK_TAG, stack),
+        (LAUNCH_TAG, id.as_str()),
+        (POOL_TAG, pool.name.as_str()),
+        ("Name", id.as_str()),
+    ];
+    // Muster's own tags lead from a machine to its record, so no pool may say otherwise.
+    let others = pool.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let others = others.filter(|(key, _)| own.iter().all(|(taken, _)| taken != key));
+    let tags = own.into_iter().chain(others);
+    let device = pool.template_device.as_ref();
+    LaunchRequest {
+        template_id: pool.launch_template_id.clone(),
+        template_version: pool.launch_template_version.clone(),
+        overrides: beginning_elsewhere(&offer.places, id),
+        subnets_in_order: true,
+        requirements: pool.requirements.clone(),
+        market: offer.market,
+        allocation: Some(allocation(offer.market, pool.allocation, pool.requirements.is_some())),
+        max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
+        image: pool.image.clone(),
+        omitted_device: device
+            .filter(|own| pool.disk.as_ref().is_some_and(|disk| *disk.device != ***own))
+            .cloned(),
+        disk: pool.disk.clone(),
+        capacity,
+        tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+/// The places, the subnets of each type in an order that begins elsewhere with each launch: on
+/// demand EC2 fills the first place first, so launches would all end in one zone.
+fn beginning_elsewhere(places: &[Override], id: &LaunchId) -> Vec<Override> {
+    let mut places = places.to_vec();
+    for subnets in places.chunk_by_mut(|one, next| one.instance_type == next.instance_type) {
+        // The upper half: the lowest bit of such a number is the parity of the text.
+        let first = (id.scatter() >> 16) as usize % subnets.len();
+        subnets.rotate_left(first);
+    }
+    places
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,70 @@
+//! The min idle: machines that are launched before any job needs them.
+
+use super::{Plan, PlannedLaunch, PoolHeadroom, View, launch_id, planned, request};
+use crate::ids::InstanceName;
+use crate::instance::{Instance, RunnerState, Slot};
+use crate::launch::Launch;
+use crate::launch::cooldown::first_market;
+
+/// Launches what is missing, after all jobs have had their share of the room. A runner that a job
+/// has taken in this very plan is missing too. While EC2 refuses what the pool asks for, the next
+/// sweep looks again.
+pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) {
+    let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
+    let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
+    let mut missing = missing(view, plan).min(most) as usize;
+    while missing > 0 {
+        let number = plan.launches.len();
+        let Some(launch) = launch_of(view, number, missing.min(view.most_slots()), room) else {
+            return;
+        };
+        missing -= launch.idle.len();
+        plan.launches.push(launch);
+    }
+}
+
+/// How many runners are missing. While such machines fail, none is launched before the hold ends,
+/// and then one alone, to see whether it comes up.
+fn missing(view: &View<'_>, plan: &Plan) -> u32 {
+    let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
+    let stay: Vec<&Instance> =
+        view.supply.iter().filter(|one| one.is_kept_idle_by(view.pool) && !claimed(one)).collect();
+    let there = u32::try_from(stay.len()).unwrap_or(u32::MAX);
+    let missing = view.pool.idle_wanted().saturating_sub(there);
+    let comes_up = || stay.iter().any(|one| one.runner.state != RunnerState::Idle);
+    match &view.idle_hold {
+        None => missing,
+        Some(hold) if hold.until > view.now || comes_up() => 0,
+        Some(_) => missing.min(1),
+    }
+}
+
+fn launch_of(
+    view: &View<'_>,
+    number: usize,
+    most: usize,
+    room: &mut PoolHeadroom,
+) -> Option<PlannedLaunch> {
+    let pool = view.pool;
+    let entity = pool.entity.clone()?;
+    let offer = view.cooldowns.offer(pool, first_market(pool.market), view.now).ok()?;
+    let id = launch_id(view, number)?;
+    let mut idle: Vec<Instance> = Vec::new();
+    while idle.len() < most && room.take(&entity).is_ok() {
+        let slot = Slot {
+            name: format!("{id}-{}", idle.len()).parse().ok()?,
+            pool: pool.name.clone(),
+            entity: entity.clone(),
+            installation: None,
+            launch: id.clone(),
+            claim: None,
+        };
+        idle.push(planned(view, slot));
+    }
+    let slots: Vec<InstanceName> = idle.iter().map(|instance| instance.name.clone()).collect();
+    let capacity = u32::try_from(slots.len()).ok().filter(|count| *count > 0)?;
+    let request = request(view.stack, pool, &id, &offer, capacity);
+    let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
+    let (fresh, beyond, again) = (Vec::new(), Vec::new(), Vec::new());
+    Some(PlannedLaunch { launch, fresh, beyond, idle, again })
+}

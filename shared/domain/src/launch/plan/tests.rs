@@ -1,0 +1,84 @@
+//! The launch pass: who serves whom, what is asked of EC2, and what its answer means.
+
+mod apply;
+mod cooling;
+mod demand;
+mod hostile;
+mod idle;
+mod requests;
+mod searches;
+
+use std::sync::LazyLock;
+
+use super::{Plan, View, plan};
+use crate::instance::{Instance, Slot};
+use crate::job::Job;
+use crate::launch::cooldown::Cooldowns;
+use crate::pool::Pool;
+use crate::pool::limits::Headroom;
+use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
+use crate::timings::Timings;
+
+/// A free instance named after `n`, as near to a job as `instance`.
+pub(super) fn free(instance: Instance, n: u32) -> Instance {
+    instance.unclaimed().with(|i| i.name = slot(n).name)
+}
+
+pub(super) fn free_slot(n: u32) -> Instance {
+    Instance::planned(Slot { claim: None, ..slot(n) }, at(0), &timings())
+}
+
+pub(super) fn free_idle(n: u32) -> Instance {
+    free(idle(), n)
+}
+
+pub(super) fn free_installing(n: u32) -> Instance {
+    free(installing(), n)
+}
+
+pub(super) fn free_booting(n: u32) -> Instance {
+    free(booting(), n)
+}
+
+/// Nothing was refused.
+pub(crate) static CALM: LazyLock<Cooldowns> = LazyLock::new(Cooldowns::default);
+
+pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
+    View {
+        stack: "prod",
+        pool,
+        live: 0,
+        room: Headroom::default(),
+        idle_hold: None,
+        held: None,
+        demand,
+        supply: Vec::new(),
+        retries: Vec::new(),
+        cooldowns: &CALM,
+        allowances: std::collections::BTreeMap::new(),
+        seed: 0x00c0_ffee,
+        now: at(1000),
+        timings,
+    }
+}
+
+/// Who was given what: `job 1 to default-l-4`.
+pub(super) fn claims(plan: &Plan) -> Vec<String> {
+    plan.claims
+        .iter()
+        .map(|(job, instance)| {
+            assert_eq!(job.claim.as_ref(), Some(&instance.name));
+            assert_eq!(instance.claim(), Some(job.key()));
+            format!("job {} to {}", job.key().job, instance.name)
+        })
+        .collect()
+}
+
+/// The jobs that machines are launched for, launch by launch.
+pub(super) fn launched(plan: &Plan) -> Vec<Vec<u64>> {
+    plan.launches
+        .iter()
+        .filter(|launch| launch.idle.is_empty())
+        .map(|launch| launch.fresh.iter().map(|(_, job)| job.key().job).collect())
+        .collect()
+}

@@ -1,0 +1,280 @@
+//! What EC2 refused lately is left out, waits, or is bought on the other market.
+
+use super::{plan, view};
+use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
+use crate::ec2::{Bucket, CooldownScope};
+use crate::ec2::{ErrorClass, Market, Override};
+use crate::entity::Allowance;
+use crate::instance::{Instance, State};
+use crate::launch::LaunchAnswer;
+use crate::launch::cooldown::{Cooldown, Cooldowns, LaunchBlock};
+use crate::launch::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
+use crate::pool::{MarketPolicy, Pool};
+use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
+
+fn standard(market: Market) -> CooldownScope {
+    CooldownScope::Quota { market, bucket: Bucket::Standard }
+}
+
+fn closed(closed: CooldownScope, until: u32) -> Cooldown {
+    Cooldown {
+        closed,
+        since: at(900),
+        at: at(900),
+        until: at(until),
+        times: 1,
+        class: Capacity,
+        code: "Code".to_owned(),
+        message: "no".to_owned(),
+    }
+}
+
+fn known(list: Vec<Cooldown>) -> Cooldowns {
+    Cooldowns { list: list.into(), ..Cooldowns::default() }
+}
+
+fn place(kind: &str, subnet: &str) -> Override {
+    Override { instance_type: kind.into(), subnet: subnet.into() }
+}
+
+fn of(market: MarketPolicy) -> Pool {
+    pool().with(|pool| pool.market = market)
+}
+
+/// Slot `n` after refusals in second 10.
+fn refused(n: u32, classes: &[ErrorClass]) -> Instance {
+    creating().with(|slot_| {
+        slot_.name = slot(1000 + n).name;
+        for (index, class) in classes.iter().enumerate() {
+            if index > 0 {
+                slot_.relaunch(slot_.launch.clone(), at(10), &timings());
+            }
+            slot_.launch_failed(&refusal(*class), at(10), &timings());
+        }
+    })
+}
+
+/// Two jobs and no slots at second 1000.
+fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
+    let timings = timings();
+    plan(view(pool, &timings, vec![job(1), job(2)]).with(|view| {
+        view.cooldowns = cooldowns;
+        view.retries = retries;
+    }))
+}
+
+#[test]
+fn what_cools_down_is_not_in_the_request() {
+    let market = Market::OnDemand;
+    let dry = place("m7i.large", "subnet-a");
+    let known =
+        known(vec![closed(CooldownScope::Place { market, place: dry.clone(), pool: None }, 1001)]);
+    let plan = planned(&pool(), &known, Vec::new());
+    let [launch] = plan.launches.as_slice() else { panic!("one launch") };
+    let rest: Vec<Override> = pool().places().into_iter().filter(|one| *one != dry).collect();
+    assert_eq!(launch.launch.request.overrides, rest);
+    assert_eq!((plan.held.len(), plan.put_off.len()), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
+    let pool = of(MarketPolicy::Spot);
+    let all =
+        [CooldownScope::Calls, standard(Market::Spot), CooldownScope::Pool(pool.name.clone())];
+    for one in all {
+        let sentence = one.to_string();
+        let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
+        assert_eq!(plan.launches, [], "{sentence}");
+        for (held, before) in plan.held.iter().zip([job(1), job(2)]) {
+            let hold = held.hold.as_ref().expect("a hold");
+            assert_eq!((hold.until, hold.failures), (at(1100), 0), "{sentence}");
+            assert_eq!(hold.reason, format!("{sentence} (Code: no)"));
+            // `control` commits it against the generation before.
+            assert_eq!(held.generation, before.generation + 1);
+        }
+        assert_eq!(plan.held.len(), 2);
+        let [slot] = plan.put_off.as_slice() else { panic!("one slot: {sentence}") };
+        assert_eq!((slot.due_at(), slot.state()), (Some(at(1100)), State::PendingCreate));
+        assert_eq!(slot.attempts, 1, "no attempt was made");
+        assert_eq!(slot.generation(), refused(1, &[Capacity]).generation() + 1);
+    }
+}
+
+#[test]
+fn a_long_wait_is_looked_at_again_in_between() {
+    let pool = of(MarketPolicy::Spot);
+    let known = known(vec![closed(standard(Market::Spot), 9000)]);
+    let plan = planned(&pool, &known, Vec::new());
+    let until = plan.held.iter().map(|job| job.hold.as_ref().map(|hold| hold.until));
+    assert_eq!(until.collect::<Vec<_>>(), [Some(at(1300)), Some(at(1300))]);
+}
+
+#[test]
+fn a_hold_keeps_count_of_what_the_job_has_lost() {
+    let pool = of(MarketPolicy::Spot);
+    let known = known(vec![closed(CooldownScope::Calls, 1100)]);
+    let timings = timings();
+    let lost = job(1).with(|job| {
+        let reason = "its machine did not start a runner".to_owned();
+        job.hold = Some(crate::job::Hold { until: at(999), reason, failures: 3, closed: None });
+    });
+    let plan = plan(view(&pool, &timings, vec![lost]).with(|view| view.cooldowns = &known));
+    assert_eq!(plan.held[0].hold.as_ref().map(|hold| hold.failures), Some(3));
+}
+
+#[test]
+fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
+    let pool = of(MarketPolicy::Spot).with(|pool| pool.max = 1);
+    let plan = planned(&pool, &known(vec![closed(CooldownScope::Calls, 1100)]), Vec::new());
+    assert_eq!((plan.held.len(), plan.over_maximum), (1, 1));
+}
+
+#[test]
+fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
+    let listed = of(MarketPolicy::SpotThenOnDemand).with(|pool| {
+        pool.on_demand_after = vec!["Quota".to_owned()];
+    });
+    let any = of(MarketPolicy::SpotThenOnDemand);
+    // Refusals so far; at once with any code, and with a list that names the quota's.
+    let rows: [(&[ErrorClass], bool, bool); 6] = [
+        (&[Capacity], true, false),
+        (&[Quota], true, true),
+        (&[Throttle], false, false),
+        (&[Configuration], false, false),
+        (&[Throttle, Capacity], true, false),
+        // Its on-demand attempt was refused as well: from here on it waits.
+        (&[Capacity, Capacity], false, false),
+    ];
+    for (classes, always, by_list) in rows {
+        let slot = refused(1, classes);
+        assert_eq!(falls_back_at_once(&any, &slot), always, "{classes:?}");
+        assert_eq!(falls_back_at_once(&listed, &slot), by_list, "{classes:?}");
+        assert_eq!(
+            is_launch_due(&any, &slot, &Cooldowns::default(), at(11), &timings()),
+            always,
+            "{classes:?}"
+        );
+        assert!(!falls_back_at_once(&of(MarketPolicy::Spot), &slot), "{classes:?}");
+        assert!(
+            is_launch_due(&any, &slot, &Cooldowns::default(), at(1000), &timings()),
+            "{classes:?}"
+        );
+    }
+}
+
+/// One of two machines comes: the other alone is bought on demand, and only for a code that the
+/// pool lists.
+#[test]
+fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
+    let timings = timings();
+    for (code, expected) in [("Capacity", Some((Market::OnDemand, 1))), ("Quota", None)] {
+        let pool = of(MarketPolicy::SpotThenOnDemand)
+            .with(|pool| pool.on_demand_after = vec![code.to_owned()]);
+        let launched = planned(&pool, &Cooldowns::default(), Vec::new()).launches.remove(0);
+        assert_eq!((launched.launch.request.market, launched.fresh.len()), (Market::Spot, 2));
+        let slots = launched.fresh.into_iter().map(|(slot, _)| slot).collect();
+        let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(Capacity)] };
+        let answered = Answered { answer: Ok(part), found: Vec::new() };
+        let called = launched.launch.with(|launch| launch.calls = 1);
+        let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);
+        assert_eq!((outcome.bound.len(), outcome.failed.len()), (1, 1));
+
+        let due =
+            |slot: &Instance| is_launch_due(&pool, slot, &Cooldowns::default(), at(1001), &timings);
+        let rest: Vec<Instance> = outcome.failed.into_iter().filter(due).collect();
+        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = rest));
+        let bought = plan.launches.first().map(|one| &one.launch.request);
+        assert_eq!(bought.map(|request| (request.market, request.capacity)), expected, "{code}");
+        assert!(plan.launches.len() <= 1);
+    }
+}
+
+#[test]
+fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
+    let pool = of(MarketPolicy::SpotThenOnDemand);
+    let slots =
+        vec![refused(1, &[Throttle]), refused(2, &[Capacity]), refused(3, &[Configuration])];
+    let plan = planned(&pool, &Cooldowns::default(), slots);
+    let shape: Vec<(Market, usize, usize)> = plan
+        .launches
+        .iter()
+        .map(|one| (one.launch.request.market, one.again.len(), one.fresh.len()))
+        .collect();
+    assert_eq!(shape, [(Market::Spot, 2, 2), (Market::OnDemand, 1, 0)]);
+    // With the quota of spot used up, all of it is bought on demand.
+    let known = known(vec![closed(standard(Market::Spot), 1100)]);
+    let plan = planned(&pool, &known, vec![refused(1, &[Throttle])]);
+    let markets = plan.launches.iter().map(|one| one.launch.request.market);
+    assert_eq!(markets.collect::<Vec<_>>(), [Market::OnDemand]);
+    assert_eq!((plan.launches[0].again.len(), plan.launches[0].fresh.len()), (1, 2));
+}
+
+/// Its job may find a machine in another pool; one that is tried again has found it here.
+#[test]
+fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
+    let pool = of(MarketPolicy::OnDemand);
+    let slots = || vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
+    let names = |plan: &Plan| -> Vec<(String, String)> {
+        plan.stuck.iter().map(|one| (one.slot.name.to_string(), one.why.clone())).collect()
+    };
+    let open = planned(&pool, &Cooldowns::default(), slots());
+    assert_eq!((open.launches.len(), names(&open).len()), (1, 0));
+
+    let calls = known(vec![closed(CooldownScope::Calls, 1100)]);
+    let cooling = planned(&pool, &calls, slots());
+    assert_eq!((cooling.launches.len(), names(&cooling).len()), (0, 2));
+    // As it is written, and not as it was.
+    assert_eq!(
+        cooling.stuck.iter().map(|one| &one.slot).collect::<Vec<_>>(),
+        cooling.put_off.iter().collect::<Vec<_>>()
+    );
+
+    let timings = timings();
+    let paused = plan(view(&pool, &timings, Vec::new()).with(|view| {
+        view.retries = slots();
+        view.held = Some("the pool is paused".to_owned());
+    }));
+    assert_eq!(names(&paused)[0].1, "the pool is paused");
+    assert_eq!((paused.launches.len(), names(&paused).len()), (0, 2));
+
+    // What EC2 has said since counts as well.
+    let slot = refused(3, &[Capacity]);
+    assert!(stuck(&pool, &slot, &calls, at(1000)).is_some());
+    assert!(stuck(&pool, &slot, &calls, at(1100)).is_none());
+}
+
+/// One asks GitHub whether it still refuses the pool's runners. The job of the other one may find a
+/// machine in another pool, unless GitHub refuses that pool's runners as well.
+#[test]
+fn a_slot_that_github_refuses_in_this_pool_alone_is_stuck() {
+    let (pool, timings) = (of(MarketPolicy::OnDemand), timings());
+    for (elsewhere, stuck) in [(true, 1), (false, 0)] {
+        let held = LaunchBlock { until: at(1300), reason: "GitHub".to_owned(), closed: None };
+        let allowance = Allowance { most: 1, held, holds_slots: true, elsewhere };
+        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| {
+            view.retries = vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
+            let entity = view.retries[0].entity.clone();
+            view.allowances.insert(entity, allowance.clone());
+        }));
+        assert_eq!((plan.launches.len(), plan.put_off.len(), plan.stuck.len()), (1, 1, stuck));
+        let written = plan.stuck.iter().all(|one| plan.put_off.contains(&one.slot));
+        assert!(written, "as it is written, and not as it was");
+    }
+}
+
+#[test]
+fn a_throttled_call_is_no_attempt() {
+    let slot = refused(1, &[Throttle, Throttle, Throttle, Throttle, Throttle, Throttle]);
+    assert_eq!((slot.state(), slot.attempts), (State::PendingCreate, 0));
+    assert_eq!(slot.due_at(), Some(at(25)));
+}
+
+#[test]
+fn a_machine_is_as_young_as_its_last_launch() {
+    let waited = refused(1, &[Capacity]).with(|slot| {
+        slot.relaunch(slot.launch.clone(), at(2000), &timings());
+        slot.bind(crate::testkit::machine(1), at(2005), &timings());
+    });
+    assert_eq!((waited.created_at, waited.launched_at()), (at(0), at(2000)));
+    assert_eq!(waited.due_at(), Some(at(2600)));
+}

@@ -1,0 +1,94 @@
+//! Free runners before machines, the oldest job first, and never more than the pool's maximum.
+
+use super::{claims, free_booting, free_idle, free_installing, free_slot, launched, plan, view};
+use crate::job::labels::Labels;
+use crate::testkit::{With, at, job, pool, timings};
+
+#[test]
+fn free_runners_are_taken_before_machines_are_launched() {
+    let (pool, timings) = (pool(), timings());
+    let plan = plan(view(&pool, &timings, vec![job(1), job(2)]).with(|view| {
+        view.supply = vec![free_idle(7)];
+        view.live = 1;
+    }));
+    assert_eq!(claims(&plan), ["job 1 to default-l-7"]);
+    assert_eq!(launched(&plan), [[2]]);
+}
+
+#[test]
+fn the_oldest_job_gets_the_runner_that_is_nearest() {
+    let (pool, timings) = (pool(), timings());
+    let jobs = vec![job(30), job(10), job(40), job(20)];
+    let plan = plan(view(&pool, &timings, jobs).with(|view| {
+        view.supply = vec![free_slot(1), free_booting(2), free_idle(3), free_installing(4)];
+    }));
+    assert_eq!(
+        claims(&plan),
+        [
+            "job 10 to default-l-3",
+            "job 20 to default-l-4",
+            "job 30 to default-l-2",
+            "job 40 to default-l-1"
+        ]
+    );
+    assert_eq!((launched(&plan).len(), plan.over_maximum), (0, 0));
+}
+
+#[test]
+fn of_equals_the_older_runner_and_then_the_name_decides() {
+    let (pool, timings) = (pool(), timings());
+    let older = free_idle(9).with(|i| i.created_at = at(0) - crate::time::Seconds(1));
+    let plan = plan(view(&pool, &timings, vec![job(1), job(2), job(3)]).with(|view| {
+        view.supply = vec![free_idle(5), free_idle(4), older];
+    }));
+    assert_eq!(
+        claims(&plan),
+        ["job 1 to default-l-9", "job 2 to default-l-4", "job 3 to default-l-5"]
+    );
+}
+
+#[test]
+fn a_runner_is_not_given_what_it_cannot_take() {
+    let (own, timings) = (pool(), timings());
+    let elsewhere = free_idle(1).with(|i| i.entity = "other".parse().expect("valid"));
+    let other_pool = free_idle(2).with(|i| i.pool = "other".parse().expect("valid"));
+    let windows = job(1).with(|job| job.last_event.labels = Labels::new(["windows"]));
+    let plan = plan(view(&own, &timings, vec![windows, job(2)]).with(|view| {
+        view.supply = vec![elsewhere, other_pool, free_idle(3)];
+    }));
+    // A younger job passes one that the runner cannot take.
+    assert_eq!(claims(&plan), ["job 2 to default-l-3"]);
+}
+
+#[test]
+fn no_more_machines_than_the_pool_allows_and_the_oldest_jobs_get_them() {
+    let timings = timings();
+    let rows = [
+        // max, live, jobs launched for, jobs that wait
+        (10, 0, vec![1, 2, 3, 4], 0),
+        (4, 0, vec![1, 2, 3, 4], 0),
+        (4, 1, vec![1, 2, 3], 1),
+        (4, 3, vec![1], 3),
+        (4, 4, vec![], 4),
+        (4, 9, vec![], 4),
+        (0, 0, vec![], 4),
+    ];
+    for (max, live, expected, over) in rows {
+        let pool = pool().with(|pool| pool.max = max);
+        let jobs = vec![job(4), job(2), job(3), job(1)];
+        let plan = plan(view(&pool, &timings, jobs).with(|view| view.live = live));
+        assert_eq!(launched(&plan).concat(), expected, "{live} of {max}");
+        assert_eq!(plan.over_maximum, over, "{live} of {max}");
+    }
+}
+
+#[test]
+fn a_job_with_a_free_runner_does_not_count_against_the_maximum() {
+    let (pool, timings) = (pool().with(|pool| pool.max = 3), timings());
+    let plan = plan(view(&pool, &timings, vec![job(1), job(2), job(3)]).with(|view| {
+        view.live = 2;
+        view.supply = vec![free_idle(8)];
+    }));
+    assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
+    assert_eq!((launched(&plan), plan.over_maximum), (vec![vec![2]], 1));
+}

@@ -1,0 +1,164 @@
+//! Jobs that GitHub withholds: their runners are connected and idle, and it gives them to none. It
+//! does so with `max-parallel`, whose jobs it all calls queued, and for hours in an incident. One
+//! machine more cannot help, since it is the same to GitHub as those that idle; but where the idle
+//! runner is at fault, the next one does help.
+
+use std::collections::BTreeMap;
+
+use crate::backoff;
+use crate::entity::{Allowance, LOOK_AGAIN};
+use crate::ids::Entity;
+use crate::instance::{Instance, RunnerState};
+use crate::job::{Job, PassedOver};
+use crate::launch::cooldown::LaunchBlock;
+use crate::pool::Pool;
+use crate::time::{Seconds, Time};
+use crate::timings::Timings;
+
+/// The longest wait before another machine is launched for withheld jobs: what they wait at most
+/// once GitHub gives them out.
+const MAX_WAIT: Seconds = Seconds(900);
+
+/// Whether a pool's live instances are to be read: only then is there anything to hold back.
+#[must_use]
+pub fn is_suspected(demand: &[Job]) -> bool {
+    demand.iter().any(|job| job.passed_over.is_some())
+}
+
+/// How many machines may be launched for the entities that have withheld jobs. `demand`: all jobs
+/// of the pool without a claim, those on hold as well. `live`: its instances.
+#[must_use]
+pub fn allowances(
+    pool: &Pool,
+    demand: &[Job],
+    live: &[Instance],
+    now: Time,
+    timings: &Timings,
+) -> BTreeMap<Entity, Allowance> {
+    let mut jobs: BTreeMap<Entity, Vec<&Job>> = BTreeMap::new();
+    for job in demand {
+        if let Some(entity) = pool.entity_for(job) {
+            jobs.entry(entity).or_default().push(job);
+        }
+    }
+    jobs.retain(|_, jobs| jobs.iter().any(|job| job.passed_over.is_some()));
+    let allowance = |(entity, jobs): (Entity, Vec<&Job>)| {
+        let own: Vec<&Instance> = live.iter().filter(|one| one.entity == entity).collect();
+        let most = most(&jobs, &own, now, timings);
+        let reason = format!("GitHub leaves connected runners of {entity} idle beside their jobs");
+        let held = LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None };
+        (entity, Allowance { most, held, holds_slots: false, elsewhere: false })
+    };
+    jobs.into_iter().map(allowance).collect()
+}
+
+/// Jobs that were never passed over get their machines, beyond those that idle already. For the
+/// others there are as many runners on their way as are at work, and one at least: where GitHub
+/// gives jobs out again, that doubles with each round. Together they are never more than one above
+/// the jobs that wait.
+fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 {
+    let withheld: Vec<PassedOver> = jobs.iter().filter_map(|job| job.passed_over).collect();
+    let busy = live.iter().filter(|one| one.runner.is_busy()).count();
+    let (unused, coming): (Vec<&Instance>, Vec<&Instance>) =
+        live.iter().copied().filter(|one| may_take_a_job(one)).partition(|one| one.passed_over);
+    let untried = (jobs.len() - withheld.len()).saturating_sub(unused.len());
+    let claimed = coming.iter().filter(|one| one.claim().is_some()).count();
+    // Those on their way out as well: they cost the same.
+    let above = (jobs.len() + claimed + 1).saturating_sub(live.len() - busy);
+    let probes = match next_probe(&withheld, timings) {
+        Some(at) if now < at => 0,
+        _ => busy.max(1).saturating_sub(coming.len()).min(above),
+    };
+    u32::try_from(untried + probes).unwrap_or(u32::MAX)
+}
+
+/// When the next runner may find out whether it fares better. The first one of each job says
+/// nothing yet; each one more that was passed over makes the next wait longer, whichever job it was
+/// for.
+fn next_probe(withheld: &[PassedOver], timings: &Timings) -> Option<Time> {
+    let last = withheld.iter().map(|one| one.at).max()?;
+    let in_vain: u32 = withheld.iter().map(|one| one.times - 1).sum();
+    Some(last + backoff::grown(timings.launch_retry_seconds, in_vain + 1, MAX_WAIT))
+}
+
+/// A runner, or what becomes one, that has taken no job yet.
+fn may_take_a_job(instance: &Instance) -> bool {
+    instance.state().is_serving()
+        && instance.drain().is_none()
+        && instance.runner.state <= RunnerState::Idle
+        && instance.runner.exit.is_none()
+        && !instance.runner.has_taken_job()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::{Story as _, With as _, active, at, booting, idle, job, pool, timings};
+
+    fn passed(n: u32, times: u32, when: u32) -> Job {
+        job(n).with(|job| job.passed_over = Some(PassedOver { times, at: at(when) }))
+    }
+
+    fn unused() -> Instance {
+        idle().unclaimed().with(|row| row.passed_over = true)
+    }
+
+    #[test]
+    fn one_runner_more_finds_out_and_the_others_wait() {
+        let ten = || (1..=10).map(|n| passed(n, 1, 100)).collect::<Vec<_>>();
+        let many = |count: usize, row: fn() -> Instance| vec![row(); count];
+        let rows = [
+            ("none was passed over", vec![job(1)], many(3, idle), 200, None),
+            ("the wait of the first", vec![passed(1, 1, 100)], many(1, unused), 114, Some(0)),
+            (
+                "a runner that may be at fault",
+                vec![passed(1, 1, 100)],
+                many(1, unused),
+                115,
+                Some(1),
+            ),
+            ("one for ten", ten(), many(10, unused), 115, Some(1)),
+            ("one at a time", ten(), [many(9, unused), many(1, booting)].concat(), 115, Some(0)),
+            ("eleven are enough", ten(), many(11, unused), 900, Some(0)),
+            ("its connection is lost: it ends", vec![passed(1, 1, 100)], vec![], 115, Some(1)),
+            ("another one in vain", vec![passed(1, 2, 100)], many(1, unused), 129, Some(0)),
+            (
+                "whichever job it was for",
+                [ten(), vec![passed(11, 3, 100)]].concat(),
+                vec![],
+                159,
+                Some(0),
+            ),
+            ("and then again", [ten(), vec![passed(11, 3, 100)]].concat(), vec![], 160, Some(1)),
+            ("a quarter of an hour at most", vec![passed(1, 40, 100)], vec![], 1000, Some(1)),
+            ("as many as are at work", ten(), many(4, active), 115, Some(4)),
+            (
+                "a job of which nothing is known",
+                vec![passed(1, 1, 100), job(2)],
+                vec![],
+                101,
+                Some(1),
+            ),
+            (
+                "it has a runner there",
+                vec![passed(1, 1, 100), job(2)],
+                many(1, unused),
+                101,
+                Some(0),
+            ),
+        ];
+        for (name, demand, live, now, most) in rows {
+            let all = allowances(&pool(), &demand, &live, at(now), &timings());
+            assert_eq!(all.values().map(|one| one.most).next(), most, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_entity_is_judged_by_its_own_runners() {
+        let pool = pool();
+        let demand = [passed(1, 1, 100)];
+        let others = vec![unused().with(|row| row.entity = "other".parse().expect("valid")); 5];
+        let all = allowances(&pool, &demand, &others, at(115), &timings());
+        assert_eq!(all.into_values().map(|one| one.most).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,73 @@
+//! The set of pools: what was applied last, its versions, and what becomes of a pool that is not in
+//! it any more.
+
+mod diff;
+mod succession;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SCHEMA;
+use crate::ids::PoolName;
+use crate::pool::Pool;
+use crate::pool::limits::{Balance, Limits};
+use crate::time::{Seconds, Time};
+
+pub use self::diff::{Change, Diff, Fate, PoolDiff};
+
+/// How many versions are kept; an apply removes the one that is older.
+pub const MAX_VERSIONS: u64 = 20;
+
+/// How long a removed pool stays in the set at least. Longer than any Lambda runs: one that started
+/// with the set before may still match a job to the pool.
+pub const REMOVED_FOR: Seconds = Seconds(900);
+
+/// The record: one for the whole stack. Before a file was ever applied it only remembers the pools
+/// of the stack's parameters: see [`PoolSet::following`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolSet {
+    /// Version of the record's form.
+    pub schema: u16,
+    /// Bumped by every write.
+    pub generation: u64,
+    /// Bumped by every apply. Zero: no file was ever applied, and the pools are those of the
+    /// stack's parameters.
+    pub version: u64,
+    /// When it was applied.
+    pub applied_at: Time,
+    /// Who applied it.
+    pub by: String,
+    /// The pools in the file's order, and behind them those that are being removed.
+    pub pools: Vec<Pool>,
+    /// Maxima beside those of the pools.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How pools of equal rank share jobs.
+    #[serde(default)]
+    pub balance: Balance,
+}
+
+impl PoolSet {
+    /// The set of a stack to which no file was ever applied.
+    #[must_use]
+    pub const fn from_parameters(pools: Vec<Pool>, limits: Limits, balance: Balance) -> Self {
+        Self {
+            schema: SCHEMA,
+            generation: 0,
+            version: 0,
+            applied_at: Time::from_millis(0),
+            by: String::new(),
+            pools,
+            limits,
+            balance,
+        }
+    }
+
+    /// A pool by name.
+    #[must_use]
+    pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == *name)
+    }
+}

@@ -1,0 +1,162 @@
+//! What an apply makes of the set before it.
+
+use std::sync::Arc;
+
+use super::{PoolSet, REMOVED_FOR};
+use crate::ids::PoolName;
+use crate::pool::Pool;
+use crate::pool::limits::{Balance, Limits};
+use crate::pool_file::PoolFile;
+use crate::time::Time;
+
+impl PoolSet {
+    /// The set after `file`, which `by` applied. An earlier version that is restored is a file like
+    /// any, and gets a new number.
+    #[must_use]
+    pub fn succeeded_by(&self, file: &PoolFile, by: &str, now: Time) -> Self {
+        let version = self.version + 1;
+        let mut pools: Vec<Pool> =
+            file.pools.iter().map(|pool| self.successor(pool, version)).collect();
+        let is_listed = |name: &PoolName| file.pools.iter().any(|pool| pool.name == *name);
+        pools.extend(self.pools.iter().filter(|pool| !is_listed(&pool.name)).map(|pool| {
+            let removed_at = Some(pool.removed_at.unwrap_or(now));
+            let generation = if pool.removed_at.is_none() { version } else { pool.generation };
+            without_template(Pool { removed_at, generation, ..pool.clone() })
+        }));
+        Self {
+            generation: self.generation + 1,
+            version,
+            applied_at: now,
+            by: by.to_owned(),
+            pools,
+            limits: file.limits.clone(),
+            balance: file.balance,
+            ..self.clone()
+        }
+    }
+
+    /// What is to be put on record of the pools of the stack's parameters, so that one whose name
+    /// goes from them is seen out: its machines, its slots and the jobs that wait for it. Nothing
+    /// where a pool file holds, and where all is on record already.
+    #[must_use]
+    pub fn following(stored: Option<&Self>, parameters: &[Pool], now: Time) -> Option<Self> {
+        let before = stored.map_or(&[][..], |set| &set.pools);
+        if stored.is_some_and(|set| set.version > 0) {
+            return None;
+        }
+        let listed = parameters.iter().cloned().map(without_template);
+        let gone = before.iter().filter(|pool| !is_among(parameters, &pool.name));
+        let removed =
+            |pool: &Pool| Pool { removed_at: pool.removed_at.or(Some(now)), ..pool.clone() };
+        let pools: Vec<Pool> = listed.chain(gone.map(removed)).collect();
+        if pools == before {
+            return None;
+        }
+        let set = Self::from_parameters(pools, Limits::default(), Balance::default());
+        let generation = stored.map_or(0, |set| set.generation) + 1;
+        Some(Self { generation, applied_at: now, ..set })
+    }
+
+    /// The pools of the stack's parameters, and behind them those that were among them once and are
+    /// not seen out yet.
+    #[must_use]
+    pub fn behind(&self, parameters: &[Pool]) -> Vec<Pool> {
+        let gone = self.pools.iter().filter(|pool| !is_among(parameters, &pool.name));
+        // Not on record as removed until the next sweep.
+        let removed_at = |pool: &Pool| pool.removed_at.or(Some(self.applied_at));
+        let gone = gone.map(|pool| Pool { removed_at: removed_at(pool), ..pool.clone() });
+        parameters.iter().cloned().chain(gone).collect()
+    }
+
+    /// The pool of the file with its generations. A generation is the version of the set that
+    /// brought it, so it never repeats, not even for a name that was removed and comes again.
+    fn successor(&self, listed: &Pool, version: u64) -> Pool {
+        let mut next = without_template(listed.clone());
+        let Some(before) = self.pool(&listed.name) else {
+            (next.generation, next.machines_since) = (version, version);
+            return next;
+        };
+        (next.generation, next.machines_since) = (before.generation, before.machines_since);
+        if without_template(before.clone()) != next {
+            next.generation = version;
+        }
+        if machines_differ(before, &next) {
+            next.machines_since = version;
+        }
+        next
+    }
+
+    /// The set without a pool whose removal is over.
+    #[must_use]
+    pub fn without(&self, name: &PoolName) -> Self {
+        let pools = self.pools.iter().filter(|pool| pool.name != *name).cloned().collect();
+        Self { generation: self.generation + 1, pools, ..self.clone() }
+    }
+
+    /// The file that was applied, as far as it matters: to apply it again.
+    #[must_use]
+    pub fn file(&self) -> PoolFile {
+        let listed = self.pools.iter().filter(|pool| !pool.is_removed());
+        PoolFile {
+            pools: listed.cloned().map(without_template).collect(),
+            limits: self.limits.clone(),
+            balance: self.balance,
+        }
+    }
+
+    /// The set with the stack's launch template in every pool: a template is the stack's and never
+    /// the file's.
+    #[must_use]
+    pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
+        for pool in &mut self.pools {
+            pool.launch_template_id = id.into();
+            pool.launch_template_version = version.into();
+            pool.template_device = device.map(Into::into);
+        }
+        self
+    }
+}
+
+impl Pool {
+    /// Whether it is on its way out: it serves no new job and launches nothing, and goes when its
+    /// machines are gone.
+    #[must_use]
+    pub const fn is_removed(&self) -> bool {
+        self.removed_at.is_some()
+    }
+
+    /// Whether its removal has lasted for long enough to be ended, when nothing is left of it.
+    #[must_use]
+    pub fn may_go(&self, now: Time) -> bool {
+        self.removed_at.is_some_and(|at| now.is_past(at, REMOVED_FOR))
+    }
+}
+
+fn is_among(pools: &[Pool], name: &PoolName) -> bool {
+    pools.iter().any(|pool| pool.name == *name)
+}
+
+/// Whether an idle machine of the pool before is not what the pool says now. What only decides
+/// about launches to come (maxima, market, price, priority, pauses, times) replaces no machine;
+/// what a machine is made of, or was told, does.
+fn machines_differ(before: &Pool, next: &Pool) -> bool {
+    let made_of = |pool: &Pool| {
+        (
+            (pool.image.clone(), pool.disk.clone(), pool.tags.clone(), pool.arch),
+            (pool.instance_types.clone(), pool.requirements.clone(), pool.subnets.clone()),
+            (pool.entity.clone(), pool.labels.carried(), pool.runner_group_id),
+            (pool.boot_hook.clone(), pool.sudo, pool.environment.clone()),
+        )
+    };
+    made_of(before) != made_of(next)
+}
+
+/// A pool as far as the set stores it.
+fn without_template(pool: Pool) -> Pool {
+    Pool {
+        launch_template_id: Arc::default(),
+        launch_template_version: Arc::default(),
+        template_device: None,
+        ..pool
+    }
+}
