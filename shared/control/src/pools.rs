@@ -10,13 +10,14 @@ use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::pool::Pool;
 use muster_domain::pool::select;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ports::{CommitError, Queue, ReadError, Table, Write};
+use crate::ports::{Queue, ReadError, Table};
 use crate::wake::reap_message;
 use crate::woken::Woken;
-use crate::writes::PassError;
+use crate::writes::{self, PassError};
 
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
 const MATCHED_AT_ONCE: u32 = 200;
@@ -35,7 +36,7 @@ impl Settings {
     /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its
     /// messages where they are.
     pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
-        Ok(self.with_set(table.pool_set().await?))
+        Ok(self.with_set(table.pool_set().await?.map(Stored::into_record)))
     }
 
     /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file
@@ -50,16 +51,14 @@ impl Settings {
         now: Time,
     ) -> Result<Cow<'_, Self>, PassError> {
         let stored = table.pool_set().await?;
-        let Some(next) = PoolSet::following(stored.as_ref(), &self.pools, now) else {
-            return Ok(self.with_set(stored));
+        let Some(next) = PoolSet::following(stored.as_deref(), &self.pools, now) else {
+            return Ok(self.with_set(stored.map(Stored::into_record)));
         };
-        let replaces = stored.map(|set| set.generation);
-        let write = Write::Pools { next: Box::new(next.clone()), replaces };
-        match table.commit(&[write]).await {
-            Ok(()) => Ok(self.with_set(Some(next))),
+        let change = Change::of(stored.as_ref(), next.clone());
+        match writes::commit_unless_changed(table, &[change.into()]).await? {
+            true => Ok(self.with_set(Some(next))),
             // Another sweep was faster, or somebody has applied a file.
-            Err(CommitError::Conflict) => Ok(self.current(table).await?),
-            Err(error) => Err(error.into()),
+            false => Ok(self.current(table).await?),
         }
     }
 
@@ -109,11 +108,11 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     pub(crate) async fn match_anew(
         &self,
         pool: &Pool,
-        waiting: &[Job],
+        waiting: &[Stored<Job>],
         now: Time,
     ) -> Result<(), PassError> {
         let is_left = |job: &Job| job.is_due(now) && pool.serves(job).is_err();
-        if !waiting.iter().any(is_left) {
+        if !waiting.iter().any(|job| is_left(job)) {
             return Ok(());
         }
         let demand = self.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
@@ -123,12 +122,9 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool anew");
             let to = next.pool.clone().filter(|name| *name != pool.name);
             let key = job.key();
-            let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => to.into_iter().for_each(|to| wake.for_job(to, key)),
-                // Another writer knows better; the next sweep looks again.
-                Err(CommitError::Conflict) => continue,
-                Err(error) => return Err(error.into()),
+            // Another writer knows better; the next sweep looks again.
+            if writes::commit_unless_changed(self.table, &[job.change(next).into()]).await? {
+                to.into_iter().for_each(|to| wake.for_job(to, key));
             }
         }
         Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
@@ -140,15 +136,12 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         for job in self.table.unmatched_jobs(MAX_UNMATCHED).await? {
             let chosen = select::choose(&self.settings.pools, self.settings.balance, &job);
             let Ok(pool) = chosen else { continue };
-            let mut next = Job { pool: Some(pool.name.clone()), unmatched: None, ..job.clone() };
-            next.generation += 1;
+            let pool_name = Some(pool.name.clone());
+            let next = Job { pool: pool_name, unmatched: None, ..job.record().clone() };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
-            let write = Write::Job { next: Box::new(next), replaces: Some(job.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => wake.for_job(pool.name.clone(), job.key()),
-                // Another writer knows better; the next sweep looks again.
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
+            // Another writer knows better; the next sweep looks again.
+            if writes::commit_unless_changed(self.table, &[job.change(next).into()]).await? {
+                wake.for_job(pool.name.clone(), job.key());
             }
         }
         Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
@@ -170,11 +163,9 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         if !set.pool(&pool.name).is_some_and(|pool| pool.may_go(now)) {
             return Ok(());
         }
-        let next = Box::new(set.without(&pool.name));
-        match self.table.commit(&[Write::Pools { next, replaces: Some(set.generation) }]).await {
-            Ok(()) => tracing::info!(pool.name = %pool.name, "removed a pool"),
-            Err(CommitError::Conflict) => {}
-            Err(error) => return Err(error.into()),
+        let change = set.change(set.without(&pool.name));
+        if writes::commit_unless_changed(self.table, &[change.into()]).await? {
+            tracing::info!(pool.name = %pool.name, "removed a pool");
         }
         Ok(())
     }
@@ -198,7 +189,8 @@ pub(crate) async fn end_outdated<T: Table, Q: Queue>(
     now: Time,
 ) -> Result<(), PassError> {
     let free = table.free_instances(&pool.name).await?;
-    let outdated = |instance: &&Instance| instance.is_outdated(pool) && instance.drain().is_none();
+    let outdated =
+        |instance: &&Stored<Instance>| instance.is_outdated(pool) && instance.drain().is_none();
     let messages: Vec<ReapMessage> =
         free.iter().filter(outdated).map(|instance| reap_message(instance, now)).collect();
     Ok(queue.send_reap(&messages).await?)
@@ -214,7 +206,6 @@ fn matched(job: &Job, settings: &Settings, now: Time) -> Job {
         }
         Err(why) => {
             let mut next = job.clone();
-            next.generation += 1;
             let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
             let reason = format!("no pool serves it any more: {why}");
             next.hold = Some(Hold { until: now + MATCHED_AGAIN, reason, failures, closed: None });

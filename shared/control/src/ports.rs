@@ -24,41 +24,22 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
 
-/// A part of a commit. Records are written whole; each write names the generation it replaces, and
-/// a commit of several is all or nothing.
+/// A part of a commit. Records are written whole; each write names the version that it replaces,
+/// and a commit of several is all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// `replaces` none: the record must not exist.
-    Instance {
-        /// The new record.
-        next: Box<Instance>,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    /// An instance.
+    Instance(Box<Change<Instance>>),
     /// A job.
-    Job {
-        /// The new record.
-        next: Box<Job>,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Job(Box<Change<Job>>),
     /// A launch.
-    Launch {
-        /// The new record.
-        next: Box<Launch>,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Launch(Box<Change<Launch>>),
     /// A pool's counter and lease.
-    Capacity {
-        /// The new record.
-        next: Capacity,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Capacity(Change<Capacity>),
     /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or
     /// when `holder` does not hold the pool's lease any more, or, with `wakes`, when somebody asked
     /// for a pass since.
@@ -98,41 +79,69 @@ pub enum Write {
         instance: InstanceName,
     },
     /// Enters a machine in the orphan ledger, or changes its entry.
-    Orphan {
-        /// The new record.
-        next: Orphan,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Orphan(Change<Orphan>),
     /// Strikes a machine from the ledger.
     OrphanGone(MachineId),
     /// Switches something off or on.
-    Switches {
-        /// The new record.
-        next: Switches,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Switches(Change<Switches>),
     /// What EC2 refused lately.
-    Cooldowns {
-        /// The new record.
-        next: Cooldowns,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Cooldowns(Change<Cooldowns>),
     /// The set of pools.
-    Pools {
-        /// The new record.
-        next: Box<PoolSet>,
-        /// The generation it replaces.
-        replaces: Option<u64>,
-    },
+    Pools(Box<Change<PoolSet>>),
     /// Keeps a version of the set beside the present one. It must not exist.
     PoolsVersion(Box<PoolSet>),
     /// Forgets a version, if there is one.
     PoolsVersionGone(u64),
     /// Adds to the audit trail.
     Audit(Audit),
+}
+
+impl From<Change<Instance>> for Write {
+    fn from(change: Change<Instance>) -> Self {
+        Self::Instance(Box::new(change))
+    }
+}
+
+impl From<Change<Job>> for Write {
+    fn from(change: Change<Job>) -> Self {
+        Self::Job(Box::new(change))
+    }
+}
+
+impl From<Change<Launch>> for Write {
+    fn from(change: Change<Launch>) -> Self {
+        Self::Launch(Box::new(change))
+    }
+}
+
+impl From<Change<Capacity>> for Write {
+    fn from(change: Change<Capacity>) -> Self {
+        Self::Capacity(change)
+    }
+}
+
+impl From<Change<Orphan>> for Write {
+    fn from(change: Change<Orphan>) -> Self {
+        Self::Orphan(change)
+    }
+}
+
+impl From<Change<Switches>> for Write {
+    fn from(change: Change<Switches>) -> Self {
+        Self::Switches(change)
+    }
+}
+
+impl From<Change<Cooldowns>> for Write {
+    fn from(change: Change<Cooldowns>) -> Self {
+        Self::Cooldowns(change)
+    }
+}
+
+impl From<Change<PoolSet>> for Write {
+    fn from(change: Change<PoolSet>) -> Self {
+        Self::Pools(Box::new(change))
+    }
 }
 
 /// Why a commit did not happen.
@@ -167,11 +176,11 @@ pub enum ReadError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The pool's counter and lease.
-    pub capacity: Option<Capacity>,
+    pub capacity: Option<Stored<Capacity>>,
     /// What operators have switched off.
-    pub switches: Option<Switches>,
+    pub switches: Option<Stored<Switches>>,
     /// What EC2 refused lately.
-    pub cooldowns: Option<Cooldowns>,
+    pub cooldowns: Option<Stored<Cooldowns>>,
     /// Of the entities that were asked for, those that GitHub refuses us or limits.
     pub unwell: Vec<EntityHealth>,
 }
@@ -192,12 +201,12 @@ pub struct Page<T> {
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Table {
     /// Writes all or nothing.
-    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError>;
+    async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError>;
 
     /// An instance by name.
-    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError>;
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError>;
     /// Many instances by name, in no order; missing ones are left out.
-    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError>;
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// The owner of a machine.
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError>;
     /// The owners of many machines; machines without one are left out.
@@ -211,68 +220,72 @@ pub trait Table {
         now: Time,
         limit: u32,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError>;
+    ) -> Result<Page<Stored<Instance>>, ReadError>;
     /// Instances of a pool that a job may be meant for: those that could take one, those of which
     /// GitHub has not told yet that they have, and marked ones that are not on their way out yet.
-    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Running instances of a pool that are marked and not on their way out yet, the one that was
     /// marked first before the others.
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Live instances of a pool.
     async fn live_instances(
         &self,
         pool: &PoolName,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError>;
+    ) -> Result<Page<Stored<Instance>>, ReadError>;
 
     /// Instances of a pool in `pending_create`.
-    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError>;
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),
     /// the one that was marked first before the others, at most `limit`.
     async fn ending_instances(
         &self,
         pool: &PoolName,
         limit: u32,
-    ) -> Result<Vec<Instance>, ReadError>;
+    ) -> Result<Vec<Stored<Instance>>, ReadError>;
 
     /// A job by key.
-    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError>;
+    async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError>;
     /// Many jobs by key, in no order; missing ones are left out.
-    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError>;
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first
     /// before the others, so that jobs on hold never hide those that are due.
-    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Queued jobs that no pool serves, at most `limit`, oldest first.
-    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for
     /// longest ago.
-    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError>;
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Jobs of a pool that wait, with and without a claim; each group oldest first.
-    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError>;
+    async fn waiting_jobs(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Job>>, ReadError>;
 
     /// A launch by id.
-    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError>;
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError>;
     /// Open launches of a pool.
-    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError>;
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Stored<Launch>>, ReadError>;
     /// A pool's counter and lease.
-    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError>;
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError>;
     /// How a pool and these entities stand: all records in one call, each as it was at some moment
     /// of the call.
     async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError>;
     /// What EC2 refused lately; none while it never did.
-    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError>;
+    async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError>;
 
     /// How many instances a limit counts.
     async fn counted(&self, scope: &Scope) -> Result<u32, ReadError>;
 
     /// The orphan ledger.
-    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError>;
+    async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError>;
     /// An entry of the ledger.
-    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError>;
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError>;
     /// What operators have switched off; none while nobody ever did.
-    async fn switches(&self) -> Result<Option<Switches>, ReadError>;
+    async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
     /// The set of pools that was applied last; none while none ever was.
-    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError>;
+    async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError>;
     /// Versions of the set that are kept, in no order; missing ones are left out.
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError>;
     /// The audit trail about a subject, newest first.

@@ -6,9 +6,9 @@ use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::{
     ErrorDetail, Instance, ReportError, RunnerState, Start, StartReport,
 };
-use muster_domain::message::ReapMessage;
 use muster_domain::observation::{Machine, ProviderError};
 use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -17,8 +17,8 @@ use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
 };
 use crate::reaps::reap::{note, note_health, registrar};
-use crate::wake::nonce;
-use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+use crate::wake::reap_message;
+use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// The configuration of a machine's runner.
 pub struct Configuration {
@@ -209,10 +209,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
 
     /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the
     /// message is lost, the sweep finds the due row.
-    async fn nudge(&self, instance: &Instance, now: Time) {
-        let nonce = nonce(instance.generation(), now);
-        let message = ReapMessage::Reap { name: instance.name.clone(), nonce };
-        if let Err(error) = self.queue.send_reap(&[message]).await {
+    async fn nudge(&self, instance: &Stored<Instance>, now: Time) {
+        if let Err(error) = self.queue.send_reap(&[reap_message(instance, now)]).await {
             tracing::warn!(instance.id = %instance.name, %error, "failed to wake the reaper; the next sweep does");
         }
     }
@@ -222,7 +220,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         &self,
         machine: &MachineId,
         now: Time,
-    ) -> Result<(Instance, Option<RunnerId>), RunnerApiError> {
+    ) -> Result<(Stored<Instance>, Option<RunnerId>), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
         let mut earlier = None;
         let stored = self
@@ -322,7 +320,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         &self,
         machine: &MachineId,
         now: Time,
-    ) -> Result<Instance, RunnerApiError> {
+    ) -> Result<Stored<Instance>, RunnerApiError> {
         for _ in 0..CONFLICT_ROUNDS {
             if let Some(name) = self.table.owner_of(machine).await.map_err(PassError::from)? {
                 let instance = self.table.instance(&name).await.map_err(PassError::from)?;
@@ -367,7 +365,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         machine: &MachineId,
         launch: &LaunchId,
         now: Time,
-    ) -> Result<Option<Instance>, PassError> {
+    ) -> Result<Option<Stored<Instance>>, PassError> {
         let Some(launch) = self.table.launch(launch).await? else {
             return Ok(None);
         };
@@ -375,14 +373,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         let Some(slot) = slots.into_iter().find(|slot| slot.is_free_slot_of(&launch.id)) else {
             return Ok(None);
         };
-        let mut next = slot.clone();
+        let mut next = slot.record().clone();
         next.bind(machine.clone(), now, &self.settings.timings_of(&slot.pool));
-        let mut writes =
-            vec![Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() }];
-        writes.extend(writes::instance(&slot, &next));
-        self.table.commit(&writes).await?;
-        tracing::info!(instance.id = %next.name, machine.id = %machine, "a machine bound itself");
-        Ok(Some(next))
+        let owner = Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() };
+        let bound = slot.change(next);
+        let committed = self.table.commit(&[owner, bound.clone().into()]).await?;
+        tracing::info!(instance.id = %bound.name, machine.id = %machine, "a machine bound itself");
+        Ok(Some(bound.stored(&committed)))
     }
 
     /// Reads, changes and commits an instance, again when somebody else was faster.
@@ -390,7 +387,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         &self,
         name: &InstanceName,
         mut change: impl FnMut(&mut Instance) -> Result<(), RunnerApiError>,
-    ) -> Result<Instance, RunnerApiError> {
+    ) -> Result<Stored<Instance>, RunnerApiError> {
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.instance(name).await.map_err(PassError::from)?;
             let before = stored.ok_or(RunnerApiError::UnknownMachine)?;
@@ -398,14 +395,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             if !before.state().is_live() {
                 return Err(ReportError::Draining.into());
             }
-            let mut next = before.clone();
+            let mut next = before.record().clone();
             change(&mut next)?;
-            let writes: Vec<Write> = writes::instance(&before, &next).into_iter().collect();
-            if writes.is_empty() {
-                return Ok(next);
-            }
-            match self.table.commit(&writes).await {
-                Ok(()) => return Ok(next),
+            let Some(changed) = before.changed(next) else { return Ok(before) };
+            match self.table.commit(&[changed.clone().into()]).await {
+                Ok(committed) => return Ok(changed.stored(&committed)),
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(PassError::from(error).into()),
             }

@@ -6,6 +6,7 @@ use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
 use muster_domain::job::PassedOver;
 use muster_domain::job::claim;
 use muster_domain::job::{Hold, Job};
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
@@ -28,27 +29,67 @@ pub enum PassError {
 /// How often a pass reads again after somebody else was faster.
 pub(crate) const CONFLICT_ROUNDS: usize = 6;
 
-/// The write of a changed instance, if it changed.
-pub(crate) fn instance(before: &Instance, next: &Instance) -> Option<Write> {
-    (before != next).then(|| Write::Instance {
-        next: Box::new(next.clone()),
-        replaces: Some(before.generation()),
-    })
+/// Reads a record, makes the next one of it and commits that, and does so again while another
+/// writer is faster. `next` answers none where nothing is to be written. Answers with the record as
+/// it is stored then.
+///
+/// # Errors
+/// When the tables do not answer, or somebody else kept being faster.
+pub(crate) async fn update<T, R>(
+    table: &T,
+    read: impl AsyncFn() -> Result<Option<Stored<R>>, ReadError>,
+    next: impl Fn(Option<&R>) -> Option<R>,
+) -> Result<Option<Stored<R>>, PassError>
+where
+    T: Table,
+    R: Clone,
+    Write: From<Change<R>>,
+{
+    for _ in 0..CONFLICT_ROUNDS {
+        let stored = read().await?;
+        let Some(next) = next(stored.as_deref()) else { return Ok(stored) };
+        let change = Change::of(stored.as_ref(), next);
+        match table.commit(&[change.clone().into()]).await {
+            Ok(committed) => return Ok(Some(change.stored(&committed))),
+            Err(CommitError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(CommitError::Conflict.into())
 }
 
-/// The write of a changed job, if it changed.
-pub(crate) fn job(before: Option<&Job>, next: &Job) -> Option<Write> {
-    (before != Some(next)).then(|| Write::Job {
-        next: Box::new(next.clone()),
-        replaces: before.map(|job| job.generation),
-    })
+/// Commits what is worth nothing any more once somebody else has written one of the records: they
+/// know better, and the caller goes on without it. Whether it was committed.
+///
+/// # Errors
+/// When the table does not answer.
+pub(crate) async fn commit_unless_changed<T: Table>(
+    table: &T,
+    writes: &[Write],
+) -> Result<bool, CommitError> {
+    match table.commit(writes).await {
+        Ok(_) => Ok(true),
+        Err(CommitError::Conflict) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The write of a changed instance, if it changed.
+pub(crate) fn instance(before: &Stored<Instance>, next: &Instance) -> Option<Write> {
+    before.changed(next.clone()).map(Write::from)
+}
+
+/// The write of a new or changed job, if it changed.
+pub(crate) fn job(before: Option<&Stored<Job>>, next: &Job) -> Option<Write> {
+    let is_same = before.is_some_and(|before| before.record() == next);
+    (!is_same).then(|| Change::of(before, next.clone()).into())
 }
 
 /// All writes that belong to an instance's change: the record, the end of its claim at the job, and
 /// at its end the counters.
 pub(crate) async fn for_instance<T: Table>(
     table: &T,
-    before: &Instance,
+    before: &Stored<Instance>,
     next: &Instance,
     now: Time,
     timings: &Timings,

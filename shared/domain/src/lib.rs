@@ -23,6 +23,7 @@ pub mod orphan;
 pub mod pool;
 pub mod pool_file;
 pub mod pool_set;
+pub mod stored;
 pub mod switches;
 #[cfg(test)]
 pub(crate) mod testkit;

@@ -11,8 +11,6 @@ use crate::time::Time;
 pub struct Orphan {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// The machine.
     pub machine: MachineId,
     /// The record that gave it up; none for a machine found by its tag alone.

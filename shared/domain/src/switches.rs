@@ -56,8 +56,6 @@ impl std::fmt::Display for SwitchedOff {
 pub struct Switches {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// See [`Switch::Launches`].
     pub launches: Option<SwitchedOff>,
     /// See [`Switch::Deletes`].
@@ -75,7 +73,6 @@ impl Default for Switches {
     fn default() -> Self {
         Self {
             schema: SCHEMA,
-            generation: 0,
             launches: None,
             deletes: None,
             maintenance: None,
@@ -122,9 +119,6 @@ impl Switches {
             Switch::Pool(name) => next.pools.extend(off.map(|off| (name.clone(), off))),
             Switch::Maintenance => next.maintenance = off,
         }
-        if next != *self {
-            next.generation += 1;
-        }
         next
     }
 }
@@ -170,10 +164,9 @@ mod tests {
         let pool = Switch::Pool(pool("big"));
         for switch in [Switch::Launches, Switch::Deletes, Switch::Maintenance, pool] {
             let first = Switches::default().with(&switch, Some(off(5)));
-            assert_eq!(first.generation, 1);
             assert_eq!(first.with(&switch, Some(off(9))), first);
             let on = first.with(&switch, None);
-            assert_eq!((on.off_since(), on.generation), (None, 2));
+            assert_eq!(on.off_since(), None);
             assert_eq!(on.with(&switch, None), on);
         }
     }

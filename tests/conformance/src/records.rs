@@ -165,7 +165,6 @@ pub fn launch(n: u32) -> Launch {
 pub fn orphan(n: u32) -> Orphan {
     Orphan {
         schema: muster_domain::SCHEMA,
-        generation: 0,
         machine: machine(n),
         instance: Some(planned(n, None).name),
         since: at(n),

@@ -1,14 +1,12 @@
 //! Fingerprints of what can matter later.
 //!
-//! Stories, error texts and generations are left out, and a time counts only as far as some rule
+//! Stories and error texts are left out, and a time counts only as far as some rule
 //! looks at it: as an age up to the longest wait that is measured from it, or as the time that is
 //! left. Two states with one fingerprint therefore have the same future, only shifted in time.
 
 use std::hash::{Hash, Hasher};
 
 use muster_domain::instance::{DeleteMark, Instance, Order, Runner, RunnerState, State};
-use muster_domain::job::{Job, JobStatus};
-use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -198,37 +196,6 @@ impl<'a> Key<'a> {
         if order.force {
             self.age(order.at, self.timings.force_give_up_seconds);
         }
-    }
-
-    /// Adds a job. What GitHub says of it follows from its status and its runner.
-    pub fn job(&mut self, job: &Job) {
-        self.num(job.key().job);
-        self.num(job.status() as u64);
-        if job.status() == JobStatus::Completed {
-            return self.maybe_text(job.last_event.runner.as_deref());
-        }
-        self.maybe_text(job.claim.as_ref().map(muster_domain::ids::InstanceName::as_str));
-        self.maybe_text(job.last_event.runner.as_deref());
-        self.maybe_until(job.hold.as_ref().map(|hold| hold.until));
-        self.num(job.hold.as_ref().map_or(0, |hold| u64::from(hold.failures.min(7))));
-        self.bit(job.expired);
-        self.bit(job.pool.is_some());
-    }
-
-    /// Adds a launch.
-    pub fn launch(&mut self, launch: &Launch) {
-        self.text(launch.id.as_str());
-        self.num(launch.state as u64);
-        if launch.state == LaunchState::Settled {
-            return;
-        }
-        self.age(launch.created_at, self.timings.launch_lookup_seconds);
-        self.until(launch.lease_until);
-        self.maybe_age(launch.called_at, self.timings.creating_lease_seconds);
-        self.maybe_age(launch.doubtful_at, self.timings.creating_lease_seconds);
-        // The rules ask only whether it is the first call.
-        self.num(u64::from(launch.calls.min(2)));
-        self.num(launch.slots.len() as u64);
     }
 }
 

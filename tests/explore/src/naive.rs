@@ -1,119 +1,18 @@
 //! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the
 //! real ones; nothing in the `domain` crate changes. The exploration must catch every one.
 
-use muster_domain::ec2::ErrorClass;
-use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport, State};
-use muster_domain::job::claim::{self, Started};
-use muster_domain::job::{Job, JobEvent};
-use muster_domain::launch::plan::{self, Answered, Outcome};
-use muster_domain::launch::{Launch, LaunchError};
 use muster_domain::lifecycle::{self, Effect, Policy, Step};
 use muster_domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
-use crate::rules::{CanServe, Rules};
-
-/// "The events come in order, so the last one is right."
-#[must_use]
-pub fn last_event_wins() -> Rules {
-    fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
-        let status = event.status;
-        let mut next = muster_domain::job::fold(job, event, now);
-        next.generation += u64::from(next.last_event.status != status);
-        next.last_event.status = status;
-        next
-    }
-    Rules { fold, ..Rules::real() }
-}
-
-/// "A stolen runner is paid back with the thief's": whoever the stolen one is by now.
-#[must_use]
-pub fn claims_are_swapped_blindly() -> Rules {
-    fn settle(mut all: Started, _: CanServe<'_>, now: Time) -> Started {
-        let thief = all.taker.name.clone();
-        if all.taker.claim() != Some(all.job.key()) {
-            all.taker.set_claim(all.job.key(), now);
-        }
-        claim::set_job_claim(&mut all.job, Some(thief));
-        if let (Some(left), Some(spared)) = (&mut all.left, &mut all.spared) {
-            spared.set_claim(left.key(), now);
-            claim::set_job_claim(left, Some(spared.name.clone()));
-        }
-        all
-    }
-    Rules { settle_started: settle, ..Rules::real() }
-}
-
-/// "A lost machine is replaced when somebody notices": its job keeps its claim.
-#[must_use]
-pub fn claims_are_kept() -> Rules {
-    fn release(_: &Job, _: &InstanceName) -> Option<Job> {
-        None
-    }
-    Rules { release, ..Rules::real() }
-}
-
-/// "EC2 answered the replay, so that is all there is."
-#[must_use]
-pub fn replay_is_believed() -> Rules {
-    Rules {
-        apply: |launch, slots, answered, owned, now, timings| {
-            let first = Launch { calls: 1, ..launch.clone() };
-            plan::apply(&first, slots, answered, owned, now, timings)
-        },
-        ..Rules::real()
-    }
-}
-
-/// "No answer means that nothing was launched."
-#[must_use]
-pub fn silence_is_failure() -> Rules {
-    fn apply(
-        launch: &Launch,
-        slots: Vec<Instance>,
-        answered: &Answered,
-        owned: &dyn Fn(&MachineId) -> bool,
-        now: Time,
-        timings: &Timings,
-    ) -> Outcome {
-        let answer = answered.answer.clone();
-        let answer = answer.map_err(|error| LaunchError { class: ErrorClass::Capacity, ..error });
-        let answered = Answered { answer, ..answered.clone() };
-        plan::apply(launch, slots, &answered, owned, now, timings)
-    }
-    Rules { apply, ..Rules::real() }
-}
-
-/// "EC2 names a machine once": nobody asks whether it has an owner.
-#[must_use]
-pub fn machines_are_bound_twice() -> Rules {
-    Rules {
-        apply: |launch, slots, answered, _, now, timings| {
-            plan::apply(launch, slots, answered, |_| false, now, timings)
-        },
-        machines_are_unique: false,
-        ..Rules::real()
-    }
-}
+use crate::rules::Rules;
 
 /// "Nobody else writes this record."
 #[must_use]
 pub fn writes_are_blind() -> Rules {
-    Rules { generations_are_checked: false, ..Rules::real() }
-}
-
-/// "The plan has counted already."
-#[must_use]
-pub fn maximum_is_planned_only() -> Rules {
-    Rules { counter_is_checked: false, ..Rules::real() }
-}
-
-/// "Launch first, then write down what came of it."
-#[must_use]
-pub fn launch_comes_first() -> Rules {
-    Rules { intent_comes_first: false, ..Rules::real() }
+    Rules { versions_are_checked: false, ..Rules::real() }
 }
 
 /// "A job that has been given may start": the hook only reports.
@@ -192,7 +91,7 @@ pub fn github_alone_is_asked() -> Rules {
         let mut blind = row.clone();
         blind.runner.started = None;
         blind.runner.github_job = None;
-        as_was(row, lifecycle::decide(&blind, seen, policy, now))
+        as_was(row, &blind, lifecycle::decide(&blind, seen, policy, now))
     })
 }
 
@@ -256,7 +155,7 @@ pub fn force_never_gives_up() -> Rules {
         let timings =
             Timings { force_give_up_seconds: Seconds(1_000_000), ..policy.timings.clone() };
         let patient = Policy { timings: &timings, ..policy.clone() };
-        as_was(row, lifecycle::decide(&fresh, seen, &patient, now))
+        as_was(row, &fresh, lifecycle::decide(&fresh, seen, &patient, now))
     })
 }
 
@@ -286,13 +185,13 @@ pub fn completed_is_the_end() -> Rules {
         {
             job.completed_at = Some(now);
         }
-        as_was(row, lifecycle::decide(&over, seen, policy, now))
+        as_was(row, &over, lifecycle::decide(&over, seen, policy, now))
     })
 }
 
 /// A step that changes nothing leaves the row as it is, not as the naive rule saw it.
-fn as_was(row: &Instance, step: Step) -> Step {
-    let same = |next: &Instance| next.generation() == row.generation();
+fn as_was(row: &Instance, seen_as: &Instance, step: Step) -> Step {
+    let same = |next: &Instance| next == seen_as;
     match step {
         Step::Rest(next) if same(&next) => Step::Rest(Box::new(row.clone())),
         Step::Act { next, records, effect } if same(&next) => {

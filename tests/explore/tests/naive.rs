@@ -7,7 +7,6 @@ use muster_explore::naive;
 use muster_explore::rules::Rules;
 use muster_explore::search::{Counterexample, World, explore};
 use muster_explore::stop::{DeadGithub, Stop};
-use muster_explore::triangle::{Config, Fault, Grain, Triangle};
 
 /// More than any of these needs before it is caught.
 const LIMIT: usize = 2_000_000;
@@ -21,15 +20,6 @@ fn caught<W: World>(name: &str, world: &W, invariant: &str) -> Counterexample {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{name}: {found}").expect("stdout");
     found
-}
-
-/// Two jobs, two machines, one fault of these kinds.
-fn triangle(rules: Rules, kinds: &'static [Fault]) -> Triangle {
-    let faults = u8::from(!kinds.is_empty());
-    Triangle::new(
-        Config { max: 2, faults, kinds, jobs: 2, grain: Grain::Effect, late: false },
-        rules,
-    )
 }
 
 /// One machine's way out, one fault, a lying GitHub, and orders of these kinds.
@@ -60,75 +50,9 @@ fn dead(rules: Rules, kinds: &'static [usize]) -> Stop {
 }
 
 #[test]
-fn last_event_wins() {
-    let world = triangle(naive::last_event_wins(), &[Fault::Duplicate]);
-    caught("last event wins", &world, "I8");
-}
-
-#[test]
-fn claims_are_swapped_blindly() {
-    let world = triangle(naive::claims_are_swapped_blindly(), &[Fault::Spot, Fault::Hang]);
-    caught("claims are swapped blindly", &world, "I8");
-}
-
-#[test]
-fn claims_are_kept() {
-    let world = triangle(naive::claims_are_kept(), &[Fault::Spot]);
-    caught("claims are kept", &world, "I8");
-}
-
-#[test]
-fn replay_is_believed() {
-    // Its machine must be missing from the bare replay and from the look by tag, and not come by
-    // itself.
-    let kinds = &[Fault::Ambiguous, Fault::LateTag, Fault::Hang];
-    let config = Config { max: 1, faults: 3, kinds, jobs: 1, grain: Grain::Effect, late: false };
-    let world = Triangle::new(config, naive::replay_is_believed());
-    caught("replay is believed", &world, "I2/I4");
-}
-
-#[test]
-fn silence_is_failure() {
-    let world = triangle(naive::silence_is_failure(), &[Fault::Ambiguous]);
-    caught("silence is failure", &world, "I2/I4");
-}
-
-#[test]
-fn machines_are_bound_twice() {
-    let world = triangle(naive::machines_are_bound_twice(), &[]);
-    caught("machines are bound twice", &world, "I3");
-}
-
-#[test]
-fn writes_are_blind_to_claims() {
-    let world = triangle(naive::writes_are_blind(), &[]);
-    caught("writes are blind", &world, "I8");
-}
-
-#[test]
 fn writes_are_blind_to_started_jobs() {
     let world = stop(naive::writes_are_blind(), 0, &[]);
     caught("writes are blind", &world, "I5");
-}
-
-#[test]
-fn maximum_is_planned_only() {
-    let config = Config {
-        max: 1,
-        faults: 1,
-        kinds: &[Fault::Slow],
-        jobs: 2,
-        grain: Grain::Verb,
-        late: false,
-    };
-    let world = Triangle::new(config, naive::maximum_is_planned_only());
-    caught("maximum is planned only", &world, "I7");
-}
-
-#[test]
-fn launch_comes_first() {
-    let world = triangle(naive::launch_comes_first(), &[Fault::Crash]);
-    caught("launch comes first", &world, "I13");
 }
 
 #[test]
@@ -141,15 +65,6 @@ fn hook_is_not_asked() {
 fn asked_is_removed() {
     let world = stop(naive::asked_is_removed(), 0, &[]);
     caught("asked is removed", &world, "I9: refused for good");
-}
-
-/// One 204 for a runner that was just given a job is enough.
-#[test]
-fn hook_is_not_asked_and_github_lies() {
-    let kinds = &[Fault::Cancel, Fault::Lie];
-    let config = Config { max: 1, faults: 2, kinds, jobs: 2, late: true, grain: Grain::Effect };
-    let world = Triangle::new(config, naive::hook_is_not_asked());
-    caught("hook is not asked, GitHub lies", &world, "I1:");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use muster_domain::launch::cooldown::first_market;
 use muster_domain::launch::plan::MAX_SLOTS;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
+use muster_domain::stored::{Stored, Version};
 use muster_domain::time::Seconds;
 
 use crate::agenda::{MINUTE, Millis, SECOND};
@@ -71,7 +72,7 @@ impl Checker {
         self.pools.iter().find(|pool| pool.name == *name)
     }
 
-    fn count_in(&mut self, next: &Instance, replaces: Option<u64>) {
+    fn count_in(&mut self, next: &Instance, replaces: Option<Version>) {
         for scope in &next.counted_in {
             let counted = self.counted.entry(scope.clone()).or_default();
             if replaces.is_none() {
@@ -101,14 +102,16 @@ impl World {
             return;
         }
         // Some of its jobs are claimed by a commit of their own.
-        let overfull = writes.iter().any(
-            |write| matches!(write, Write::Launch { next, .. } if next.slots.len() > MAX_SLOTS),
-        );
+        let overfull = writes
+            .iter()
+            .any(|write| matches!(write, Write::Launch(next) if next.slots.len() > MAX_SLOTS));
         for write in writes {
             match write {
-                Write::Instance { next, replaces: None } => self.check_new_row(next, overfull),
-                Write::Instance { next, .. } => self.check_scale_down(next),
-                Write::Job { next, .. } => self.check_choice(next),
+                Write::Instance(next) if next.replaces().is_none() => {
+                    self.check_new_row(next, overfull);
+                }
+                Write::Instance(next) => self.check_scale_down(next),
+                Write::Job(next) => self.check_choice(next),
                 _ => {}
             }
         }
@@ -116,12 +119,12 @@ impl World {
 
     pub(crate) fn choices_after(&mut self, writes: &[Write]) {
         for write in writes {
-            if let Write::Instance { next, replaces } = write {
-                self.checker.count_in(next, *replaces);
+            if let Write::Instance(next) = write {
+                self.checker.count_in(next, next.replaces());
             }
         }
         for write in writes {
-            if let Write::Instance { next, .. } = write {
+            if let Write::Instance(next) = write {
                 next.counted_in.iter().for_each(|scope| self.check_limit(scope));
             }
             if let Write::CountUp { scope, .. } | Write::CountDown(scope) = write {
@@ -225,7 +228,7 @@ impl World {
                     || row.drain().is_some_and(|drain| recent(drain.at)))
         };
         // Also one that has ended since: the pass that decided had looked a moment before.
-        let count = self.tables.instances.values().map(AsRef::as_ref).filter(stays).count();
+        let count = self.tables.instances.values().map(|row| row.record()).filter(stays).count();
         if count < pool.idle_wanted() as usize {
             self.broken("min-idle", || format!("{name} ends, and {count} idle runners are left"));
         }
@@ -254,8 +257,8 @@ impl World {
     /// The faults are over: nothing stays switched off.
     pub(crate) fn switch_all_on(&mut self) {
         if let Some(switches) = &mut self.tables.switches {
-            let generation = switches.generation + 1;
-            *switches = muster_domain::switches::Switches { generation, ..Default::default() };
+            let on = switches.change(muster_domain::switches::Switches::default());
+            *switches = on.stored(&muster_domain::stored::Committed::by_table());
         }
     }
 
@@ -295,7 +298,8 @@ impl World {
     }
 
     fn waiting_in(&self, pool: &Pool) -> u32 {
-        let here = |job: &&Rc<Job>| job.pool.as_ref() == Some(&pool.name) && job.is_demand();
+        let here =
+            |job: &&Rc<Stored<Job>>| job.pool.as_ref() == Some(&pool.name) && job.is_demand();
         self.tables.jobs.values().filter(here).count() as u32
     }
 
@@ -356,7 +360,7 @@ impl World {
         let rows = self.tables.live_rows();
         let idle = rows.filter(|row| row.pool == pool.name && self.is_kept(row)).count();
         let waits =
-            |job: &&std::rc::Rc<Job>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
+            |job: &&Rc<Stored<Job>>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
         let demand = self.tables.jobs.values().filter(waits).count();
         pool.idle_wanted() > 0 && idle > pool.idle_wanted() as usize + demand
     }

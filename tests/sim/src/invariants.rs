@@ -22,6 +22,7 @@ use muster_domain::launch::{Launch, LaunchRequest, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Balance, Limits, Scope};
+use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 
 use crate::agenda::Millis;
@@ -153,13 +154,16 @@ impl World {
             self.broken("I13", || format!("DELETE of {name} without a mark"));
         }
         if !by_api {
-            self.check_deletes_off(row.as_deref(), &format!("DELETE of {name}"));
+            self.check_deletes_off(
+                row.as_deref().map(Stored::record),
+                &format!("DELETE of {name}"),
+            );
         }
     }
 
     pub(crate) fn owner(&self, machine: &MachineId) -> Option<&Instance> {
         let name = self.tables.owners.get(machine)?;
-        self.tables.instances.get(name).map(std::convert::AsRef::as_ref)
+        self.tables.instances.get(name).map(|row| row.record())
     }
 }
 
@@ -170,13 +174,15 @@ impl World {
         self.choices_before(writes);
         for write in writes {
             self.check_seen(write);
-            if let Write::Instance { next, .. } = write {
+            if let Write::Instance(next) = write {
                 self.check_instance(next, writes);
             }
             if let Write::OrphanGone(machine) = write {
                 self.check_struck(machine);
             }
-            if let Write::Launch { next, replaces: None } = write {
+            if let Write::Launch(next) = write
+                && next.replaces().is_none()
+            {
                 self.check_cool(next);
             }
         }
@@ -301,9 +307,8 @@ impl World {
     /// I2: what a record lets go of is gone, or stands in the ledger.
     fn check_death(&mut self, next: &Instance, writes: &[Write]) {
         let Some(id) = next.machine() else { return };
-        let in_ledger = writes
-            .iter()
-            .any(|write| matches!(write, Write::Orphan { next, .. } if next.machine == *id));
+        let in_ledger =
+            writes.iter().any(|write| matches!(write, Write::Orphan(next) if next.machine == *id));
         if in_ledger {
             self.tally.given_up += 1;
             let audited = has_audit(writes, AuditKind::GivenUp);
@@ -373,9 +378,9 @@ impl World {
         let mut pools = BTreeSet::new();
         for write in writes {
             match write {
-                Write::Instance { next, replaces } => {
+                Write::Instance(next) => {
                     let live = self.checker.live.entry(next.pool.clone()).or_default();
-                    if replaces.is_none() {
+                    if next.replaces().is_none() {
                         *live += 1;
                         let claim = next.claim().map(|job| job.to_string()).unwrap_or_default();
                         self.narrate(|| format!("{}: planned for job {claim}", next.name));
@@ -386,11 +391,11 @@ impl World {
                     self.check_owner(next);
                     self.check_claims_of(next);
                 }
-                Write::Job { next, .. } => self.check_claim(next.key()),
-                Write::Launch { next, .. } => self.check_settled(next),
-                Write::Orphan { next, replaces: None } => self.check_stray(next),
-                Write::Cooldowns { next, .. } => {
-                    self.checker.refused.push((self.now, next.clone()));
+                Write::Job(next) => self.check_claim(next.key()),
+                Write::Launch(next) => self.check_settled(next),
+                Write::Orphan(next) if next.replaces().is_none() => self.check_stray(next),
+                Write::Cooldowns(next) => {
+                    self.checker.refused.push((self.now, next.next().clone()));
                 }
                 Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {
                     pools.insert(pool.clone());

@@ -1,6 +1,5 @@
-//! Whoever replaces a record has seen what it replaces. The condition of a write compares version
-//! numbers, and a copy that was changed before it was stored carries the number that another
-//! writer's next version gets.
+//! Whoever replaces a record has seen what it replaces. `Stored` and `Change` see to that; this asks
+//! the records themselves.
 
 use muster_control::ports::Write;
 use muster_domain::instance::Instance;
@@ -11,13 +10,13 @@ impl World {
     /// Asked for every write of a commit whose conditions hold.
     pub(crate) fn check_seen(&mut self, write: &Write) {
         match write {
-            Write::Instance { next, .. } => {
+            Write::Instance(next) => {
                 let before = self.tables.instances.get(&next.name).cloned();
                 if before.is_some_and(|before| !continues(&before, next)) {
                     self.broken("stale", || format!("{}: a line of its story is lost", next.name));
                 }
             }
-            Write::Job { next, .. } => {
+            Write::Job(next) => {
                 let before = self.tables.jobs.get(&next.key()).map(|job| job.last_event.status);
                 if before.is_some_and(|status| status > next.last_event.status) {
                     let (key, now) = (next.key(), next.last_event.status);

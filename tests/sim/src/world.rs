@@ -5,7 +5,9 @@ use std::rc::Rc;
 use muster_control::Settings;
 use muster_domain::entity::app::AppSettings;
 use muster_domain::ids::{InstanceName, JobKey};
+use muster_domain::job::Job;
 use muster_domain::pool_file::Answers;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
@@ -457,7 +459,7 @@ impl World {
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
-        let is_served = |job: &std::rc::Rc<_>| self.is_served(job);
+        let is_served = |job: &std::rc::Rc<Stored<Job>>| self.is_served(job);
         let is_quiet = self.tables.is_quiet(self.time())
             && self.ec2.live() == 0
             && !self.tables.index.unmatched.values().any(is_served);

@@ -6,6 +6,7 @@ use muster_control::Settings;
 use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Stored, Version};
 use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use muster_sim::calls::Calls;
 use muster_sim::executor::Executor;
@@ -32,7 +33,8 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
     // The stack has run before: its pools are on record.
-    world.tables.pools = PoolSet::following(None, &settings.pools, world.time());
+    let pools = PoolSet::following(None, &settings.pools, world.time());
+    world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));
     (world, settings)
 }
 
@@ -96,8 +98,7 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
         let event = (*world.delivery(7)).clone();
         let mut job = muster_domain::job::fold(None, event, world.time());
         job.pool = Some("default".parse().expect("valid"));
-        job.generation = 5;
-        world.tables.jobs.insert(job.key(), Rc::new(job));
+        world.tables.jobs.insert(job.key(), Rc::new(Stored::read(job, Version(5))));
     });
     // No listing shows it; the pass knows it from the fold, which has read its row.
     assert_eq!(claimed, JOBS as usize);
@@ -194,7 +195,8 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
     let timings = muster_domain::timings::Timings::default();
     let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
     world.checker.know(&settings);
-    world.tables.pools = PoolSet::following(None, &settings.pools, world.time());
+    let pools = PoolSet::following(None, &settings.pools, world.time());
+    world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));
     world.ec2.real_buckets = true;
     world.ec2.launch_takes = 4 * SECOND;
     let delivered = (0..1000).map(|number| event(&world, number)).collect::<Vec<_>>();

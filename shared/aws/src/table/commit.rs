@@ -13,6 +13,7 @@ use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Change, Version};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
@@ -87,13 +88,13 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
     let mut actions = Vec::with_capacity(writes.len());
     for write in writes {
         match write {
-            Write::Instance { next, replaces } => {
-                actions.push(put(&**next, *replaces, timings)?);
-                actions.extend(expiry_of_owner(next, timings));
+            Write::Instance(change) => {
+                actions.push(put(change, timings)?);
+                actions.extend(expiry_of_owner(change, timings));
             }
-            Write::Job { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
-            Write::Launch { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
-            Write::Capacity { next, replaces } => actions.push(put(next, *replaces, timings)?),
+            Write::Job(change) => actions.push(put(change, timings)?),
+            Write::Launch(change) => actions.push(put(change, timings)?),
+            Write::Capacity(change) => actions.push(put(change, timings)?),
             Write::CapacityUp { pool, count, max, holder, at, wakes } => {
                 // More than the maximum at once never fits.
                 let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
@@ -112,12 +113,13 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                 item: owner(machine, instance),
                 condition: Condition::Absent,
             }),
-            Write::Orphan { next, replaces } => actions.push(put(next, *replaces, timings)?),
-            Write::Switches { next, replaces } => actions.push(put(next, *replaces, timings)?),
-            Write::Cooldowns { next, replaces } => actions.push(put(next, *replaces, timings)?),
-            Write::Pools { next, replaces } => actions.push(put(&**next, *replaces, timings)?),
+            Write::Orphan(change) => actions.push(put(change, timings)?),
+            Write::Switches(change) => actions.push(put(change, timings)?),
+            Write::Cooldowns(change) => actions.push(put(change, timings)?),
+            Write::Pools(change) => actions.push(put(change, timings)?),
             Write::PoolsVersion(set) => {
-                actions.push(put(&row::StoredPoolSet(PoolSet::clone(set)), None, timings)?);
+                let kept = Change::create(row::KeptPoolSet(PoolSet::clone(set)));
+                actions.push(put(&kept, timings)?);
             }
             Write::PoolsVersionGone(version) => {
                 let key = keys::pools_version(*version);
@@ -136,16 +138,14 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
     Ok(actions)
 }
 
-fn put<R: Record>(
-    next: &R,
-    replaces: Option<u64>,
-    timings: &Timings,
-) -> Result<Action, CommitError> {
-    let condition = match replaces {
-        Some(generation) => Condition::Is(keys::GENERATION, n(generation)),
+fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, CommitError> {
+    let condition = match change.replaces() {
+        Some(Version(replaced)) => Condition::Is(keys::VERSION, n(replaced)),
         None => Condition::Absent,
     };
-    Ok(Action::Put { place: R::PLACE, item: item(next, timings)?, condition })
+    let mut item = item(change.next(), timings)?;
+    item.insert(keys::VERSION.to_owned(), n(change.version().0));
+    Ok(Action::Put { place: R::PLACE, item, condition })
 }
 
 pub(crate) fn item<R: Record>(record: &R, timings: &Timings) -> Result<Item, CommitError> {
@@ -331,7 +331,7 @@ fn request(
         Action::Add { pool, count, most, holder, at, wakes } => {
             let add = counter(names, &pool, count)
                 .update_expression(
-                    "SET #live = #live + :count, #generation = #generation + :one, #at = :at",
+                    "SET #live = #live + :count, #version = #version + :one, #at = :at",
                 )
                 .expression_attribute_names("#at", "scaled_up_at")
                 .expression_attribute_values(":at", s(at.to_string()))
@@ -349,7 +349,7 @@ fn request(
         }
         Action::Take { pool, count } => request.update(
             counter(names, &pool, count)
-                .update_expression("SET #live = #live - :count, #generation = #generation + :one")
+                .update_expression("SET #live = #live - :count, #version = #version + :one")
                 .condition_expression("#live >= :count")
                 .build()?,
         ),
@@ -398,13 +398,13 @@ fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
         .expression_attribute_values(":count", n(count))
 }
 
-/// An update of a pool's counter. It counts as a write like any other: the generation moves on.
+/// An update of a pool's counter. It counts as a write like any other.
 fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
     Update::builder()
         .table_name(names.table(Place::Control))
         .key(Place::Control.key(), s(keys::pool(pool)))
         .expression_attribute_names("#live", keys::LIVE)
-        .expression_attribute_names("#generation", keys::GENERATION)
+        .expression_attribute_names("#version", keys::VERSION)
         .expression_attribute_values(":count", n(count))
         .expression_attribute_values(":one", n(1))
 }

@@ -1,6 +1,6 @@
 //! The tables on DynamoDB.
 //!
-//! An item holds a record whole, in `body`, beside its key, its schema and generation and the
+//! An item holds a record whole, in `body`, beside its key, its schema and version and the
 //! attributes that the indexes need; those are made from the record at every write and never read
 //! back. A pool's counter alone has its fields as attributes, because ending an instance takes one
 //! from it without reading it.
@@ -29,6 +29,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
@@ -89,7 +90,7 @@ impl DynamoTable {
         &self,
         range: Range,
         limit: Option<u32>,
-    ) -> Result<Vec<R>, ReadError> {
+    ) -> Result<Vec<Stored<R>>, ReadError> {
         let page = self.reader().all(&range, limit).await?;
         if !page.unreadable.is_empty() {
             let count = u32::try_from(page.unreadable.len()).unwrap_or(u32::MAX);
@@ -105,16 +106,17 @@ impl DynamoTable {
 }
 
 impl Table for DynamoTable {
-    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
+    async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError> {
         let actions = commit::actions(writes, &self.timings)?;
-        commit::carry_out(&self.client, &self.names, actions).await
+        commit::carry_out(&self.client, &self.names, actions).await?;
+        Ok(Committed::by_table())
     }
 
-    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
         self.reader().record(name.as_str().to_owned()).await
     }
 
-    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError> {
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.reader().records(names.iter().map(|name| name.as_str().to_owned()).collect()).await
     }
 
@@ -145,16 +147,16 @@ impl Table for DynamoTable {
         now: Time,
         limit: u32,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError> {
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
         self.reader().due(now, limit, page).await
     }
 
-    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let (first, last) = (prefix(Group::Marked), prefix(Group::FreeRetry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 
-    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let (first, last) = (prefix(Group::FreeRetry), prefix(Group::Retry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
@@ -163,12 +165,12 @@ impl Table for DynamoTable {
         &self,
         pool: &PoolName,
         limit: u32,
-    ) -> Result<Vec<Instance>, ReadError> {
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
         let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
         self.listed(ending, Some(limit)).await
     }
 
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let marked = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Marked));
         self.listed(marked, None).await
     }
@@ -177,33 +179,37 @@ impl Table for DynamoTable {
         &self,
         pool: &PoolName,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError> {
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
         self.reader().listing(&live(pool), page).await
     }
 
-    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError> {
+    async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
         self.reader().record(keys::job(key)).await
     }
 
-    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError> {
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError> {
         self.reader().records(keys.iter().map(|key| keys::job(*key)).collect()).await
     }
 
-    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.listed(waiting(pool).starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
-    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::NO_POOL.to_owned());
         self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
-    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
         self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
     }
 
-    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn waiting_jobs(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Job>>, ReadError> {
         // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
         let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);
         let mut jobs = self.demand(pool, limit).await?;
@@ -211,15 +217,15 @@ impl Table for DynamoTable {
         Ok(jobs)
     }
 
-    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError> {
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError> {
         self.reader().record(keys::launch(id)).await
     }
 
-    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError> {
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Stored<Launch>>, ReadError> {
         self.listed(kind(keys::open_launches(pool)), None).await
     }
 
-    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError> {
         self.reader().record(keys::pool(pool)).await
     }
 
@@ -244,48 +250,49 @@ impl Table for DynamoTable {
                 keys::SWITCHES => standing.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => standing.cooldowns = Some(row::read(item)?),
                 own if own == pool => standing.capacity = Some(row::read(item)?),
-                _ => standing.unwell.push(row::read(item)?),
+                _ => standing.unwell.push(row::read::<EntityHealth>(item)?.into_record()),
             }
         }
         Ok(standing)
     }
 
-    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError> {
+    async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.reader().record(keys::COOLDOWNS.to_owned()).await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {
+    async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
         self.listed(kind(keys::ORPHANS.to_owned()), None).await
     }
 
-    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
         self.reader().record(keys::orphan(machine)).await
     }
 
-    async fn switches(&self) -> Result<Option<Switches>, ReadError> {
+    async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
         self.reader().record(keys::SWITCHES.to_owned()).await
     }
 
-    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError> {
+    async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {
         self.reader().record(keys::POOLS.to_owned()).await
     }
 
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
         let keys = versions.iter().map(|version| keys::pools_version(*version)).collect();
-        let kept: Vec<row::StoredPoolSet> = self.reader().records(keys).await?;
-        Ok(kept.into_iter().map(|kept| kept.0).collect())
+        let kept: Vec<Stored<row::KeptPoolSet>> = self.reader().records(keys).await?;
+        Ok(kept.into_iter().map(|kept| kept.into_record().0).collect())
     }
 
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
-        self.listed(kind(keys::audit_trail(subject)).newest_first(), Some(limit)).await
+        let trail = kind(keys::audit_trail(subject)).newest_first();
+        Ok(records(self.listed(trail, Some(limit)).await?))
     }
 
     async fn entity_health(&self, entity: &Entity) -> Result<Option<EntityHealth>, ReadError> {
-        self.reader().record(keys::entity(entity)).await
+        Ok(self.reader().record(keys::entity(entity)).await?.map(Stored::into_record))
     }
 
     async fn unhealthy_entities(&self) -> Result<Vec<EntityHealth>, ReadError> {
-        self.listed(kind(keys::UNHEALTHY.to_owned()), None).await
+        Ok(records(self.listed(kind(keys::UNHEALTHY.to_owned()), None).await?))
     }
 
     async fn set_entity_health(&self, health: &EntityHealth) -> Result<(), CommitError> {
@@ -324,6 +331,10 @@ impl Table for DynamoTable {
         };
         self.put(item, condition).await
     }
+}
+
+fn records<R>(stored: Vec<Stored<R>>) -> Vec<R> {
+    stored.into_iter().map(Stored::into_record).collect()
 }
 
 /// Where a cursor stands.

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use muster_control::ports::{Page, ReadError};
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -81,11 +82,17 @@ impl Reader<'_> {
         Ok(answer.item)
     }
 
-    pub(crate) async fn record<R: Record>(&self, key: String) -> Result<Option<R>, ReadError> {
+    pub(crate) async fn record<R: Record>(
+        &self,
+        key: String,
+    ) -> Result<Option<Stored<R>>, ReadError> {
         self.item(R::PLACE, key).await?.map(row::read).transpose()
     }
 
-    pub(crate) async fn records<R: Record>(&self, keys: Vec<String>) -> Result<Vec<R>, ReadError> {
+    pub(crate) async fn records<R: Record>(
+        &self,
+        keys: Vec<String>,
+    ) -> Result<Vec<Stored<R>>, ReadError> {
         self.items(R::PLACE, keys).await?.into_iter().map(row::read).collect()
     }
 
@@ -191,7 +198,7 @@ impl Reader<'_> {
         &self,
         range: &Range,
         limit: Option<u32>,
-    ) -> Result<Page<R>, ReadError> {
+    ) -> Result<Page<Stored<R>>, ReadError> {
         let mut all = empty();
         let mut seen = 0;
         let mut start = None;
@@ -214,7 +221,7 @@ impl Reader<'_> {
         &self,
         range: &Range,
         page: Option<String>,
-    ) -> Result<Page<R>, ReadError> {
+    ) -> Result<Page<Stored<R>>, ReadError> {
         let start = page.map(|token| Position::read(&token)).transpose()?;
         let start = start.and_then(|position| position.start_key());
         let (items, last) = self.page(R::PLACE, range, None, start).await?;
@@ -230,7 +237,7 @@ impl Reader<'_> {
         now: Time,
         limit: u32,
         page: Option<String>,
-    ) -> Result<Page<R>, ReadError> {
+    ) -> Result<Page<Stored<R>>, ReadError> {
         let mut at = match page {
             Some(token) => Position::read(&token)?,
             None => Position::default(),
@@ -260,7 +267,7 @@ const fn empty<T>() -> Page<T> {
 }
 
 /// Adds items to a page and says how many there were.
-fn add<R: Record>(page: &mut Page<R>, items: Vec<Item>) -> u32 {
+fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
     let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
     for item in items {
         match row::read::<R>(item) {

@@ -1,5 +1,5 @@
-//! Records as items: key, version, generation, what the indexes need, and the record itself in
-//! `body`.
+//! Records as items: key, schema, version, what the indexes need, and the record itself in `body`.
+//! The version is the attribute `generation`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::ReadError;
@@ -13,6 +13,7 @@ use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::timings::Timings;
 use serde::de::DeserializeOwned;
@@ -38,13 +39,11 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
 
     /// Its key.
     fn key(&self) -> String;
-    /// Its generation, if it has one.
-    fn generation(&self) -> Option<u64>;
     /// What the indexes need.
     fn marks(&self, timings: &Timings) -> Marks;
 }
 
-/// The item of a record.
+/// The item of a record without a version: the last writer wins, or there is only one.
 pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, String> {
     let mut body = match to_attribute_value(record) {
         Ok(AttributeValue::M(body)) => body,
@@ -59,19 +58,16 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, St
     };
     item.insert(R::PLACE.key().to_owned(), s(record.key()));
     item.insert(keys::SCHEMA.to_owned(), n(muster_domain::SCHEMA));
-    if let Some(generation) = record.generation() {
-        item.insert(keys::GENERATION.to_owned(), n(generation));
-    }
     item.extend(record.marks(timings).into_iter().map(|(name, value)| (name.to_owned(), value)));
     Ok(item)
 }
 
-/// The record of an item.
-pub(crate) fn read<R: Record>(mut item: Item) -> Result<R, ReadError> {
+/// The record of an item, with its version. One without a version is never replaced by version.
+pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
     let unreadable = |why: String| ReadError::Unreadable { key: key.clone(), why };
     let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable("no schema".to_owned()))?;
-    let generation = number(&item, keys::GENERATION);
+    let version = Version(number(&item, keys::VERSION).unwrap_or_default());
     let mut body = if R::IS_FLAT {
         item.remove(R::PLACE.key());
         item
@@ -81,14 +77,16 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<R, ReadError> {
             _ => return Err(unreadable("no body".to_owned())),
         }
     };
+    // Earlier releases repeated it there.
+    body.remove(keys::VERSION);
     schema::upgrade(R::FORM, schema, &mut body).map_err(unreadable)?;
     let record: R = from_attribute_value(AttributeValue::M(body))
         .map_err(|error| unreadable(error.to_string()))?;
     // What the conditions compare must be what the record says of itself.
-    if record.key() != key || record.generation() != generation {
-        return Err(unreadable("key or generation differ from the body's".to_owned()));
+    if record.key() != key {
+        return Err(unreadable("the key differs from the body's".to_owned()));
     }
-    Ok(record)
+    Ok(Stored::read(record, version))
 }
 
 fn number(item: &Item, name: &str) -> Option<u64> {
@@ -115,10 +113,6 @@ impl Record for Instance {
 
     fn key(&self) -> String {
         self.name.as_str().to_owned()
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation())
     }
 
     fn marks(&self, timings: &Timings) -> Marks {
@@ -164,10 +158,6 @@ impl Record for Job {
 
     fn key(&self) -> String {
         keys::job(self.key())
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
     }
 
     fn marks(&self, timings: &Timings) -> Marks {
@@ -224,10 +214,6 @@ impl Record for Launch {
         keys::launch(&self.id)
     }
 
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
-    }
-
     fn marks(&self, timings: &Timings) -> Marks {
         match self.state {
             LaunchState::Open => vec![
@@ -251,10 +237,6 @@ impl Record for Capacity {
         keys::pool(&self.pool)
     }
 
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
-    }
-
     fn marks(&self, _: &Timings) -> Marks {
         Vec::new()
     }
@@ -266,10 +248,6 @@ impl Record for Orphan {
 
     fn key(&self) -> String {
         keys::orphan(&self.machine)
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
     }
 
     fn marks(&self, _: &Timings) -> Marks {
@@ -291,10 +269,6 @@ impl Record for Audit {
         format!("audit#{}#{}#{:016x}", self.subject, self.at, fnv1a(line.as_bytes()))
     }
 
-    fn generation(&self) -> Option<u64> {
-        None
-    }
-
     fn marks(&self, _: &Timings) -> Marks {
         vec![
             (keys::KIND, s(keys::audit_trail(&self.subject))),
@@ -311,10 +285,6 @@ impl Record for Switches {
         keys::SWITCHES.to_owned()
     }
 
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
-    }
-
     fn marks(&self, _: &Timings) -> Marks {
         Vec::new()
     }
@@ -326,10 +296,6 @@ impl Record for Cooldowns {
 
     fn key(&self) -> String {
         keys::COOLDOWNS.to_owned()
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
     }
 
     fn marks(&self, _: &Timings) -> Marks {
@@ -345,10 +311,6 @@ impl Record for PoolSet {
         keys::POOLS.to_owned()
     }
 
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation)
-    }
-
     fn marks(&self, _: &Timings) -> Marks {
         Vec::new()
     }
@@ -357,18 +319,14 @@ impl Record for PoolSet {
 /// A version of the set of pools, beside the present one.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct StoredPoolSet(pub(crate) PoolSet);
+pub(crate) struct KeptPoolSet(pub(crate) PoolSet);
 
-impl Record for StoredPoolSet {
+impl Record for KeptPoolSet {
     const PLACE: Place = Place::Control;
     const FORM: Form = Form::Pools;
 
     fn key(&self) -> String {
         keys::pools_version(self.0.version)
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.0.generation)
     }
 
     fn marks(&self, _: &Timings) -> Marks {
@@ -382,10 +340,6 @@ impl Record for EntityHealth {
 
     fn key(&self) -> String {
         keys::entity(&self.entity)
-    }
-
-    fn generation(&self) -> Option<u64> {
-        None
     }
 
     fn marks(&self, _: &Timings) -> Marks {

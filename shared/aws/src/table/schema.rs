@@ -69,6 +69,7 @@ mod tests {
     use muster_domain::launch::Launch;
     use muster_domain::orphan::Orphan;
     use muster_domain::pool::capacity::Capacity;
+    use muster_domain::stored::{Stored, Version};
     use muster_domain::timings::Timings;
     use serde_json::Value;
 
@@ -101,42 +102,47 @@ mod tests {
     }
 
     /// Reads a recorded item, and checks that it is written in the present form and reads the same.
-    fn read<R: Record + Clone + PartialEq + std::fmt::Debug>(key: &str) -> R {
+    fn read<R: Record + Clone + PartialEq + std::fmt::Debug>(key: &str) -> Stored<R> {
         let recorded: Value = serde_json::from_str(RECORDED).expect("JSON");
         let item = item(&recorded[key]);
         assert_eq!(item[keys::SCHEMA], AttributeValue::N("1".to_owned()), "{key}");
-        let record: R = row::read(item).expect(key);
-        let written = row::write(&record, &Timings::default()).expect(key);
+        let record: Stored<R> = row::read(item).expect(key);
+        let mut written = row::write(record.record(), &Timings::default()).expect(key);
+        written.insert(keys::VERSION.to_owned(), keys::n(record.version().0));
         assert_eq!(written[keys::SCHEMA], AttributeValue::N("2".to_owned()), "{key}");
-        let again: R = row::read(written).expect(key);
+        let again: Stored<R> = row::read(written).expect(key);
         assert_eq!(again, record);
         record
     }
 
     #[test]
     fn records_of_the_schema_before_are_read() {
-        let live: Instance = read("default-l1-0");
+        let live: Stored<Instance> = read("default-l1-0");
         assert_eq!((live.schema, live.state(), live.passed_over), (2, State::Running, false));
-        assert_eq!((live.wake_nonce(), live.absent_since, live.generation()), (None, None, 6));
-        let gone: Instance = read("default-l2-0");
+        assert_eq!(
+            (live.wake_nonce(), live.absent_since, live.version()),
+            (None, None, Version(6))
+        );
+        let gone: Stored<Instance> = read("default-l2-0");
         assert_eq!(gone.state(), State::Deleted);
         assert!(gone.is_forced());
 
-        let waiting: Job = read("1/1");
+        let waiting: Stored<Job> = read("1/1");
         assert!(waiting.is_waiting() && !waiting.is_demand());
-        let ended: Job = read("1/2");
-        assert_eq!((ended.schema, ended.generation, ended.expired), (2, 3, false));
+        let ended: Stored<Job> = read("1/2");
+        assert_eq!((ended.schema, ended.version(), ended.expired), (2, Version(3), false));
 
-        let launch: Launch = read("launch#default-l1");
+        let launch: Stored<Launch> = read("launch#default-l1");
         assert_eq!((launch.schema, launch.calls), (2, 1));
-        let capacity: Capacity = read("pool#default");
+        let capacity: Stored<Capacity> = read("pool#default");
         assert_eq!((capacity.schema, capacity.wakes), (2, 0));
         assert!(capacity.is_held_by("worker-1"));
-        let orphan: Orphan = read("orphan#i-00000000000000003");
+        let orphan: Stored<Orphan> = read("orphan#i-00000000000000003");
         assert_eq!((orphan.schema, orphan.absent_since), (2, None));
-        let audit: Audit = read("audit#default-l1-0#2026-11-18T11:06:45.000Z#8246c79b0cb9fcde");
+        let audit: Stored<Audit> =
+            read("audit#default-l1-0#2026-11-18T11:06:45.000Z#8246c79b0cb9fcde");
         assert_eq!(audit.why, "stuck");
-        let health: EntityHealth = read("entity#acme/web");
+        let health: Stored<EntityHealth> = read("entity#acme/web");
         assert!(health.unauthorized_since.is_some());
     }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_aws::table::DynamoTable;
 use muster_control::ports::{CommitError, ReadError, Table as _, Write};
+use muster_domain::stored::Committed;
 use muster_domain::timings::Timings;
 
 use crate::proxy::{Deed, Proxy};
 use crate::records::*;
 use crate::support::{Stack, config_at, emulator};
-use crate::table::{capacity, instance_over, new_capacity, new_instance, new_job};
+use crate::table::{capacity, new, over, stored};
 
 fn error(status: u16, code: &str) -> Deed {
     let kind = format!("com.amazonaws.dynamodb.v20120810#{code}");
@@ -36,35 +37,35 @@ async fn a_put_whose_answer_is_lost_is_recognised_as_our_own() {
     let proxy = Proxy::new("PutItem", vec![Deed::LoseAnswer]);
     let table = stack.table_at(proxy.address).await;
     let instance = planned(1, None);
-    assert_eq!(table.commit(&[new_instance(&instance)]).await, Ok(()));
+    assert_eq!(table.commit(&[new(&instance)]).await, Ok(Committed::by_table()));
     assert_eq!(proxy.seen(), 2, "the SDK tried again");
     let mut next = instance.clone();
     next.tell(at(9), "changed".into());
     let proxy = Proxy::new("PutItem", vec![Deed::LoseAnswer, Deed::LoseAnswer]);
     let table = stack.table_at(proxy.address).await;
-    assert_eq!(table.commit(&[instance_over(&instance, &next)]).await, Ok(()));
-    assert_eq!(stack.table.instance(&instance.name).await, Ok(Some(next)));
+    assert_eq!(table.commit(&[over(0, &next)]).await, Ok(Committed::by_table()));
+    assert_eq!(stack.table.instance(&instance.name).await, Ok(Some(stored(1, next))));
 }
 
 #[tokio::test]
 async fn a_put_whose_answer_is_lost_still_conflicts_with_another_writers() {
     let stack = Stack::new().await;
     let instance = planned(1, None);
-    stack.table.commit(&[new_instance(&instance)]).await.expect("committed");
+    stack.table.commit(&[new(&instance)]).await.expect("committed");
     let proxy = Proxy::new("PutItem", vec![Deed::LoseAnswer]);
     let table = stack.table_at(proxy.address).await;
-    let outcome = table.commit(&[new_instance(&instance)]).await;
+    let outcome = table.commit(&[new(&instance)]).await;
     assert_eq!(outcome, Err(CommitError::Conflict), "same content, other writer");
 }
 
 #[tokio::test]
 async fn a_transaction_whose_answer_is_lost_is_carried_out_once() {
     let stack = Stack::new().await;
-    stack.table.commit(&[new_capacity(&capacity(5, None))]).await.expect("committed");
+    stack.table.commit(&[new(&capacity(5, None))]).await.expect("committed");
     let proxy = Proxy::new("TransactWriteItems", vec![Deed::LoseAnswer]);
     let table = stack.table_at(proxy.address).await;
-    let writes = [new_job(&queued(1)), Write::CapacityDown(pool())];
-    assert_eq!(table.commit(&writes).await, Ok(()));
+    let writes = [new(&queued(1)), Write::CapacityDown(pool())];
+    assert_eq!(table.commit(&writes).await, Ok(Committed::by_table()));
     assert_eq!(proxy.seen(), 2, "the SDK tried again");
     let left = stack.table.capacity(&pool()).await.expect("read").expect("there");
     assert_eq!(left.live, 4);
@@ -73,10 +74,10 @@ async fn a_transaction_whose_answer_is_lost_is_carried_out_once() {
 #[tokio::test]
 async fn a_counter_alone_is_taken_from_once_as_well() {
     let stack = Stack::new().await;
-    stack.table.commit(&[new_capacity(&capacity(5, None))]).await.expect("committed");
+    stack.table.commit(&[new(&capacity(5, None))]).await.expect("committed");
     let proxy = Proxy::new("TransactWriteItems", vec![Deed::LoseAnswer]);
     let table = stack.table_at(proxy.address).await;
-    assert_eq!(table.commit(&[Write::CapacityDown(pool())]).await, Ok(()));
+    assert_eq!(table.commit(&[Write::CapacityDown(pool())]).await, Ok(Committed::by_table()));
     let left = stack.table.capacity(&pool()).await.expect("read").expect("there");
     assert_eq!(left.live, 4);
 }
@@ -87,7 +88,7 @@ async fn a_commit_that_stays_unanswered_is_unclear_and_not_a_conflict() {
     let lost = vec![Deed::LoseAnswer; 3];
     let proxy = Proxy::new("PutItem", lost.clone());
     let table = stack.table_at(proxy.address).await;
-    let outcome = table.commit(&[new_instance(&planned(1, None))]).await;
+    let outcome = table.commit(&[new(&planned(1, None))]).await;
     assert!(matches!(outcome, Err(CommitError::Unavailable(_))), "{outcome:?}");
     assert_eq!(proxy.seen(), muster_aws::client::ATTEMPTS);
     // It did happen: that is why the caller reads before it tries again.
@@ -95,7 +96,7 @@ async fn a_commit_that_stays_unanswered_is_unclear_and_not_a_conflict() {
 
     let proxy = Proxy::new("TransactWriteItems", lost);
     let table = stack.table_at(proxy.address).await;
-    let outcome = table.commit(&[new_job(&queued(1)), new_job(&queued(2))]).await;
+    let outcome = table.commit(&[new(&queued(1)), new(&queued(2))]).await;
     assert!(matches!(outcome, Err(CommitError::Unavailable(_))), "{outcome:?}");
 }
 
@@ -110,7 +111,7 @@ async fn silence_ends_after_the_time_limit_as_unclear() {
     let short = limits.to_builder().operation_timeout(Duration::from_millis(200)).build();
     let config = config.into_builder().timeout_config(short).build();
     let table = DynamoTable::new(&config, stack.names.clone(), Timings::default());
-    let outcome = table.commit(&[new_instance(&planned(1, None))]).await;
+    let outcome = table.commit(&[new(&planned(1, None))]).await;
     let Err(CommitError::Unavailable(why)) = outcome else { panic!("{outcome:?}") };
     assert!(why.contains("timeout") || why.contains("timed out"), "{why}");
 }
@@ -121,7 +122,7 @@ async fn server_errors_and_throttling_are_tried_again_and_then_unavailable() {
     let once = vec![error(500, "InternalServerError"), error(400, "ThrottlingException")];
     let proxy = Proxy::new("PutItem", once.clone());
     let table = stack.table_at(proxy.address).await;
-    assert_eq!(table.commit(&[new_instance(&planned(1, None))]).await, Ok(()));
+    assert_eq!(table.commit(&[new(&planned(1, None))]).await, Ok(Committed::by_table()));
     assert_eq!(proxy.seen(), 3);
 
     let proxy = Proxy::new("GetItem", vec![error(500, "InternalServerError"); 3]);
@@ -144,7 +145,7 @@ async fn a_throttled_transaction_is_tried_again_and_another_cancelled_one_is_not
     for (n, (reasons, again)) in (0..).zip(rows) {
         let proxy = Proxy::new("TransactWriteItems", vec![cancelled(reasons); 2]);
         let table = stack.table_at(proxy.address).await;
-        let outcome = table.commit(&[new_job(&queued(2 * n)), new_job(&queued(2 * n + 1))]).await;
+        let outcome = table.commit(&[new(&queued(2 * n)), new(&queued(2 * n + 1))]).await;
         let tries = if again { 3 } else { 1 };
         assert_eq!((outcome.is_ok(), proxy.seen()), (again, tries), "{reasons:?}: {outcome:?}");
     }
@@ -163,20 +164,20 @@ async fn a_cancelled_transaction_says_why() {
     for (deed, is_conflict) in cases {
         let proxy = Proxy::new("TransactWriteItems", vec![deed.clone(); 3]);
         let table = stack.table_at(proxy.address).await;
-        let outcome = table.commit(&[new_job(&queued(1)), new_job(&queued(2))]).await;
+        let outcome = table.commit(&[new(&queued(1)), new(&queued(2))]).await;
         assert_eq!(outcome == Err(CommitError::Conflict), is_conflict, "{deed:?}: {outcome:?}");
         assert!(outcome.is_err());
     }
     let proxy = Proxy::new("PutItem", vec![error(400, "TransactionConflictException"); 3]);
     let table = stack.table_at(proxy.address).await;
-    let outcome = table.commit(&[new_job(&queued(1))]).await;
+    let outcome = table.commit(&[new(&queued(1))]).await;
     assert_eq!(outcome, Err(CommitError::Conflict));
 }
 
 #[tokio::test]
 async fn keys_that_a_batch_leaves_over_are_asked_for_again() {
     let stack = Stack::new().await;
-    let jobs = [new_job(&queued(1)), new_job(&queued(2))];
+    let jobs = [new(&queued(1)), new(&queued(2))];
     stack.table.commit(&jobs).await.expect("committed");
     let left_over = format!(
         r#"{{"Responses":{{}},"UnprocessedKeys":{{"{}":{{"ConsistentRead":true,"Keys":[

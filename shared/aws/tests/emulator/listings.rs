@@ -9,13 +9,14 @@ use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
 use muster_domain::job::{JobStatus, fold};
 use muster_domain::launch::LaunchError;
+use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
 
 use crate::records::*;
 use crate::support::Stack;
-use crate::table::{instance_over, new_instance, new_job, new_launch};
+use crate::table::{made, new, over, stored};
 
-fn names(instances: &[Instance]) -> Vec<&str> {
+fn names(instances: &[Stored<Instance>]) -> Vec<&str> {
     instances.iter().map(|instance| instance.name.as_str()).collect()
 }
 
@@ -35,7 +36,7 @@ async fn live_instances_are_listed_by_what_is_looked_for() {
     let gone = deleted(&running(9, None), 100);
     let all = [&free, &older, &taken, &retry, &free_retry, &ending_late, &ending_early, &gone];
     for instance in all {
-        table.commit(&[new_instance(instance)]).await.expect("committed");
+        table.commit(&[new(instance)]).await.expect("committed");
     }
     let found = table.free_instances(&pool()).await.expect("read");
     assert_eq!(names(&found), ["default-l4-0", "default-l5-0", "default-l1-0"]);
@@ -57,13 +58,17 @@ async fn an_instance_leaves_the_indexes_when_it_is_deleted() {
     let stack = Stack::new().await;
     let instance = running(1, None);
     let gone = deleted(&instance, 100);
-    stack.table.commit(&[new_instance(&instance)]).await.expect("committed");
+    stack.table.commit(&[new(&instance)]).await.expect("committed");
     assert_eq!(stack.table.free_instances(&pool()).await.expect("read").len(), 1);
-    stack.table.commit(&[instance_over(&instance, &gone)]).await.expect("committed");
+    stack.table.commit(&[over(0, &gone)]).await.expect("committed");
     let page = stack.table.due_instances(at(1_000_000), 10, None).await.expect("read");
     assert_eq!(page.items, []);
     assert_eq!(stack.table.live_instances(&pool(), None).await.expect("read").items, []);
-    assert_eq!(stack.table.instance(&gone.name).await, Ok(Some(gone)), "the tombstone stays");
+    assert_eq!(
+        stack.table.instance(&gone.name).await,
+        Ok(Some(stored(1, gone))),
+        "the tombstone stays"
+    );
 }
 
 #[tokio::test]
@@ -71,7 +76,7 @@ async fn due_instances_come_page_by_page_from_every_shard_and_each_once() {
     let stack = Stack::new().await;
     let lease = Timings::default().creating_lease_seconds;
     for n in 0..23 {
-        stack.table.commit(&[new_instance(&planned(n, None))]).await.expect("committed");
+        stack.table.commit(&[new(&planned(n, None))]).await.expect("committed");
     }
     // Those of the seconds 0 to 14 are due at second 14 of the lease's end.
     let now = at(14) + lease;
@@ -117,7 +122,7 @@ async fn a_page_that_is_none_of_ours_is_refused() {
 async fn unreadable_records_are_named_and_do_not_stop_a_listing() {
     let stack = Stack::new().await;
     for n in 0..3 {
-        stack.table.commit(&[new_instance(&planned(n, None))]).await.expect("committed");
+        stack.table.commit(&[new(&planned(n, None))]).await.expect("committed");
     }
     let odd = planned(1, None).name;
     let key = ("name", odd.as_str());
@@ -143,9 +148,9 @@ async fn demand_is_what_waits_without_a_claim_oldest_first() {
     expired.expired = true;
     let running = fold(Some(queued(8)), event(8, JobStatus::InProgress), at(70));
     for job in [&queued(5), &queued(3), &claimed, &queued(4), &unmatched, &expired, &running] {
-        table.commit(&[new_job(job)]).await.expect("committed");
+        table.commit(&[new(job)]).await.expect("committed");
     }
-    let numbers = |jobs: Vec<muster_domain::job::Job>| -> Vec<u64> {
+    let numbers = |jobs: Vec<Stored<muster_domain::job::Job>>| -> Vec<u64> {
         jobs.iter().map(|job| job.key().job).collect()
     };
     assert_eq!(numbers(table.demand(&pool(), 10).await.expect("read")), [3, 4, 5]);
@@ -162,7 +167,7 @@ async fn ended_jobs_expire_and_others_do_not() {
     expired.expired = true;
     let jobs = [&ended, &expired, &queued(3)];
     for job in jobs {
-        stack.table.commit(&[new_job(job)]).await.expect("committed");
+        stack.table.commit(&[new(job)]).await.expect("committed");
     }
     let timings = Timings::default();
     let expected = [
@@ -182,31 +187,35 @@ async fn ended_jobs_expire_and_others_do_not() {
 async fn open_launches_are_listed_until_they_are_settled() {
     let table = Stack::new().await.table;
     let (first, second) = (launch(1), launch(2));
-    table.commit(&[new_launch(&second), new_launch(&first)]).await.expect("committed");
+    table.commit(&[new(&second), new(&first)]).await.expect("committed");
     let open = table.open_launches(&pool()).await.expect("read");
-    assert_eq!(open, [first.clone(), second.clone()], "oldest first");
+    assert_eq!(open, [made(first.clone()), made(second.clone())], "oldest first");
     let settled = first.settled();
-    let write = Write::Launch { next: Box::new(settled.clone()), replaces: Some(0) };
+    let write = over(0, &settled);
     table.commit(&[write]).await.expect("committed");
-    assert_eq!(table.open_launches(&pool()).await.expect("read"), [second]);
-    assert_eq!(table.launch(&first.id).await, Ok(Some(settled)));
+    assert_eq!(table.open_launches(&pool()).await.expect("read"), [made(second)]);
+    assert_eq!(table.launch(&first.id).await, Ok(Some(stored(1, settled))));
 }
 
 #[tokio::test]
 async fn the_orphan_ledger_holds_a_machine_until_it_is_struck() {
     let table = Stack::new().await.table;
     let first = orphan(1);
-    let enter = Write::Orphan { next: first.clone(), replaces: None };
+    let enter = new(&first);
     table.commit(std::slice::from_ref(&enter)).await.expect("committed");
     assert!(table.commit(&[enter]).await.is_err(), "entered twice");
     let mut tried = first.clone();
-    (tried.generation, tried.attempts) = (1, 1);
-    let change = Write::Orphan { next: tried.clone(), replaces: Some(0) };
+    tried.attempts = 1;
+    let change = over(0, &tried);
     table.commit(&[change]).await.expect("committed");
-    assert_eq!(table.orphans().await, Ok(vec![tried]));
+    assert_eq!(table.orphans().await, Ok(vec![stored(1, tried)]));
     let gone = |machine: MachineId| [Write::OrphanGone(machine)];
     for _ in 0..2 {
-        assert_eq!(table.commit(&gone(machine(1))).await, Ok(()), "struck twice is struck");
+        assert_eq!(
+            table.commit(&gone(machine(1))).await,
+            Ok(Committed::by_table()),
+            "struck twice is struck"
+        );
     }
     assert_eq!(table.orphans().await, Ok(vec![]));
 }

@@ -7,6 +7,7 @@ use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::RunnerSeen;
+use muster_domain::stored::Stored;
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         now: Time,
     ) -> Result<Value, AdminError> {
         check_reason(&request.reason)?;
-        let switches = self.table.switches().await?.unwrap_or_default();
+        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
             let what = if switches.deletes.is_some() {
                 format!("deletes are {off}. Switch them on again")
@@ -64,9 +65,10 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             return self.refuse(&instance, &order, request.dry_run, why, now).await;
         }
         if request.dry_run {
-            let mut next = instance.clone();
+            let mut next = instance.into_record();
+            let state = next.state();
             next.order_delete(&order, now);
-            return Ok(json!({ "dry_run": true, "name": name, "state": instance.state(),
+            return Ok(json!({ "dry_run": true, "name": name, "state": state,
                 "would_be": next.state() }));
         }
         let asks = instance.runner.n > 0
@@ -92,11 +94,11 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
 
     async fn accept(
         &self,
-        before: &Instance,
+        before: &Stored<Instance>,
         order: &Order,
         now: Time,
     ) -> Result<Value, AdminError> {
-        let mut next = before.clone();
+        let mut next = before.record().clone();
         next.order_delete(order, now);
         let timings = &self.settings.timings;
         let mut writes = writes::for_instance(self.table, before, &next, now, timings).await?;
@@ -110,8 +112,10 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         self.commit(writes).await?;
         tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
             kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
-        let wake =
-            ReapMessage::Reap { name: next.name.clone(), nonce: nonce(next.generation(), now) };
+        let wake = ReapMessage::Reap {
+            name: next.name.clone(),
+            nonce: nonce(before.change(next.clone()).version(), now),
+        };
         // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
         if let Err(error) = self.queue.send_reap(&[wake]).await {
             tracing::warn!(%error, "failed to wake the reaper; the next sweep does");

@@ -10,6 +10,7 @@ mod views;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::explain;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
@@ -96,7 +97,7 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
     }
 
     /// An instance by name or by its machine.
-    async fn find(&self, text: &str) -> Result<Instance, AdminError> {
+    async fn find(&self, text: &str) -> Result<Stored<Instance>, AdminError> {
         let name = match text.parse::<MachineId>() {
             Ok(machine) => self.table.owner_of(&machine).await?,
             Err(_) => text.parse::<InstanceName>().ok(),
@@ -118,6 +119,7 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
         if writes.is_empty() {
             return Ok(());
         }
-        Ok(self.table.commit(&writes).await.map_err(PassError::from)?)
+        self.table.commit(&writes).await.map_err(PassError::from)?;
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
 use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
@@ -25,7 +26,10 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         now: Time,
     ) -> Result<Value, AdminError> {
         match (&request.file, request.restore, request.history) {
-            (None, None, false) => Ok(shown(&self.stored().await?.1)),
+            (None, None, false) => {
+                let stored = self.table.pool_set().await?;
+                Ok(shown(&self.in_force(stored.as_ref())))
+            }
             (None, None, true) => self.history().await,
             (Some(text), None, false) => {
                 let reading = self.read_file(text).await?;
@@ -74,17 +78,13 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             .collect()
     }
 
-    /// The set, and the generation that a write replaces.
-    async fn stored(&self) -> Result<(Option<u64>, PoolSet), AdminError> {
-        Ok(match self.table.pool_set().await? {
-            Some(set) if set.version > 0 => (Some(set.generation), set),
-            stored => {
-                let Settings { pools, limits, balance, .. } = self.settings.clone();
-                let replaces = stored.map(|set| set.generation);
-                let set = PoolSet::from_parameters(pools, limits, balance);
-                (replaces, PoolSet { generation: replaces.unwrap_or(0), ..set })
-            }
-        })
+    /// The set that holds: of the stack's parameters while no file was applied.
+    fn in_force(&self, stored: Option<&Stored<PoolSet>>) -> PoolSet {
+        if let Some(set) = stored.filter(|set| set.version > 0) {
+            return set.record().clone();
+        }
+        let Settings { pools, limits, balance, .. } = self.settings.clone();
+        PoolSet::from_parameters(pools, limits, balance)
     }
 
     async fn apply(
@@ -104,7 +104,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
         for _ in 0..CONFLICT_ROUNDS {
-            let (replaces, before) = self.stored().await?;
+            let stored = self.table.pool_set().await?;
+            let before = self.in_force(stored.as_ref());
             let next = before.succeeded_by(file, by, now);
             if let Some(what) = pool_file::too_large(&next.pools) {
                 return Err(refused(vec![with_the_removed(&what)]));
@@ -115,8 +116,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 return Ok(answer(&before, &diff, false));
             }
             let audit = line(&next, &diff, what, reason);
-            match self.table.commit(&writes(&next, replaces, audit)).await {
-                Ok(()) => {
+            match self.table.commit(&writes(stored.as_ref(), &next, audit)).await {
+                Ok(_) => {
                     tracing::warn!(
                         version = next.version,
                         by,
@@ -152,7 +153,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
     }
 
     async fn history(&self) -> Result<Value, AdminError> {
-        let (_, set) = self.stored().await?;
+        let set = self.in_force(self.table.pool_set().await?.as_ref());
         let oldest = (set.version + 1).saturating_sub(MAX_VERSIONS).max(1);
         let versions: Vec<u64> = (oldest..=set.version).collect();
         let mut kept = self.table.pool_versions(&versions).await?;
@@ -186,9 +187,9 @@ fn with_the_removed(what: &str) -> Problem {
 }
 
 /// One transaction: the set, its version beside it, and the version that is too old now.
-fn writes(next: &PoolSet, replaces: Option<u64>, audit: Audit) -> Vec<Write> {
+fn writes(stored: Option<&Stored<PoolSet>>, next: &PoolSet, audit: Audit) -> Vec<Write> {
     let mut writes = vec![
-        Write::Pools { next: Box::new(next.clone()), replaces },
+        Change::of(stored, next.clone()).into(),
         Write::PoolsVersion(Box::new(next.clone())),
         Write::Audit(audit),
     ];

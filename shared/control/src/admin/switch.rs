@@ -1,6 +1,7 @@
 //! The switches: launches, deletes, single pools.
 
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::stored::Change;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
         for _ in 0..CONFLICT_ROUNDS {
             let stored = self.table.switches().await?;
-            let before = stored.clone().unwrap_or_default();
+            let before = stored.as_deref().cloned().unwrap_or_default();
             for (pool, to) in &request.pools {
                 // The pool may be gone, and what holds it back is still there.
                 if *to == To::Off || !before.pools.contains_key(pool) {
@@ -42,11 +43,10 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             if next == before {
                 return Ok(shown(&next));
             }
-            let replaces = stored.map(|stored| stored.generation);
-            let audit = line(&settings, &off);
-            let writes = [Write::Switches { next: next.clone(), replaces }, Write::Audit(audit)];
+            let change = Change::of(stored.as_ref(), next.clone());
+            let writes = [change.into(), Write::Audit(line(&settings, &off))];
             match self.table.commit(&writes).await {
-                Ok(()) => {
+                Ok(_) => {
                     tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
                     return Ok(shown(&next));
                 }

@@ -11,6 +11,7 @@ use muster_domain::job::explain::{self, JobContext};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool::select;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
@@ -43,8 +44,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
                     break 'pools;
                 }
                 let listed = self.table.live_instances(&name, page).await?;
-                let wanted =
-                    |instance: &&Instance| state.is_none_or(|state| instance.state() == state);
+                let wanted = |instance: &&Stored<Instance>| {
+                    state.is_none_or(|state| instance.state() == state)
+                };
                 shown.extend(listed.items.iter().filter(wanted).map(|one| summary(one, now)));
                 unreadable.extend(listed.unreadable);
                 page = listed.next;
@@ -62,7 +64,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         let instance = self.find(name).await?;
         let audit = self.table.audit(instance.name.as_str(), 50).await?;
         Ok(json!({
-            "instance": instance,
+            "instance": instance.record(),
             "runner_name": (instance.runner.n > 0).then(|| instance.runner_name()),
             "explanation": explain::instance(&instance, now),
             "audit": audit,
@@ -80,7 +82,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         let mut more = false;
         for name in self.pools(pool)? {
             let waiting = self.table.waiting_jobs(&name, as_limit(limit + 1)).await?;
-            let (claimed, free): (Vec<Job>, Vec<Job>) =
+            let (claimed, free): (Vec<Stored<Job>>, Vec<Stored<Job>>) =
                 waiting.into_iter().partition(|job| job.claim.is_some());
             more |= free.len() > limit || claimed.len() > limit;
             for job in free.into_iter().take(limit).chain(claimed.into_iter().take(limit)) {
@@ -116,7 +118,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             None => None,
         };
         let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
-        let switches = self.table.switches().await?.unwrap_or_default();
+        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
         let limit = self.reached(pool, &job).await?;
         let cooldowns = self.table.cooldowns().await?;
@@ -129,15 +131,15 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         let context = JobContext {
             pool,
             live: self.live(&job).await?,
-            claim: claim.as_ref(),
+            claim: claim.as_deref(),
             off,
             limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
             choice: &select::reasons(&self.settings.pools, self.settings.balance, &job),
-            cooldowns: cooldowns.as_ref(),
+            cooldowns: cooldowns.as_deref(),
             github: github.as_ref(),
         };
         let explanation = explain::job(&job, &context, now);
-        Ok(json!({ "job": job, "explanation": explanation }))
+        Ok(json!({ "job": job.record(), "explanation": explanation }))
     }
 
     /// The entities that a pool names and those that GitHub refuses, each with its health. One that
@@ -212,12 +214,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     }
 
     pub(super) async fn status(&self, now: Time) -> Result<Value, AdminError> {
-        let switches = self.table.switches().await?.unwrap_or_default();
+        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let mut pools = Vec::new();
         for pool in &self.settings.pools {
             let capacity = self.table.capacity(&pool.name).await?;
             let waiting = self.table.waiting_jobs(&pool.name, COUNTED).await?;
-            let oldest = waiting.iter().map(Job::waits_since).min();
+            let oldest = waiting.iter().map(|job| job.waits_since()).min();
             let ending = self.table.ending_instances(&pool.name, COUNTED).await?;
             pools.push(json!({
                 "name": pool.name,

@@ -8,6 +8,7 @@ use muster_domain::instance::{Instance, State};
 use muster_domain::job::claim::{self, Started};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
 use muster_domain::pool::select;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::Settings;
@@ -43,9 +44,9 @@ pub struct Ingest<'a, T> {
 /// Everybody that an event touches, as read.
 #[derive(Default)]
 struct Touched {
-    taker: Option<Instance>,
-    left: Option<Job>,
-    spared: Option<Instance>,
+    taker: Option<Stored<Instance>>,
+    left: Option<Stored<Job>>,
+    spared: Option<Stored<Instance>>,
 }
 
 impl<T: Table> Ingest<'_, T> {
@@ -129,7 +130,7 @@ impl<T: Table> Ingest<'_, T> {
     /// fails: then each event is folded for itself.
     async fn fold_onto(
         &self,
-        stored: &BTreeMap<JobKey, Job>,
+        stored: &BTreeMap<JobKey, Stored<Job>>,
         events: &[JobEvent],
         part: &[usize],
         folded: &mut [Option<Result<Folded, PassError>>],
@@ -138,12 +139,12 @@ impl<T: Table> Ingest<'_, T> {
         let (mut writes, mut answers) = (Vec::new(), Vec::new());
         for index in part {
             let before = stored.get(&events[*index].key);
-            let next = self.folded(before, &events[*index], now);
+            let next = self.folded(before.map(Stored::record), &events[*index], now);
             if next.status() >= JobStatus::InProgress {
                 // A late event of a job that runs: it has others to touch.
                 continue;
             }
-            if let Some(why) = self.not_ours_yet(before, &next) {
+            if let Some(why) = self.not_ours_yet(before.is_some(), &next) {
                 answers.push((*index, Folded::NotOurs(why)));
                 continue;
             }
@@ -151,13 +152,9 @@ impl<T: Table> Ingest<'_, T> {
             let wake = to_wake(&next, &Touched::default());
             answers.push((*index, Folded::Stored { wake, jobs: vec![next] }));
         }
-        let committed = match writes.is_empty() {
-            true => Ok(()),
-            false => self.table.commit(&writes).await,
-        };
         // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
         // one item alone.
-        if committed.is_err() {
+        if !writes.is_empty() && self.table.commit(&writes).await.is_err() {
             return false;
         }
         for (index, answer) in answers {
@@ -179,27 +176,21 @@ impl<T: Table> Ingest<'_, T> {
         if next.pool.is_none() {
             self.match_pool(&mut next);
         }
-        if let Some(before) = before.filter(|before| **before != next) {
-            next.generation = before.generation + 1;
-        }
         next
     }
 
-    fn not_ours_yet(&self, before: Option<&Job>, next: &Job) -> Option<String> {
-        (before.is_none() && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
+    fn not_ours_yet(&self, is_known: bool, next: &Job) -> Option<String> {
+        (!is_known && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
     }
 
     async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
         let before = self.table.job(event.key).await?;
-        let next = self.folded(before.as_ref(), event, now);
-        if let Some(why) = self.not_ours_yet(before.as_ref(), &next) {
+        let next = self.folded(before.as_deref(), event, now);
+        if let Some(why) = self.not_ours_yet(before.is_some(), &next) {
             return Ok(Folded::NotOurs(why));
         }
         let touched = self.read_touched(&next).await?;
-        let (mut next, mut changes) = self.settle(next, &touched, now);
-        if let Some(before) = before.as_ref().filter(|before| **before != next) {
-            next.generation = before.generation + 1;
-        }
+        let (next, mut changes) = self.settle(next, &touched, now);
         changes.extend(writes::job(before.as_ref(), &next));
         if !changes.is_empty() {
             self.table.commit(&changes).await?;
@@ -208,7 +199,7 @@ impl<T: Table> Ingest<'_, T> {
         let mut wake = to_wake(&next, &touched);
         wake.extend(self.short_of_idle(&next, &touched));
         let left = changes.into_iter().filter_map(|write| match write {
-            Write::Job { next: job, .. } if job.key() != next.key() => Some(*job),
+            Write::Job(job) if job.key() != next.key() => Some(job.next().clone()),
             _ => None,
         });
         Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
@@ -221,19 +212,23 @@ impl<T: Table> Ingest<'_, T> {
     /// # Errors
     /// When the tables do not answer, or somebody has changed the row: the answer may be older than
     /// that.
-    pub(crate) async fn found_waiting(&self, asked: &Job, now: Time) -> Result<(), PassError> {
+    pub(crate) async fn found_waiting(
+        &self,
+        asked: &Stored<Job>,
+        now: Time,
+    ) -> Result<(), PassError> {
         let next = asked.found_waiting(now);
         let spared = match next.claim.as_ref().filter(|_| next.is_gated()) {
             Some(name) => self.table.instance(name).await?,
             None => None,
         };
         let touched = Touched { spared, ..Touched::default() };
-        let (mut next, changes) = Self::settle_without_taker(next, &touched, now);
-        next.generation = asked.generation + 1;
+        let (next, changes) = Self::settle_without_taker(next, &touched, now);
         tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub says that the job waits for an approval");
         let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
         writes.extend(changes);
-        Ok(self.table.commit(&writes).await?)
+        self.table.commit(&writes).await?;
+        Ok(())
     }
 
     /// The pool that keeps runners idle, when one of them took a job.
@@ -277,7 +272,7 @@ impl<T: Table> Ingest<'_, T> {
             Some(name) => self.table.instance(name).await?,
             None => None,
         };
-        let left = match taker.as_ref().and_then(Instance::claim) {
+        let left = match taker.as_ref().and_then(|taker| taker.claim()) {
             Some(key) if key != job.key() => self.table.job(key).await?,
             _ => None,
         };
@@ -286,8 +281,8 @@ impl<T: Table> Ingest<'_, T> {
 
     /// The job as it is to be stored, and the writes of everybody else.
     fn settle(&self, job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
-        let live_taker = touched.taker.clone().filter(|taker| taker.state().is_live());
-        let Some(mut taker) = live_taker else {
+        let live_taker = touched.taker.as_deref().filter(|taker| taker.state().is_live());
+        let Some(mut taker) = live_taker.cloned() else {
             return Self::settle_without_taker(job, touched, now);
         };
         let mut changes = Vec::new();
@@ -297,8 +292,8 @@ impl<T: Table> Ingest<'_, T> {
             changes.extend(killed_unseen(&taker, now).map(Write::Audit));
             taker.github_started(job.key(), now);
         }
-        let started =
-            Started { job, taker, left: touched.left.clone(), spared: touched.spared.clone() };
+        let (left, spared) = (touched.left.as_deref().cloned(), touched.spared.as_deref().cloned());
+        let started = Started { job, taker, left, spared };
         let can_serve = |instance: &Instance, job: &Job| {
             let pool = self.settings.pool(&instance.pool);
             pool.is_some_and(|pool| claim::can_serve(pool, instance, job))
@@ -319,7 +314,7 @@ impl<T: Table> Ingest<'_, T> {
     fn settle_without_taker(mut job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
         let mut changes = Vec::new();
         if let Some(spared) = &touched.spared {
-            let mut next = spared.clone();
+            let mut next = spared.record().clone();
             if next.claim() == Some(job.key()) {
                 next.clear_claim(now, "the job needs no runner any more");
             }
@@ -348,6 +343,6 @@ fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {
     [demand, left, spared].into_iter().flatten().cloned().collect()
 }
 
-fn changed(before: Option<&Instance>, next: &Instance) -> Option<Write> {
+fn changed(before: Option<&Stored<Instance>>, next: &Instance) -> Option<Write> {
     before.and_then(|before| writes::instance(before, next))
 }

@@ -11,6 +11,7 @@ use crate::metrics::Metric;
 use muster_domain::entity::{self, Asked, EntityHealth};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::observation::ProviderError;
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -84,7 +85,12 @@ pub struct Recover<'a, T, Q, G> {
 impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
     /// Asks for the entities that are `unwell` as well.
-    pub async fn run(&self, silent: &[Job], unwell: &[EntityHealth], now: Time) -> RecoveryReport {
+    pub async fn run(
+        &self,
+        silent: &[Stored<Job>],
+        unwell: &[EntityHealth],
+        now: Time,
+    ) -> RecoveryReport {
         let mut report = RecoveryReport::default();
         if let Err(error) = self.redeliver(now, &mut report).await {
             report.problems.push(format!("deliveries: {error}"));
@@ -183,7 +189,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
 
     async fn ask_for(
         &self,
-        silent: &[Job],
+        silent: &[Stored<Job>],
         now: Time,
         report: &mut RecoveryReport,
     ) -> Result<(), PassError> {
@@ -249,11 +255,11 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         Ok(())
     }
 
-    async fn note_asked(&self, job: &Job, now: Time) -> Result<(), PassError> {
-        let next = Job { asked_at: Some(now), generation: job.generation + 1, ..job.clone() };
-        let write = writes::job(Some(job), &next);
-        let writes: Vec<_> = write.into_iter().collect();
-        unless_changed(self.table.commit(&writes).await.map_err(PassError::from))
+    async fn note_asked(&self, job: &Stored<Job>, now: Time) -> Result<(), PassError> {
+        let next = Job { asked_at: Some(now), ..job.record().clone() };
+        // Somebody who has changed the row meanwhile knows more about it.
+        writes::commit_unless_changed(self.table, &[job.change(next).into()]).await?;
+        Ok(())
     }
 }
 

@@ -12,12 +12,13 @@ use muster_domain::launch::plan::Unplaced;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Headroom;
 use muster_domain::pool::select;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::launches::headroom;
-use crate::ports::{CommitError, Table, Write};
-use crate::writes::PassError;
+use crate::ports::{Table, Write};
+use crate::writes::{self, PassError};
 
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
 /// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
@@ -83,17 +84,13 @@ impl<'a, T: Table> Overflow<'a, T> {
                 if self.limits.take_in_place_of(ended, &entity).is_err() {
                     continue;
                 }
-                let writes = writes(job, slot.as_ref(), pool, why, now);
-                match self.table.commit(&writes).await {
-                    Ok(()) => {
-                        tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
-                            why, "moved a job to another pool");
-                        self.take(&pool.name);
-                        woken.entry(pool.name.clone()).or_default().push(job.key());
-                    }
-                    // Somebody knows more about the job.
-                    Err(CommitError::Conflict) => {}
-                    Err(error) => return Err(error.into()),
+                let writes = move_to(job, slot.as_ref(), pool, why, now);
+                // Where that is a conflict, somebody knows more about the job.
+                if writes::commit_unless_changed(self.table, &writes).await? {
+                    tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
+                        why, "moved a job to another pool");
+                    self.take(&pool.name);
+                    woken.entry(pool.name.clone()).or_default().push(job.key());
                 }
                 break;
             }
@@ -146,18 +143,20 @@ impl<'a, T: Table> Overflow<'a, T> {
     }
 }
 
-fn writes(job: &Job, slot: Option<&Instance>, to: &Pool, why: &str, now: Time) -> Vec<Write> {
+fn move_to(
+    job: &Stored<Job>,
+    slot: Option<&Stored<Instance>>,
+    to: &Pool,
+    why: &str,
+    now: Time,
+) -> Vec<Write> {
     let Some(slot) = slot else {
-        let next = job.moved_to(&to.name, why, now);
-        return vec![Write::Job { next: Box::new(next), replaces: Some(job.generation) }];
+        return vec![job.change(job.moved_to(&to.name, why, now)).into()];
     };
-    let mut ended = slot.clone();
+    let mut ended = slot.record().clone();
     ended.clear_claim(now, &format!("job {} moves to pool {}", job.key(), to.name));
     ended.to_pending_delete(DeleteReason::NotNeeded, now);
-    let free = claim::release(job, &slot.name).unwrap_or_else(|| job.clone());
+    let free = claim::release(job, &slot.name).unwrap_or_else(|| job.record().clone());
     let next = free.moved_to(&to.name, why, now);
-    vec![
-        Write::Job { next: Box::new(next), replaces: Some(job.generation) },
-        Write::Instance { next: Box::new(ended), replaces: Some(slot.generation()) },
-    ]
+    vec![job.change(next).into(), slot.change(ended).into()]
 }

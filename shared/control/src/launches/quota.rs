@@ -5,10 +5,11 @@ use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
 
 use crate::Settings;
-use crate::ports::{CommitError, Table, Write};
-use crate::writes::PassError;
+use crate::ports::Table;
+use crate::writes::{self, PassError};
 
 /// Opens what EC2 refused for a quota that may have counted the machine of an ended instance. The
 /// pools whose jobs and slots may wait for that.
@@ -16,7 +17,7 @@ pub(crate) async fn reopen<T: Table>(
     table: &T,
     settings: &Settings,
     ended: &Instance,
-    stored: &Cooldowns,
+    stored: &Stored<Cooldowns>,
 ) -> Result<Vec<PoolName>, PassError> {
     let Some(pool) = settings.pool(&ended.pool).filter(|_| ended.machine().is_some()) else {
         return Ok(Vec::new());
@@ -25,12 +26,9 @@ pub(crate) async fn reopen<T: Table>(
     let opened = |closed: &CooldownScope| next.list.iter().all(|one| one.closed != *closed);
     let opened: Vec<CooldownScope> =
         stored.list.iter().map(|one| one.closed.clone()).filter(opened).collect();
-    let write = Write::Cooldowns { next: next.clone(), replaces: Some(stored.generation) };
-    match table.commit(&[write]).await {
-        Ok(()) => {}
-        // Whoever was faster has just heard from EC2, and the wait ends by itself.
-        Err(CommitError::Conflict) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
+    // Whoever was faster has just heard from EC2, and the wait ends by itself.
+    if !writes::commit_unless_changed(table, &[stored.change(next).into()]).await? {
+        return Ok(Vec::new());
     }
     let waits = |pool: &&Pool| {
         opened.iter().any(|closed| match closed {

@@ -21,17 +21,19 @@ use muster_domain::launch::plan::{
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Limits;
+use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::time::Time;
 
-use self::commits::{claim_writes, outcome_writes};
+use self::commits::{created, outcome_writes};
 use self::pool_snapshot::{PoolSnapshot, count_refusals, newest};
 pub use self::report::{LaunchReport, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
 use crate::launches::headroom;
 use crate::launches::overflow::Overflow;
 use crate::ports::{CommitError, Compute, Table, Write};
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 /// Most jobs that one round reads: two full launches and some to spare.
 const MAX_DEMAND: u32 = 120;
@@ -96,7 +98,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(report);
         }
         let mut known = self.wake(pool, &jobs, waits && receives > 1, now).await?;
-        known.saw(&jobs);
+        known.saw(jobs);
         // Whoever wants the whole pool looked at knows better than the counter.
         known.thorough = wake.jobs.is_empty();
         if !known.capacity.is_held_by(self.holder) {
@@ -169,7 +171,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let listed = self.table.demand(&pool.name, known.reach).await?;
         let full_read = listed.len() >= known.reach as usize;
         let demand = known.demand(&pool.name, listed);
-        let cooldowns = known.cooldowns.clone().unwrap_or_default();
+        let cooldowns = known.cooldowns.as_deref().cloned().unwrap_or_default();
         let view = self.view(pool, demand, round, known, &cooldowns, now).await?;
         let most_slots = view.most_slots();
         let mut plan = match held_back(pool, known) {
@@ -182,12 +184,12 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
         for (job, instance) in &plan.claims {
-            self.commit(&claim_writes(job, instance), known).await?;
+            self.commit(&[job.clone().into(), instance.clone().into()], known).await?;
             report.claimed += 1;
         }
         self.put_off(&mut plan, report).await?;
-        let held = plan.held.iter().map(Job::listed_at);
-        known.wait_for(held.chain(plan.put_off.iter().filter_map(Instance::due_at)), now);
+        let held = plan.held.iter().map(|job| job.listed_at());
+        known.wait_for(held.chain(plan.put_off.iter().filter_map(|slot| slot.due_at())), now);
         if !self.begin_probes(&plan, known, now).await? {
             return Ok(Round::Again);
         }
@@ -204,12 +206,15 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
-            self.commit(&self.launch_writes(pool, planned, wakes, now), known).await?;
-            known.count_up(planned.instances().count(), now);
-            let mut slots = self.claim_beyond(planned, known, now).await;
-            let there = planned.fresh.iter().map(|(instance, _)| instance);
-            slots.extend(there.chain(&planned.idle).chain(&planned.again).cloned());
-            self.call(&planned.launch, slots, known, now, report).await?;
+            let launch = Change::create(planned.launch.clone());
+            let writes = self.launch_writes(pool, planned, &launch, wakes, now);
+            let committed = self.commit(&writes, known).await?;
+            known.count_up(planned.instances().count(), now, &committed);
+            let mut slots = self.claim_beyond(planned, &committed, known, now).await;
+            let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
+            slots.extend(there.map(|slot| created(slot, &committed)));
+            slots.extend(planned.again.iter().map(|slot| slot.clone().stored(&committed)));
+            self.call(launch.stored(&committed), slots, known, now, report).await?;
         }
         let mut left = plan.left;
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
@@ -251,7 +256,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         let jobs = self.table.jobs(&keys).await?;
         let left = |BlockedSlot { slot, why }: BlockedSlot| {
-            let waits = |job: &&Job| job.is_waiting() && job.claim.as_ref() == Some(&slot.name);
+            let waits =
+                |job: &&Stored<Job>| job.is_waiting() && job.claim.as_ref() == Some(&slot.name);
             let job = jobs.iter().find(waits)?.clone();
             Some(Unplaced { job, slot: Some(slot), why })
         };
@@ -261,7 +267,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn view<'b>(
         &'b self,
         pool: &'b Pool,
-        demand: Vec<Job>,
+        demand: Vec<Stored<Job>>,
         round: usize,
         known: &mut PoolSnapshot,
         cooldowns: &'b Cooldowns,
@@ -270,11 +276,11 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let timings = &self.settings.timings;
         known.wait_for(demand.iter().map(|job| pool.launches_at(job).max(job.listed_at())), now);
         let mut allowances = self.withhold(pool, &demand, now).await?;
-        let demand: Vec<Job> =
+        let demand: Vec<Stored<Job>> =
             demand.into_iter().filter(|job| plan::is_job_due(job, cooldowns, now)).collect();
         let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
-        let mut supply: Vec<Instance> = if works && has_instances {
+        let mut supply: Vec<Stored<Instance>> = if works && has_instances {
             self.table.free_instances(&pool.name).await?
         } else {
             Vec::new()
@@ -323,42 +329,27 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 
     /// Machines of the min idle come up again: nothing holds them back any more.
     async fn heal_idle(&self, pool: &PoolName) -> Result<(), PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            let Some(stored) = self.table.capacity(pool).await? else { return Ok(()) };
-            let write =
-                Write::Capacity { next: stored.idle_healed(), replaces: Some(stored.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(CommitError::Conflict.into())
+        let healed = |stored: Option<&Capacity>| stored.map(Capacity::idle_healed);
+        writes::update(self.table, async || self.table.capacity(pool).await, healed).await?;
+        Ok(())
     }
 
     /// Puts on record what waits for EC2, and until when. Whoever wrote one of the records
-    /// meanwhile knows better, and the plan does nothing else with that one.
+    /// meanwhile knows better, and another pool does not get that one either.
     async fn put_off(&self, plan: &mut Plan, report: &mut LaunchReport) -> Result<(), PassError> {
         report.held += plan.held.len();
-        let jobs = plan.held.iter().map(|job| Write::Job {
-            next: Box::new(job.clone()),
-            replaces: Some(job.generation - 1),
-        });
-        let slots = plan.put_off.iter().map(|slot| Write::Instance {
-            next: Box::new(slot.clone()),
-            // A new due time is one change.
-            replaces: Some(slot.generation() - 1),
-        });
+        let jobs = plan.held.iter().cloned().map(Write::from);
+        let slots = plan.put_off.iter().cloned().map(Write::from);
         let writes: Vec<Write> = jobs.chain(slots).collect();
         for part in writes.chunks(MAX_WRITES) {
             match self.table.commit(part).await {
-                Ok(()) => {}
+                Ok(committed) => part.iter().for_each(|write| goes_on(plan, write, &committed)),
                 // One of them has changed: the others need not wait for the next pass.
                 Err(CommitError::Conflict) => {
                     for write in part {
                         match self.table.commit(std::slice::from_ref(write)).await {
-                            Ok(()) => {}
-                            Err(CommitError::Conflict) => leave_out(plan, write),
+                            Ok(committed) => goes_on(plan, write, &committed),
+                            Err(CommitError::Conflict) => {}
                             Err(error) => return Err(error.into()),
                         }
                     }
@@ -374,22 +365,32 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     async fn claim_beyond(
         &self,
         planned: &PlannedLaunch,
+        committed: &Committed,
         known: &mut PoolSnapshot,
         now: Time,
-    ) -> Vec<Instance> {
-        let mut pairs = planned.beyond.clone();
-        if pairs.is_empty() {
-            return Vec::new();
+    ) -> Vec<Stored<Instance>> {
+        let free: Vec<Stored<Instance>> =
+            planned.beyond.iter().map(|(slot, _)| created(slot, committed)).collect();
+        if free.is_empty() {
+            return free;
         }
-        let timings = &self.settings.timings;
-        pairs.iter_mut().for_each(|(instance, job)| claim::assign(job, instance, now, timings));
+        let (mut jobs, mut slots) = (Vec::new(), Vec::new());
+        for (slot, (_, job)) in free.iter().zip(&planned.beyond) {
+            let (mut claims, mut claimed) = (job.record().clone(), slot.record().clone());
+            claim::assign(&mut claims, &mut claimed, now, &self.settings.timings);
+            jobs.push(job.change(claims));
+            slots.push(slot.change(claimed));
+        }
+        let pairs = jobs.into_iter().zip(slots.iter().cloned());
         let writes: Vec<Write> =
-            pairs.iter().flat_map(|(instance, job)| claim_writes(job, instance)).collect();
-        if let Err(error) = self.commit(&writes, known).await {
-            tracing::warn!(launch.id = %planned.launch.id, %error, "failed to claim jobs for new slots");
-            pairs = planned.beyond.clone();
+            pairs.flat_map(|(job, slot)| [Write::from(job), Write::from(slot)]).collect();
+        match self.commit(&writes, known).await {
+            Ok(claimed) => slots.into_iter().map(|slot| slot.stored(&claimed)).collect(),
+            Err(error) => {
+                tracing::warn!(launch.id = %planned.launch.id, %error, "failed to claim jobs for new slots");
+                free
+            }
         }
-        pairs.into_iter().map(|(instance, _)| instance).collect()
     }
 
     /// Replays launches whose pass was stopped before EC2's answer was on record.
@@ -412,27 +413,22 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let Some(leased) = stored.leased_again(now, &self.settings.timings) else {
                 continue;
             };
-            let write =
-                Write::Launch { next: Box::new(leased.clone()), replaces: Some(stored.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => {}
+            let leased = stored.change(leased);
+            let leased = match self.table.commit(&[leased.clone().into()]).await {
+                Ok(committed) => leased.stored(&committed),
                 Err(CommitError::Conflict) => continue,
                 Err(error) => return Err(error.into()),
-            }
+            };
             let slots = self.table.instances(&leased.slots).await?;
             if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
                 // Rare, and large: not part of every pass.
-                Box::pin(self.call(&leased, slots, known, now, report)).await?;
+                Box::pin(self.call(leased, slots, known, now, report)).await?;
                 continue;
             }
             // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets
             // tokens after a while, so a late replay would launch again.
-            let replaces = Some(leased.generation);
-            let write = Write::Launch { next: Box::new(leased.settled()), replaces };
-            match self.table.commit(&[write]).await {
-                Ok(()) | Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+            let settled = leased.change(leased.settled()).into();
+            writes::commit_unless_changed(self.table, &[settled]).await?;
         }
         Ok(true)
     }
@@ -440,8 +436,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// Calls EC2 and puts its answer on record.
     async fn call(
         &self,
-        launch: &Launch,
-        slots: Vec<Instance>,
+        mut launch: Stored<Launch>,
+        mut slots: Vec<Stored<Instance>>,
         known: &mut PoolSnapshot,
         now: Time,
         report: &mut LaunchReport,
@@ -450,8 +446,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         if known.capacity.is_settling(now, &self.settings.timings) {
             answer = cooldown::while_settling(answer);
         }
-        count_refusals(launch, &answer, report);
-        known.remember(self.table, launch, &answer, now, &self.settings.timings).await;
+        count_refusals(&launch, &answer, report);
+        known.remember(self.table, &launch, &answer, now, &self.settings.timings).await;
         // A replayed fleet may be answered without its machines, and a look by tag may be late:
         // neither is trusted alone. A token that EC2 knows with other parameters has most likely
         // launched.
@@ -462,22 +458,23 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             Vec::new()
         };
         let answered = Answered { answer, found };
-        let (mut launch, mut slots) = (launch.clone(), slots);
         let mut owned = BTreeSet::new();
         for _ in 0..CONFLICT_ROUNDS {
             let timings = &self.settings.timings_of(&launch.pool);
             let is_owned = |machine: &MachineId| owned.contains(machine);
             let outcome = plan::apply(&launch, slots.clone(), &answered, is_owned, now, timings);
-            match self.put_down(&launch, &slots, &outcome).await {
-                Ok(()) => {
+            match self.put_down(&outcome).await {
+                Ok(committed) => {
                     count(&outcome, report);
-                    let claimed = outcome.failed.iter().filter(|slot| slot.claim().is_some());
+                    let failed: Vec<Stored<Instance>> =
+                        outcome.failed.into_iter().map(|slot| slot.stored(&committed)).collect();
+                    let claimed = failed.iter().filter(|slot| slot.claim().is_some());
                     known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
-                    self.probe_again(&outcome.failed, known, now).await;
+                    self.probe_again(&failed, known, now).await;
                     for slot in &slots {
                         known.probing.remove(&slot.entity);
                     }
-                    known.rest.extend(outcome.failed);
+                    known.rest.extend(failed);
                     return Ok(());
                 }
                 Err(CommitError::Conflict) => {}
@@ -499,18 +496,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 
     /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in
     /// between, the launch is open, and is replayed for the others.
-    async fn put_down(
-        &self,
-        launch: &Launch,
-        slots: &[Instance],
-        outcome: &Outcome,
-    ) -> Result<(), CommitError> {
-        let mut last = vec![Write::Launch {
-            next: Box::new(outcome.launch.clone()),
-            replaces: Some(launch.generation),
-        }];
+    async fn put_down(&self, outcome: &Outcome) -> Result<Committed, CommitError> {
+        let mut last = vec![outcome.launch.clone().into()];
         let mut first = Vec::new();
-        for part in outcome_writes(slots, outcome) {
+        for part in outcome_writes(outcome) {
             let fits = last.len() + part.len() <= MAX_WRITES;
             if fits { &mut last } else { &mut first }.extend(part);
         }
@@ -528,12 +517,20 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     }
 }
 
-/// Its copy in the plan is of a version that was never stored. Another writer's next version may
-/// have that very number, and would be replaced unseen.
-fn leave_out(plan: &mut Plan, write: &Write) {
+/// What was put off may find a machine in another pool: the plan goes on with the record as it is
+/// stored now.
+fn goes_on(plan: &mut Plan, write: &Write, committed: &Committed) {
     match write {
-        Write::Job { next, .. } => plan.left.retain(|left| left.job.key() != next.key()),
-        Write::Instance { next, .. } => plan.stuck.retain(|one| one.slot.name != next.name),
+        Write::Job(held) => {
+            for left in plan.left.iter_mut().filter(|left| left.job.key() == held.key()) {
+                left.job = Change::clone(held).stored(committed);
+            }
+        }
+        Write::Instance(put_off) => {
+            for stuck in plan.stuck.iter_mut().filter(|one| one.slot.name == put_off.name) {
+                stuck.slot = Change::clone(put_off).stored(committed);
+            }
+        }
         _ => {}
     }
 }

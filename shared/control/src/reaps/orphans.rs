@@ -8,12 +8,13 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::orphan::Orphan;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
 use crate::ports::{CommitError, Compute, Queue, Table, Write};
 use crate::reaps::sweep::{Sweep, SweepReport};
 use crate::reaps::terminate;
-use crate::writes::PassError;
+use crate::writes::{self, PassError};
 
 /// What is known of an orphan after a look, or after an attempt to end it.
 enum Seen {
@@ -54,15 +55,14 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             if self.table.orphan(&machine).await?.is_some() {
                 continue;
             }
-            let orphan = stray(machine, now);
-            let write = Write::Orphan { next: orphan.clone(), replaces: None };
-            match self.table.commit(&[write]).await {
-                Ok(()) => {}
+            let entry = Change::create(stray(machine, now));
+            let committed = match self.table.commit(&[entry.clone().into()]).await {
+                Ok(committed) => committed,
                 Err(CommitError::Conflict) => continue,
                 Err(error) => return Err(error.into()),
-            }
-            tracing::warn!(machine.id = %orphan.machine, "found a machine without a record");
-            entered.push(orphan);
+            };
+            tracing::warn!(machine.id = %entry.machine, "found a machine without a record");
+            entered.push(entry.stored(&committed));
         }
         self.try_orphans(entered, now, report).await
     }
@@ -71,7 +71,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     /// for one does not keep the others from it.
     async fn try_orphans(
         &self,
-        orphans: Vec<Orphan>,
+        orphans: Vec<Stored<Orphan>>,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
@@ -121,23 +121,23 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     }
 
     /// Whether the orphan is gone now.
-    async fn write_down(&self, orphan: &Orphan, seen: Seen, now: Time) -> Result<bool, PassError> {
+    async fn write_down(
+        &self,
+        orphan: &Stored<Orphan>,
+        seen: Seen,
+        now: Time,
+    ) -> Result<bool, PassError> {
         let is_gone = matches!(seen, Seen::Gone);
         let writes = match seen {
             Seen::Gone => {
                 vec![Write::OrphanGone(orphan.machine.clone()), Write::Audit(gone(orphan, now))]
             }
-            Seen::Rests(next) | Seen::Lives(next) if next == *orphan => return Ok(false),
+            Seen::Rests(next) | Seen::Lives(next) if next == *orphan.record() => return Ok(false),
             Seen::Rests(next) | Seen::Lives(next) => {
-                let next = Orphan { generation: orphan.generation + 1, ..next };
-                vec![Write::Orphan { next, replaces: Some(orphan.generation) }]
+                vec![orphan.change(next).into()]
             }
         };
-        match self.table.commit(&writes).await {
-            Ok(()) => Ok(is_gone),
-            Err(CommitError::Conflict) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(writes::commit_unless_changed(self.table, &writes).await? && is_gone)
     }
 }
 
@@ -155,7 +155,6 @@ fn answered(entry: Orphan, answer: Termination) -> Seen {
 fn stray(machine: MachineId, now: Time) -> Orphan {
     Orphan {
         schema: SCHEMA,
-        generation: 0,
         machine,
         instance: None::<InstanceName>,
         since: now,

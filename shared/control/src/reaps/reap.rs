@@ -13,6 +13,7 @@ use muster_domain::message::SPOT_INTERRUPTION;
 use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen, Termination};
 use muster_domain::pool::Pool;
 use muster_domain::pool::scale_down::{self, Listed, Standing};
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -81,13 +82,13 @@ pub struct Reap<'a, T, Q, C, G> {
 #[derive(Debug, Default)]
 pub struct BatchCache {
     /// Rows that were read before the passes began. Whoever finds one changed reads it again.
-    pub(crate) rows: RefCell<BTreeMap<InstanceName, Instance>>,
+    pub(crate) rows: RefCell<BTreeMap<InstanceName, Stored<Instance>>>,
     /// Machines and their owners, who stay the same. One that has none here may have one by now.
     pub(crate) owners: RefCell<BTreeMap<MachineId, InstanceName>>,
     /// Whether deletes are switched off.
     deletes_off: ReadCache<(), bool>,
     /// What EC2 refused lately.
-    cooldowns: ReadCache<(), Option<Cooldowns>>,
+    cooldowns: ReadCache<(), Option<Stored<Cooldowns>>>,
     /// Entities that GitHub lets us work for, and that the table does not say otherwise of.
     healthy: ReadCache<Entity, ()>,
 }
@@ -193,9 +194,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                     let ended = instance.state().is_live() && !next.state().is_live();
                     let is_given_up =
                         records.iter().any(|record| matches!(record, Record::Orphan(_)));
-                    let gave_back = self.commit(&instance, &next, records, now).await?;
+                    let (stored, gave_back) = self.commit(&instance, &next, records, now).await?;
                     let asks = effect == Some(Effect::WakePool);
-                    instance = *next;
+                    instance = stored;
                     if let Some(effect) = effect {
                         self.perform(effect, &instance, &mut seen, now).await?;
                     }
@@ -213,7 +214,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     }
 
     /// The row as it was read with those of the batch; read anew from the second look on.
-    async fn row(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
+    async fn row(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
         let read = {
             let mut rows = self.known.rows.borrow_mut();
             match rows.get(name) {
@@ -286,9 +287,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         };
         let capacity = self.table.capacity(&pool.name).await?;
         let listed = Listed {
-            free: self.table.free_instances(&pool.name).await?,
-            marked: self.table.marked_instances(&pool.name).await?,
-            demand: self.table.demand(&pool.name, MAX_DEMAND).await?,
+            free: records(self.table.free_instances(&pool.name).await?),
+            marked: records(self.table.marked_instances(&pool.name).await?),
+            demand: records(self.table.demand(&pool.name, MAX_DEMAND).await?),
             scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
         };
         let timings = &self.settings.timings;
@@ -302,7 +303,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Some(key) => self.table.job(key).await?,
             None => None,
         };
-        let claims = |job: &Job| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
+        let claims =
+            |job: &Stored<Job>| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
         let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
         let registrar = registrar(instance);
         let (repository, number) = (&*job.last_event.repository, job.key().job);
@@ -321,7 +323,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
             Ok(Some(shown)) => {
                 let ingest = Ingest { table: self.table, settings: self.settings };
-                ingest.fold(&shown.event(job.last_event), now).await?;
+                ingest.fold(&shown.event(job.into_record().last_event), now).await?;
                 // The fold has most likely changed this instance too: start over with what stands
                 // now.
                 Err(CommitError::Conflict.into())
@@ -337,41 +339,44 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         }
     }
 
-    /// Answers with the job that became demand again.
+    /// Answers with the instance as it is stored then, and the job that became demand again.
     async fn commit(
         &self,
-        before: &Instance,
+        before: &Stored<Instance>,
         next: &Instance,
         records: Vec<Record>,
         now: Time,
-    ) -> Result<Option<JobKey>, PassError> {
+    ) -> Result<(Stored<Instance>, Option<JobKey>), PassError> {
         let timings = &self.settings.timings;
         let mut writes = writes::for_instance(self.table, before, next, now, timings).await?;
         writes.extend(records.into_iter().map(|record| match record {
             Record::Audit(audit) => Write::Audit(audit),
-            Record::Orphan(orphan) => Write::Orphan { next: orphan, replaces: None },
+            Record::Orphan(orphan) => Change::create(orphan).into(),
         }));
         writes.extend(self.idle_failure(before, next, now).await?);
         if writes.is_empty() {
-            return Ok(None);
+            return Ok((before.clone(), None));
         }
         let gave_back = writes.iter().find_map(|write| match write {
-            Write::Job { next, .. } => Some(next.key()),
+            Write::Job(job) => Some(job.key()),
             _ => None,
         });
-        if let Err(error) = self.table.commit(&writes).await {
-            let uncounted = match error {
-                CommitError::Conflict => headroom::uncounted(self.table, &writes).await?,
-                CommitError::Unavailable(_) => Vec::new(),
-            };
-            if uncounted.is_empty() {
-                return Err(error.into());
+        let committed = match self.table.commit(&writes).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                let uncounted = match error {
+                    CommitError::Conflict => headroom::uncounted(self.table, &writes).await?,
+                    CommitError::Unavailable(_) => Vec::new(),
+                };
+                if uncounted.is_empty() {
+                    return Err(error.into());
+                }
+                tracing::error!(instance.id = %next.name, ?uncounted,
+                    "a counter is at zero beside a live record: not counted down");
+                writes.retain(|write| !uncounted.contains(write));
+                self.table.commit(&writes).await?
             }
-            tracing::error!(instance.id = %next.name, ?uncounted,
-                "a counter is at zero beside a live record: not counted down");
-            writes.retain(|write| !uncounted.contains(write));
-            self.table.commit(&writes).await?;
-        }
+        };
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
                 reason = next.events.last().map(|event| &*event.what), "instance changed state");
@@ -381,7 +386,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 self.outlived.set(self.outlived.get() + 1);
             }
         }
-        Ok(gave_back)
+        let change = before.changed(next.clone());
+        let stored = change.map_or_else(|| before.clone(), |change| change.stored(&committed));
+        Ok((stored, gave_back))
     }
 
     /// Holds the min idle of the pool back after a machine that no job needed yet brought no
@@ -396,7 +403,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let Some(why) = before.failed_idle(next).filter(|_| keeps_idle) else { return Ok(None) };
         let Some(stored) = self.table.capacity(&next.pool).await? else { return Ok(None) };
         let held = stored.idle_failed(why, now, &self.settings.timings);
-        Ok(Some(Write::Capacity { next: held, replaces: Some(stored.generation) }))
+        Ok(Some(stored.change(held).into()))
     }
 
     /// Removes what GitHub may have kept of an instance that has ended: the registration of a
@@ -510,7 +517,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     /// may hide: the one whose nonce stands in the row, or any one when no other is alive.
     async fn settle(
         &self,
-        before: &Instance,
+        before: &Stored<Instance>,
         mut next: Instance,
         ticket: &Ticket,
         now: Time,
@@ -532,6 +539,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         self.commit(before, &next, Vec::new(), now).await?;
         Ok(if hides { Settlement::Hide(wait) } else { Settlement::Ack })
     }
+}
+
+fn records<T>(stored: Vec<Stored<T>>) -> Vec<T> {
+    stored.into_iter().map(Stored::into_record).collect()
 }
 
 /// On its way out, and kept from it by something that a retry may overcome in seconds. All other

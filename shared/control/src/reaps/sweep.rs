@@ -11,6 +11,7 @@ use muster_domain::job::{GATE_EXPIRY, Job};
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::Machine;
 use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -73,7 +74,7 @@ pub struct SweepReport {
     /// Seconds; how long the first of what is switched off has been off.
     pub switched_off: u32,
     /// Waiting jobs of which nothing was heard for long, those of the longest silence.
-    pub silent: Vec<Job>,
+    pub silent: Vec<Stored<Job>>,
     /// Parts of the sweep that failed; the others ran.
     pub problems: Vec<String>,
 }
@@ -128,13 +129,13 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
         note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
-        report.silent.sort_by_key(turn);
+        report.silent.sort_by_key(|job| turn(job));
         report.silent.truncate(MAX_SILENT);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
             Err(error) => problems.push(format!("switches: {error}")),
             Ok(switches) => {
-                let switches = switches.unwrap_or_default();
+                let switches = switches.map(Stored::into_record).unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
                 if switches.deletes_off().is_some() {
                     note(&mut problems, "orphan ledger", self.count_orphans(&mut report).await);
@@ -193,7 +194,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     ) -> Result<(), PassError> {
         let waiting = self.table.waiting_jobs(&pool.name, MAX_WAITING).await?;
         let (mut demand, mut expired) = (false, 0);
-        let mut silent: Vec<&Job> =
+        let mut silent: Vec<&Stored<Job>> =
             waiting.iter().filter(|job| job.is_silent(SILENCE, now)).collect();
         silent.sort_by_key(|job| turn(job));
         report.silent.extend(silent.into_iter().take(MAX_SILENT).cloned());
@@ -255,20 +256,12 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     }
 
     /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.
-    async fn expire(&self, job: &Job) -> Result<(), PassError> {
-        let mut next = job.clone();
-        next.expired = true;
-        next.generation += 1;
+    async fn expire(&self, job: &Stored<Job>) -> Result<(), PassError> {
+        let next = Job { expired: true, ..job.record().clone() };
         tracing::error!(job.id = %job.key(), gated = job.is_gated(), "gave up a job that waited for too long");
-        match self
-            .table
-            .commit(&writes::job(Some(job), &next).into_iter().collect::<Vec<_>>())
-            .await
-        {
-            // Another writer knows better; the next sweep looks again.
-            Ok(()) | Err(CommitError::Conflict) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        // Another writer knows better; the next sweep looks again.
+        writes::commit_unless_changed(self.table, &[job.change(next).into()]).await?;
+        Ok(())
     }
 
     /// Compares EC2's list of our machines with the tables: machines without a live record end,
@@ -314,7 +307,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
     }
 
-    async fn live_records(&self) -> Result<Vec<Instance>, PassError> {
+    async fn live_records(&self) -> Result<Vec<Stored<Instance>>, PassError> {
         let mut records = Vec::new();
         for pool in &self.settings.pools {
             let mut page = None;
@@ -334,7 +327,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     async fn wake_lost(
         &self,
         machines: &[ListedMachine],
-        records: &[Instance],
+        records: &[Stored<Instance>],
         now: Time,
     ) -> Result<(), PassError> {
         let listed: BTreeSet<&MachineId> = machines.iter().map(|machine| &machine.id).collect();
@@ -357,7 +350,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     async fn end_strays(
         &self,
         machines: &[ListedMachine],
-        records: &[Instance],
+        records: &[Stored<Instance>],
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {

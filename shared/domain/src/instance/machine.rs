@@ -25,7 +25,6 @@ impl Instance {
             self.due_at = Some(self.launched_at() + timings.boot_deadline_seconds);
         } else {
             self.due_at = Some(now);
-            self.touch();
         }
     }
 
@@ -108,7 +107,6 @@ impl Instance {
                 silences: 0,
                 kill_told: false,
             });
-            self.touch();
         }
     }
 
@@ -125,7 +123,6 @@ impl Instance {
     pub fn unmark(&mut self, now: Time, why: &str) {
         if self.drain.take().is_some() {
             self.note(now, format!("delete mark cleared: {why}"));
-            self.touch();
         }
     }
 
@@ -140,7 +137,6 @@ impl Instance {
     pub fn update_drain(&mut self, change: impl FnOnce(&mut DeleteMark)) {
         if let Some(drain) = &mut self.drain {
             change(drain);
-            self.touch();
         }
     }
 
@@ -161,7 +157,6 @@ impl Instance {
             self.move_to(to, now, &words);
         }
         self.due_at = Some(now);
-        self.touch();
     }
 
     /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up
@@ -183,7 +178,6 @@ impl Instance {
             code: why.code.clone(),
             message: why.message.clone(),
         });
-        self.touch();
     }
 
     /// The graceful stop says go: terminate next, under a lease.

@@ -65,7 +65,6 @@ pub struct Instance {
     pub schema: u16,
     /// The key.
     pub name: InstanceName,
-    generation: u64,
     state: State,
     since: Time,
     /// When the record was made.
@@ -128,7 +127,6 @@ impl Instance {
         let mut instance = Self {
             schema: SCHEMA,
             name: slot.name,
-            generation: 0,
             state: State::PendingCreate,
             since: now,
             created_at: now,
@@ -178,12 +176,6 @@ impl Instance {
         instance.move_to(State::Creating, now, "launch committed");
         instance.due_at = Some(now + timings.creating_lease_seconds);
         instance
-    }
-
-    /// The number of writes so far; a write must name the generation it replaces.
-    #[must_use]
-    pub const fn generation(&self) -> u64 {
-        self.generation
     }
 
     /// When its launch began: a machine cannot be older. The record may be, by hours, if EC2 had no
@@ -246,7 +238,6 @@ impl Instance {
     pub fn set_wake(&mut self, nonce: Option<u64>) {
         if self.wake != nonce {
             self.wake = nonce;
-            self.touch();
         }
     }
 
@@ -422,7 +413,6 @@ impl Instance {
         self.claim = Some(job);
         self.claimed_at = Some(now);
         self.note(now, format!("claims job {job}"));
-        self.touch();
     }
 
     /// Ends the claim.
@@ -430,7 +420,6 @@ impl Instance {
         if let Some(job) = self.claim.take() {
             self.claimed_at = None;
             self.note(now, format!("claim on job {job} ends: {why}"));
-            self.touch();
         }
     }
 
@@ -438,7 +427,6 @@ impl Instance {
     pub fn set_due(&mut self, at: Time) {
         if self.due_at != Some(at) {
             self.due_at = Some(at);
-            self.touch();
         }
     }
 
@@ -459,13 +447,6 @@ impl Instance {
     /// Adds a line to the story.
     pub fn tell(&mut self, at: Time, what: String) {
         self.note(at, what);
-        self.touch();
-    }
-
-    /// Marks the record as written anew. A commit replaces generation n by any later one, so
-    /// several changes in one commit are fine.
-    const fn touch(&mut self) {
-        self.generation += 1;
     }
 
     /// The one place where `state` is written.
@@ -479,7 +460,6 @@ impl Instance {
         self.state = to;
         self.since = now;
         self.note(now, format!("{to}: {why}"));
-        self.touch();
     }
 }
 

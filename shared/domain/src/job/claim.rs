@@ -98,8 +98,7 @@ pub fn release(job: &Job, instance: &InstanceName) -> Option<Job> {
 }
 
 /// Claims a job for an instance. One that idles already is looked at again as soon as GitHub has
-/// had its time to give it that job: its row may rest until its idle limit. One change of each
-/// record.
+/// had its time to give it that job: its row may rest until its idle limit.
 pub fn assign(job: &mut Job, instance: &mut Instance, now: Time, timings: &Timings) {
     set_job_claim(job, Some(instance.name.clone()));
     instance.set_claim(job.key(), now);
@@ -112,7 +111,6 @@ pub fn assign(job: &mut Job, instance: &mut Instance, now: Time, timings: &Timin
 pub fn set_job_claim(job: &mut Job, claim: Option<InstanceName>) {
     if job.claim != claim {
         job.claim = claim;
-        job.generation += 1;
     }
 }
 

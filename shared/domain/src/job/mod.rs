@@ -140,8 +140,6 @@ pub struct Moved {
 pub struct Job {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// All that GitHub said, merged.
     #[serde(flatten)]
     pub last_event: JobEvent,
@@ -180,16 +178,8 @@ impl Job {
     #[must_use]
     pub fn moved_to(&self, pool: &PoolName, why: &str, now: Time) -> Self {
         let moved = self.pool.clone().map(|from| Moved { from, at: now, why: why.to_owned() });
-        let generation = self.generation + 1;
         let hold = self.hold.clone().map(|hold| Hold { until: hold.until.min(now), ..hold });
-        Self {
-            pool: Some(pool.clone()),
-            hold,
-            passed_over: None,
-            moved,
-            generation,
-            ..self.clone()
-        }
+        Self { pool: Some(pool.clone()), hold, passed_over: None, moved, ..self.clone() }
     }
 
     /// The job's key.
@@ -275,7 +265,6 @@ impl Job {
     #[must_use]
     pub fn found_waiting(&self, now: Time) -> Self {
         let mut next = self.clone();
-        next.generation += 1;
         if self.status() == JobStatus::Queued && !self.expired {
             next.gate = match self.gate {
                 None => Some(Gate::Told(now)),
@@ -335,8 +324,7 @@ impl Job {
     }
 }
 
-/// Merges an event into a job's record. Returns the record unchanged (same generation) when the
-/// event says nothing new.
+/// Merges an event into a job's record. Returns the record unchanged when the event says nothing new.
 ///
 /// Order-free: every field is a join (the larger status, the earlier time, the text that is there),
 /// so any order and any repetition of the same events ends in the same record. Deliveries are
@@ -348,7 +336,6 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         let queued_seen_at = (event.status >= JobStatus::Queued).then_some(now);
         return Job {
             schema: SCHEMA,
-            generation: 0,
             last_event: event,
             seen_at: now,
             pool: None,
@@ -371,7 +358,6 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
         if !was_queued && is_queued(&job) {
             job.queued_seen_at = Some(now);
         }
-        job.generation += 1;
     }
     if job.status() == JobStatus::Queued {
         turn_gate(&mut job, status, now);
@@ -395,10 +381,8 @@ fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
         }
         job.gate = None;
         job.expired = false;
-        job.generation += 1;
     } else if said == JobStatus::Waiting && job.gate.is_none() && !job.expired {
         job.gate = Some(Gate::Told(now));
-        job.generation += 1;
     }
 }
 
@@ -462,12 +446,10 @@ mod tests {
 
     fn fold_all(events: &[JobEvent]) -> Job {
         let start = None;
-        let mut job = events
+        events
             .iter()
             .fold(start, |job, event| Some(fold(job, event.clone(), Time::from_millis(9000))))
-            .expect("at least one event");
-        job.generation = 0;
-        job
+            .expect("at least one event")
     }
 
     /// Every order of four events, each up to three times, in every interleaving of length twelve
@@ -526,10 +508,7 @@ mod tests {
         assert!(once.is_demand() && once.is_silent(Seconds(3600), at(101)));
         // The approval came while GitHub was asked for the first time.
         let approved = fold(Some(once.clone()), event(JobStatus::Queued), at(102));
-        assert_ne!(
-            approved.generation, once.generation,
-            "an answer that is older than it must not be stored"
-        );
+        assert_ne!(approved, once, "an answer that is older than it must not be stored");
         let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3, closed: None };
         let closed = Job { hold: Some(hold), ..once }.found_waiting(at(160));
         assert!(closed.is_gated() && !closed.is_waiting() && !closed.is_unmatched());

@@ -2,6 +2,8 @@
 //! `in_progress` travel apart: a pass between the two finds the job waiting and its runner busy,
 //! and would launch a machine for a job that runs.
 
+use std::borrow::Borrow;
+
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::time::{Seconds, Time};
@@ -14,16 +16,21 @@ const PATIENCE: Seconds = Seconds(30);
 /// look again, if any was. A hook tells the run and not the job, so one of the run's jobs stays
 /// behind for each runner, the oldest first.
 #[must_use]
-pub fn without(mut demand: Vec<Job>, free: &[Instance], now: Time) -> (Vec<Job>, Option<Time>) {
+pub fn without<J: Borrow<Job>, I: Borrow<Instance>>(
+    mut demand: Vec<J>,
+    free: &[I],
+    now: Time,
+) -> (Vec<J>, Option<Time>) {
     let until = |taker: &Instance| {
         let started = taker.runner.started.as_ref().filter(|_| taker.has_untold_job())?;
         Some(started.at + PATIENCE).filter(|until| *until > now)
     };
     let mut takers: Vec<(Time, &Instance)> =
-        free.iter().filter_map(|taker| Some((until(taker)?, taker))).collect();
+        free.iter().map(Borrow::borrow).filter_map(|taker| Some((until(taker)?, taker))).collect();
     let mut look_again: Option<Time> = None;
-    demand.sort_by_key(|job| (job.queued_at(), job.key()));
+    demand.sort_by_key(|job| (job.borrow().queued_at(), job.borrow().key()));
     demand.retain(|job| {
+        let job = job.borrow();
         let Some(index) = takers.iter().position(|(_, taker)| is_of_run(taker, job)) else {
             return true;
         };

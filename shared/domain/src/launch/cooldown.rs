@@ -94,8 +94,6 @@ pub struct LaunchOptions {
 pub struct Cooldowns {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// At most one of each.
     #[serde(deserialize_with = "known_ones")]
     pub list: Arc<[Cooldown]>,
@@ -121,7 +119,7 @@ fn known_ones<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Cooldown]>, D::
 impl Default for Cooldowns {
     /// Nothing was refused.
     fn default() -> Self {
-        Self { schema: SCHEMA, generation: 0, list: Arc::default() }
+        Self { schema: SCHEMA, list: Arc::default() }
     }
 }
 
@@ -248,11 +246,7 @@ impl Cooldowns {
         };
         let list: Arc<[Cooldown]> =
             self.list.iter().filter(|one| !counts(&one.closed)).cloned().collect();
-        (list.len() < self.list.len()).then(|| Self {
-            schema: self.schema,
-            generation: self.generation + 1,
-            list,
-        })
+        (list.len() < self.list.len()).then_some(Self { schema: self.schema, list })
     }
 
     /// The record after EC2's answer to a launch, if that changes it.
@@ -277,7 +271,7 @@ impl Cooldowns {
         (list != known).then(|| {
             list.sort_by_key(|one| std::cmp::Reverse(one.until));
             list.truncate(MOST);
-            Self { schema: self.schema, generation: self.generation + 1, list: list.into() }
+            Self { schema: self.schema, list: list.into() }
         })
     }
 }

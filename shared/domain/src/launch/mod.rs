@@ -144,8 +144,6 @@ pub enum LaunchState {
 pub struct Launch {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// Client token and tag.
     pub id: LaunchId,
     /// The pool it is for.
@@ -182,7 +180,6 @@ impl Launch {
     ) -> Self {
         Self {
             schema: SCHEMA,
-            generation: 0,
             id,
             pool,
             request,
@@ -201,7 +198,6 @@ impl Launch {
     pub fn leased_again(&self, now: Time, timings: &Timings) -> Option<Self> {
         let free = self.state == LaunchState::Open && now >= self.lease_until;
         free.then(|| Self {
-            generation: self.generation + 1,
             lease_until: now + timings.creating_lease_seconds,
             calls: self.calls + 1,
             called_at: Some(now),
@@ -216,8 +212,7 @@ impl Launch {
     #[must_use]
     pub fn released(&self, again_at: Time, is_refused: bool) -> Self {
         let called_at = self.called_at.filter(|_| !is_refused);
-        let generation = self.generation + 1;
-        Self { generation, lease_until: again_at, called_at, ..self.clone() }
+        Self { lease_until: again_at, called_at, ..self.clone() }
     }
 
     /// Whether EC2 has been called before with this launch's token: an answer may be as old as the
@@ -236,7 +231,7 @@ impl Launch {
     /// The answer is on record.
     #[must_use]
     pub fn settled(&self) -> Self {
-        Self { generation: self.generation + 1, state: LaunchState::Settled, ..self.clone() }
+        Self { state: LaunchState::Settled, ..self.clone() }
     }
 
     /// Whether an ambiguous launch has been looked for long enough: what shows up later is an

@@ -20,6 +20,7 @@ use crate::launch::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_marke
 use crate::launch::{Launch, LaunchRequest, allocation};
 use crate::pool::Pool;
 use crate::pool::limits::Headroom;
+use crate::stored::{Change, Stored};
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -60,11 +61,11 @@ pub struct View<'a> {
     /// configuration.
     pub held: Option<String>,
     /// Jobs without a claim whose time has come, in any order.
-    pub demand: Vec<Job>,
+    pub demand: Vec<Stored<Job>>,
     /// Instances without a claim that could still take a job, also such as are marked as idle.
-    pub supply: Vec<Instance>,
+    pub supply: Vec<Stored<Instance>>,
     /// Slots whose next attempt is due.
-    pub retries: Vec<Instance>,
+    pub retries: Vec<Stored<Instance>>,
     /// What EC2 refused lately.
     pub cooldowns: &'a Cooldowns,
     /// Where GitHub is in the way: how many machines may be launched for an entity.
@@ -97,20 +98,22 @@ pub struct PlannedLaunch {
     /// The record.
     pub launch: Launch,
     /// New instances, each with the job it claims.
-    pub fresh: Vec<(Instance, Job)>,
+    pub fresh: Vec<(Instance, Change<Job>)>,
     /// New instances without their claims, each with its job: one commit does not hold them all,
     /// the next one claims.
-    pub beyond: Vec<(Instance, Job)>,
+    pub beyond: Vec<(Instance, Stored<Job>)>,
     /// New instances that no job needs yet.
     pub idle: Vec<Instance>,
     /// Instances that get another attempt.
-    pub again: Vec<Instance>,
+    pub again: Vec<Change<Instance>>,
 }
 
 impl PlannedLaunch {
     /// The instances that come with it.
     pub fn instances(&self) -> impl Iterator<Item = &Instance> {
-        self.fresh.iter().chain(&self.beyond).map(|(instance, _)| instance).chain(&self.idle)
+        let fresh = self.fresh.iter().map(|(instance, _)| instance);
+        let beyond = self.beyond.iter().map(|(instance, _)| instance);
+        fresh.chain(beyond).chain(&self.idle)
     }
 }
 
@@ -118,10 +121,10 @@ impl PlannedLaunch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
     /// The job.
-    pub job: Job,
+    pub job: Stored<Job>,
     /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next
     /// one.
-    pub slot: Option<Instance>,
+    pub slot: Option<Stored<Instance>>,
     /// What stands in the way, in a sentence without its end.
     pub why: String,
 }
@@ -130,7 +133,7 @@ pub struct Unplaced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedSlot {
     /// The slot.
-    pub slot: Instance,
+    pub slot: Stored<Instance>,
     /// What stands in the way, in a sentence without its end.
     pub why: String,
 }
@@ -139,13 +142,13 @@ pub struct BlockedSlot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Jobs given to instances that are there already.
-    pub claims: Vec<(Job, Instance)>,
+    pub claims: Vec<(Change<Job>, Change<Instance>)>,
     /// New fleet requests.
     pub launches: Vec<PlannedLaunch>,
     /// Jobs for which nothing can be launched now, with the reason.
-    pub held: Vec<Job>,
+    pub held: Vec<Change<Job>>,
     /// Slots that are not tried again now, due when they are.
-    pub put_off: Vec<Instance>,
+    pub put_off: Vec<Change<Instance>>,
     /// The same, and those that are due as they were: their jobs may find a machine elsewhere.
     pub stuck: Vec<BlockedSlot>,
     /// How many jobs wait because the pool, or what it counts against, is at its maximum.
@@ -173,11 +176,11 @@ pub fn plan(mut view: View<'_>) -> Plan {
         let Some(index) = demand.iter().position(|job| can_serve(view.pool, instance, job)) else {
             continue;
         };
-        if let Some(mut job) = demand.remove(index) {
-            let mut instance = instance.clone();
-            instance.keep_for_a_job(view.now);
-            claim::assign(&mut job, &mut instance, view.now, view.timings);
-            plan.claims.push((job, instance));
+        if let Some(job) = demand.remove(index) {
+            let (mut claims, mut claimed) = (job.record().clone(), instance.record().clone());
+            claimed.keep_for_a_job(view.now);
+            claim::assign(&mut claims, &mut claimed, view.now, view.timings);
+            plan.claims.push((job.change(claims), instance.change(claimed)));
         }
     }
 
@@ -196,7 +199,8 @@ pub fn plan(mut view: View<'_>) -> Plan {
             idle::top_up(&view, &mut room, &mut plan);
         }
         Some(why) => {
-            let stuck = |slot: &Instance| BlockedSlot { slot: slot.clone(), why: why.clone() };
+            let stuck =
+                |slot: &Stored<Instance>| BlockedSlot { slot: slot.clone(), why: why.clone() };
             plan.stuck.extend(view.retries.iter().map(stuck));
         }
     }
@@ -221,16 +225,15 @@ fn nearness(instance: &Instance) -> u8 {
 }
 
 /// The slots to try again that GitHub is not in the way of. They come before new ones.
-fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Instance> {
-    let mut goes_on = |slot: &&Instance| {
+fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Stored<Instance>> {
+    let mut goes_on = |slot: &&Stored<Instance>| {
         let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
         let Some(allowance) = allowance else { return true };
         if allowance.most == 0 {
-            let next = put_off(slot, &allowance.held, view);
-            plan.put_off.extend(next.clone());
+            plan.put_off.extend(put_off(slot, &allowance.held, view));
             if allowance.elsewhere {
-                let slot = next.unwrap_or_else(|| (*slot).clone());
-                plan.stuck.push(BlockedSlot { slot, why: allowance.held.reason.clone() });
+                let why = allowance.held.reason.clone();
+                plan.stuck.push(BlockedSlot { slot: (*slot).clone(), why });
             }
             return false;
         }
@@ -245,22 +248,20 @@ fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Ins
 /// What is asked for on one market.
 struct Asked {
     offer: LaunchOptions,
-    again: VecDeque<Instance>,
-    fresh: VecDeque<Job>,
+    again: VecDeque<Stored<Instance>>,
+    fresh: VecDeque<Stored<Job>>,
 }
 
 /// Groups slots by market, since that is a parameter of the request, and cuts the groups to size.
 /// What cannot be asked for waits, with the reason on record.
-fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
+fn launches(view: &View<'_>, demand: Vec<Stored<Job>>, plan: &mut Plan) {
     let mut asked: Vec<Asked> = Vec::new();
     for slot in &view.retries {
         match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
             Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
             Err(held) => {
-                let next = put_off(slot, &held, view);
-                plan.put_off.extend(next.clone());
-                let slot = next.unwrap_or_else(|| slot.clone());
-                plan.stuck.push(BlockedSlot { slot, why: held.reason });
+                plan.put_off.extend(put_off(slot, &held, view));
+                plan.stuck.push(BlockedSlot { slot: slot.clone(), why: held.reason });
             }
         }
     }
@@ -268,10 +269,8 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
         Ok(offer) => of_market(&mut asked, offer).fresh.extend(demand),
         Err(held) => {
             for job in demand {
-                let job = hold(job, &held, view);
-                let why = held.reason.clone();
-                plan.left.push(Unplaced { job: job.clone(), slot: None, why });
-                plan.held.push(job);
+                plan.held.push(hold(&job, &held, view));
+                plan.left.push(Unplaced { job, slot: None, why: held.reason.clone() });
             }
         }
     }
@@ -279,12 +278,12 @@ fn launches(view: &View<'_>, demand: Vec<Job>, plan: &mut Plan) {
     for Asked { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
             let most = view.most_slots();
-            let again: Vec<Instance> = again.drain(..again.len().min(most)).collect();
+            let again: Vec<Stored<Instance>> = again.drain(..again.len().min(most)).collect();
             // A few jobs more than fit would cost a call of EC2 of their own.
             let goes_with = again.is_empty() && most == MAX_SLOTS;
             let all = goes_with && fresh.len() <= MAX_SLOTS + MAX_BEYOND;
             let count = if all { fresh.len() } else { fresh.len().min(most - again.len()) };
-            let fresh: Vec<Job> = fresh.drain(..count).collect();
+            let fresh: Vec<Stored<Job>> = fresh.drain(..count).collect();
             let number = plan.launches.len();
             if let Some(launch) = planned_launch(view, &offer, number, again, fresh) {
                 plan.launches.push(launch);
@@ -344,7 +343,7 @@ pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
 #[must_use]
 pub fn stuck(
     pool: &Pool,
-    slot: &Instance,
+    slot: &Stored<Instance>,
     cooldowns: &Cooldowns,
     now: Time,
 ) -> Option<BlockedSlot> {
@@ -367,19 +366,22 @@ fn look_again(held: &LaunchBlock, view: &View<'_>) -> Time {
     held.until.min(view.now + view.timings.retry_cap_seconds)
 }
 
-fn hold(mut job: Job, held: &LaunchBlock, view: &View<'_>) -> Job {
+fn hold(job: &Stored<Job>, held: &LaunchBlock, view: &View<'_>) -> Change<Job> {
     let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
     let LaunchBlock { reason, closed, .. } = held.clone();
-    job.hold = Some(Hold { until: look_again(held, view), reason, failures, closed });
-    job.generation += 1;
-    job
+    let hold = Hold { until: look_again(held, view), reason, failures, closed };
+    job.change(Job { hold: Some(hold), ..job.record().clone() })
 }
 
 /// The slot, due when it is tried again; none when that is on record.
-fn put_off(slot: &Instance, held: &LaunchBlock, view: &View<'_>) -> Option<Instance> {
-    let mut next = slot.clone();
+fn put_off(
+    slot: &Stored<Instance>,
+    held: &LaunchBlock,
+    view: &View<'_>,
+) -> Option<Change<Instance>> {
+    let mut next = slot.record().clone();
     next.set_due(look_again(held, view));
-    (next != *slot).then_some(next)
+    slot.changed(next)
 }
 
 /// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix,
@@ -398,25 +400,26 @@ fn planned_launch(
     view: &View<'_>,
     offer: &LaunchOptions,
     number: usize,
-    again: Vec<Instance>,
-    fresh: Vec<Job>,
+    again: Vec<Stored<Instance>>,
+    fresh: Vec<Stored<Job>>,
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
     let id = launch_id(view, number)?;
-    let again: Vec<Instance> = again
+    let again: Vec<Change<Instance>> = again
         .into_iter()
-        .map(|mut instance| {
-            instance.relaunch(id.clone(), view.now, view.timings);
-            instance.launched_from(pool);
-            instance
+        .map(|slot| {
+            let mut next = slot.record().clone();
+            next.relaunch(id.clone(), view.now, view.timings);
+            next.launched_from(pool);
+            slot.change(next)
         })
         .collect();
     let claimed = fresh.len() - 2 * fresh.len().saturating_sub(MAX_SLOTS);
     let mut beyond = Vec::new();
-    let fresh: Vec<(Instance, Job)> = fresh
+    let fresh: Vec<(Instance, Change<Job>)> = fresh
         .into_iter()
         .enumerate()
-        .filter_map(|(index, mut job)| {
+        .filter_map(|(index, job)| {
             let slot = Slot {
                 name: format!("{id}-{index}").parse().ok()?,
                 pool: pool.name.clone(),
@@ -430,14 +433,17 @@ fn planned_launch(
                 beyond.push((instance, job));
                 return None;
             }
-            claim::set_job_claim(&mut job, Some(instance.name.clone()));
-            Some((instance, job))
+            let mut claims = job.record().clone();
+            claim::set_job_claim(&mut claims, Some(instance.name.clone()));
+            Some((instance, job.change(claims)))
         })
         .collect();
     let slots: Vec<InstanceName> = again
         .iter()
-        .chain(fresh.iter().chain(&beyond).map(|(instance, _)| instance))
-        .map(|instance| instance.name.clone())
+        .map(|slot| &slot.name)
+        .chain(fresh.iter().map(|(instance, _)| &instance.name))
+        .chain(beyond.iter().map(|(instance, _)| &instance.name))
+        .cloned()
         .collect();
     if slots.is_empty() {
         return None;

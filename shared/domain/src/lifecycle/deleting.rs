@@ -91,7 +91,6 @@ fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Ti
     next.to_deleted(now, &why);
     let orphan = Orphan {
         schema: SCHEMA,
-        generation: 0,
         machine: machine.clone(),
         instance: Some(instance.name.clone()),
         since: now,

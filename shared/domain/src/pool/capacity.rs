@@ -1,5 +1,7 @@
 //! A pool's counter, its lease and its wake count: one small record per pool.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
@@ -15,8 +17,6 @@ use crate::timings::Timings;
 pub struct Capacity {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// The pool.
     pub pool: PoolName,
     /// Live instances. Changed only in the transaction that makes or ends one.
@@ -60,7 +60,6 @@ impl Capacity {
     pub const fn empty(pool: PoolName) -> Self {
         Self {
             schema: SCHEMA,
-            generation: 0,
             pool,
             live: 0,
             wakes: 0,
@@ -93,7 +92,7 @@ impl Capacity {
     /// Asks for a launch pass, and takes the lease when it is free.
     #[must_use]
     pub fn woken(&self, holder: &str, now: Time, timings: &Timings) -> Self {
-        let mut next = self.next();
+        let mut next = self.clone();
         next.wakes += 1;
         if !self.is_leased(now) {
             next.holder = Some(holder.to_owned());
@@ -117,7 +116,7 @@ impl Capacity {
     /// The lease given back.
     #[must_use]
     pub fn released(&self) -> Self {
-        Self { holder: None, lease_until: None, ..self.next() }
+        Self { holder: None, lease_until: None, ..self.clone() }
     }
 
     /// The delay of the wake-up that is to be sent for what waits until `at`, and that stands in
@@ -139,31 +138,27 @@ impl Capacity {
     pub fn idle_failed(&self, reason: String, now: Time, timings: &Timings) -> Self {
         let failures = self.idle_hold.as_ref().map_or(0, |hold| hold.failures) + 1;
         let until = now + backoff::idle_wait(failures, timings);
-        Self { idle_hold: Some(Hold { until, reason, failures, closed: None }), ..self.next() }
+        Self { idle_hold: Some(Hold { until, reason, failures, closed: None }), ..self.clone() }
     }
 
     /// The hold lifted.
     #[must_use]
     pub fn idle_healed(&self) -> Self {
-        Self { idle_hold: None, ..self.next() }
+        Self { idle_hold: None, ..self.clone() }
     }
 
     /// Whether one of these runners has come to listen since the last failure: such machines come
     /// up again.
     #[must_use]
-    pub fn is_idle_healed(&self, free: &[Instance], timings: &Timings) -> bool {
+    pub fn is_idle_healed(&self, free: &[impl Borrow<Instance>], timings: &Timings) -> bool {
         self.idle_hold.as_ref().is_some_and(|hold| {
             let failed_at = hold.until - backoff::idle_wait(hold.failures, timings);
-            free.iter().any(|one| {
+            free.iter().map(Borrow::borrow).any(|one| {
                 one.is_free_supply()
                     && one.runner.state == RunnerState::Idle
                     && one.runner.since > failed_at
             })
         })
-    }
-
-    fn next(&self) -> Self {
-        Self { generation: self.generation + 1, ..self.clone() }
     }
 }
 

@@ -30,8 +30,6 @@ pub const REMOVED_FOR: Seconds = Seconds(900);
 pub struct PoolSet {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every write.
-    pub generation: u64,
     /// Bumped by every apply. Zero: no file was ever applied, and the pools are those of the
     /// stack's parameters.
     pub version: u64,
@@ -55,7 +53,6 @@ impl PoolSet {
     pub const fn from_parameters(pools: Vec<Pool>, limits: Limits, balance: Balance) -> Self {
         Self {
             schema: SCHEMA,
-            generation: 0,
             version: 0,
             applied_at: Time::from_millis(0),
             by: String::new(),

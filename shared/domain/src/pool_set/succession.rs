@@ -24,7 +24,6 @@ impl PoolSet {
             without_template(Pool { removed_at, generation, ..pool.clone() })
         }));
         Self {
-            generation: self.generation + 1,
             version,
             applied_at: now,
             by: by.to_owned(),
@@ -53,8 +52,7 @@ impl PoolSet {
             return None;
         }
         let set = Self::from_parameters(pools, Limits::default(), Balance::default());
-        let generation = stored.map_or(0, |set| set.generation) + 1;
-        Some(Self { generation, applied_at: now, ..set })
+        Some(Self { applied_at: now, ..set })
     }
 
     /// The pools of the stack's parameters, and behind them those that were among them once and are
@@ -90,7 +88,7 @@ impl PoolSet {
     #[must_use]
     pub fn without(&self, name: &PoolName) -> Self {
         let pools = self.pools.iter().filter(|pool| pool.name != *name).cloned().collect();
-        Self { generation: self.generation + 1, pools, ..self.clone() }
+        Self { pools, ..self.clone() }
     }
 
     /// The file that was applied, as far as it matters: to apply it again.

@@ -9,23 +9,23 @@ async fn made_once<W: TableWorld>(world: &W, write: Write) {
 }
 
 pub(super) async fn an_instance_is_made_once<W: TableWorld>(world: &W) {
-    made_once(world, new_instance(&planned(1, None))).await;
+    made_once(world, new(&planned(1, None))).await;
 }
 
 pub(super) async fn a_job_is_made_once<W: TableWorld>(world: &W) {
-    made_once(world, new_job(&queued(1))).await;
+    made_once(world, new(&queued(1))).await;
 }
 
 pub(super) async fn a_launch_is_made_once<W: TableWorld>(world: &W) {
-    made_once(world, new_launch(&launch(1))).await;
+    made_once(world, new(&launch(1))).await;
 }
 
 pub(super) async fn a_counter_is_made_once<W: TableWorld>(world: &W) {
-    made_once(world, new_counter(&capacity(1, None))).await;
+    made_once(world, new(&capacity(1, None))).await;
 }
 
 pub(super) async fn an_orphan_is_entered_once<W: TableWorld>(world: &W) {
-    made_once(world, new_orphan(&orphan(1))).await;
+    made_once(world, new(&orphan(1))).await;
 }
 
 fn told(before: &Instance, what: &str) -> Instance {
@@ -34,78 +34,69 @@ fn told(before: &Instance, what: &str) -> Instance {
     next
 }
 
-pub(super) async fn a_write_names_the_generation_it_replaces<W: TableWorld>(world: &W) {
+pub(super) async fn a_write_names_the_version_it_replaces<W: TableWorld>(world: &W) {
     let first = planned(1, None);
     let second = told(&first, "once");
     put(world, &[&first]).await;
-    commit(world, &[instance_over(&first, &second)]).await;
-    assert_eq!(world.table().instance(&first.name).await, Ok(Some(second)));
-}
-
-pub(super) async fn a_write_may_skip_generations<W: TableWorld>(world: &W) {
-    let first = planned(1, None);
-    let third = told(&told(&first, "once"), "twice");
-    assert!(third.generation() > first.generation() + 1);
-    put(world, &[&first]).await;
-    commit(world, &[instance_over(&first, &third)]).await;
-    assert_eq!(world.table().instance(&first.name).await, Ok(Some(third)));
+    commit(world, &[over(0, &second)]).await;
+    assert_eq!(world.table().instance(&first.name).await, Ok(Some(stored(1, second))));
 }
 
 pub(super) async fn a_late_write_is_a_conflict<W: TableWorld>(world: &W) {
     let first = planned(1, None);
     let (mine, yours) = (told(&first, "mine"), told(&first, "yours"));
     put(world, &[&first]).await;
-    commit(world, &[instance_over(&first, &mine)]).await;
-    conflicts(world, &[instance_over(&first, &yours)]).await;
-    assert_eq!(world.table().instance(&first.name).await, Ok(Some(mine)));
+    commit(world, &[over(0, &mine)]).await;
+    conflicts(world, &[over(0, &yours)]).await;
+    assert_eq!(world.table().instance(&first.name).await, Ok(Some(stored(1, mine))));
 }
 
 pub(super) async fn replacing_what_is_not_there_is_a_conflict<W: TableWorld>(world: &W) {
     let first = planned(1, None);
-    conflicts(world, &[instance_over(&first, &told(&first, "late"))]).await;
+    conflicts(world, &[over(0, &told(&first, "late"))]).await;
     assert_eq!(world.table().instance(&first.name).await, Ok(None));
 }
 
-pub(super) async fn a_job_is_replaced_by_generation<W: TableWorld>(world: &W) {
+pub(super) async fn a_job_is_replaced_by_version<W: TableWorld>(world: &W) {
     let next = fold(Some(queued(1)), event(1, JobStatus::Completed), at(70));
-    commit(world, &[new_job(&queued(1))]).await;
-    conflicts(world, &[job_over(7, &next)]).await;
-    commit(world, &[job_over(queued(1).generation, &next)]).await;
-    conflicts(world, &[job_over(queued(1).generation, &next)]).await;
-    assert_eq!(world.table().job(key(1)).await, Ok(Some(next)));
+    commit(world, &[new(&queued(1))]).await;
+    conflicts(world, &[over(7, &next)]).await;
+    commit(world, &[over(0, &next)]).await;
+    conflicts(world, &[over(0, &next)]).await;
+    assert_eq!(world.table().job(key(1)).await, Ok(Some(stored(1, next))));
 }
 
-pub(super) async fn a_launch_is_replaced_by_generation<W: TableWorld>(world: &W) {
+pub(super) async fn a_launch_is_replaced_by_version<W: TableWorld>(world: &W) {
     let settled = launch(1).settled();
-    let write = Write::Launch { next: Box::new(settled.clone()), replaces: Some(0) };
-    commit(world, &[new_launch(&launch(1))]).await;
+    let write = over(0, &settled);
+    commit(world, &[new(&launch(1))]).await;
     commit(world, std::slice::from_ref(&write)).await;
     conflicts(world, &[write]).await;
-    assert_eq!(world.table().launch(&settled.id).await, Ok(Some(settled)));
+    assert_eq!(world.table().launch(&settled.id).await, Ok(Some(stored(1, settled))));
 }
 
-pub(super) async fn an_orphan_is_replaced_by_generation<W: TableWorld>(world: &W) {
-    let next = Orphan { generation: 1, attempts: 1, ..orphan(1) };
-    let write = Write::Orphan { next: next.clone(), replaces: Some(0) };
-    commit(world, &[new_orphan(&orphan(1))]).await;
+pub(super) async fn an_orphan_is_replaced_by_version<W: TableWorld>(world: &W) {
+    let next = Orphan { attempts: 1, ..orphan(1) };
+    let write = over(0, &next);
+    commit(world, &[new(&orphan(1))]).await;
     commit(world, std::slice::from_ref(&write)).await;
     conflicts(world, &[write]).await;
-    assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(next)));
+    assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(stored(1, next))));
 }
 
 pub(super) async fn a_commit_is_all_or_nothing<W: TableWorld>(world: &W) {
     let (instance, job) = (planned(1, Some(key(1))), queued(1));
     let writes = [
-        new_instance(&instance),
-        new_job(&job),
-        new_launch(&launch(1)),
-        new_counter(&capacity(1, None)),
+        new(&instance),
+        new(&job),
+        new(&launch(1)),
+        new(&capacity(1, None)),
         Write::Audit(audit(1, "all")),
     ];
     commit(world, &writes).await;
-    assert_eq!(world.table().instance(&instance.name).await, Ok(Some(instance.clone())));
-    assert_eq!(world.table().job(key(1)).await, Ok(Some(job)));
-    assert_eq!(world.table().launch(&launch(1).id).await, Ok(Some(launch(1))));
+    assert_eq!(world.table().instance(&instance.name).await, Ok(Some(made(instance.clone()))));
+    assert_eq!(world.table().job(key(1)).await, Ok(Some(made(job))));
+    assert_eq!(world.table().launch(&launch(1).id).await, Ok(Some(made(launch(1)))));
     assert_eq!(live(world).await, 1);
     assert_eq!(world.table().audit(instance.name.as_str(), 9).await.expect("read").len(), 1);
 }
@@ -114,13 +105,13 @@ pub(super) async fn a_conflict_at_the_end_undoes_the_beginning<W: TableWorld>(wo
     let taken = planned(1, None);
     put(world, &[&taken]).await;
     let writes = [
-        new_job(&queued(1)),
-        new_launch(&launch(2)),
-        new_instance(&planned(2, None)),
-        new_counter(&capacity(1, None)),
+        new(&queued(1)),
+        new(&launch(2)),
+        new(&planned(2, None)),
+        new(&capacity(1, None)),
         bind(2, &planned(2, None)),
         Write::Audit(audit(1, "never")),
-        new_instance(&taken),
+        new(&taken),
     ];
     conflicts(world, &writes).await;
     assert_eq!(world.table().job(key(1)).await, Ok(None));
@@ -133,13 +124,13 @@ pub(super) async fn a_conflict_at_the_end_undoes_the_beginning<W: TableWorld>(wo
 }
 
 pub(super) async fn a_hundred_actions_are_one_commit<W: TableWorld>(world: &W) {
-    let jobs: Vec<Write> = (1..=100).map(|n| new_job(&queued(n))).collect();
+    let jobs: Vec<Write> = (1..=100).map(|n| new(&queued(n))).collect();
     commit(world, &jobs).await;
     assert_eq!(world.table().demand(&pool(), 200).await.expect("read").len(), 100);
 }
 
 pub(super) async fn more_than_a_hundred_actions_are_refused<W: TableWorld>(world: &W) {
-    let jobs: Vec<Write> = (1..=101).map(|n| new_job(&queued(n))).collect();
+    let jobs: Vec<Write> = (1..=101).map(|n| new(&queued(n))).collect();
     let answer = world.table().commit(&jobs).await;
     assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{answer:?}");
 }

@@ -26,10 +26,10 @@ pub(super) async fn due_instances_come_in_pages_and_each_once<W: TableWorld>(wor
 pub(super) async fn a_deleted_instance_is_never_due<W: TableWorld>(world: &W) {
     let instance = running(1, None);
     put(world, &[&instance]).await;
-    commit(world, &[instance_over(&instance, &deleted(&instance))]).await;
+    commit(world, &[over(0, &deleted(&instance))]).await;
     assert_eq!(due(world, at(1_000_000), 10).await.0, []);
-    let stored = world.table().instance(&instance.name).await;
-    assert_eq!(stored, Ok(Some(deleted(&instance))), "the tombstone stays");
+    let found = world.table().instance(&instance.name).await;
+    assert_eq!(found, Ok(Some(stored(1, deleted(&instance)))), "the tombstone stays");
 }
 
 pub(super) async fn live_instances_are_those_of_the_pool<W: TableWorld>(world: &W) {
@@ -51,7 +51,7 @@ pub(super) async fn live_instances_come_in_pages_and_each_once<W: TableWorld>(wo
 pub(super) async fn a_deleted_instance_is_not_live<W: TableWorld>(world: &W) {
     let (gone, stays) = (running(1, None), running(2, None));
     put(world, &[&gone, &stays]).await;
-    commit(world, &[instance_over(&gone, &deleted(&gone))]).await;
+    commit(world, &[over(0, &deleted(&gone))]).await;
     assert_eq!(live_of(world, &pool()).await.0, std::slice::from_ref(&stays.name));
     assert_eq!(names(&world.table().free_instances(&pool()).await.expect("read")), [&stays.name]);
 }
@@ -75,12 +75,12 @@ pub(super) async fn an_instance_moves_between_listings<W: TableWorld>(world: &W)
     put(world, &[&free]).await;
     let mut taken = free.clone();
     taken.set_claim(key(1), at(9));
-    commit(world, &[instance_over(&free, &taken)]).await;
+    commit(world, &[over(0, &taken)]).await;
     assert_eq!(world.table().free_instances(&pool()).await, Ok(vec![]));
     let mut again = taken.clone();
     again.clear_claim(at(10), "a check");
-    commit(world, &[instance_over(&taken, &again)]).await;
-    assert_eq!(world.table().free_instances(&pool()).await, Ok(vec![again]));
+    commit(world, &[over(1, &again)]).await;
+    assert_eq!(world.table().free_instances(&pool()).await, Ok(vec![stored(2, again)]));
 }
 
 pub(super) async fn slots_to_retry_wait_for_a_launch<W: TableWorld>(world: &W) {

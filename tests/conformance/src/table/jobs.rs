@@ -4,7 +4,7 @@ use super::*;
 
 async fn queue<W: TableWorld>(world: &W, jobs: &[&Job]) {
     for job in jobs {
-        commit(world, &[new_job(job)]).await;
+        commit(world, &[new(*job)]).await;
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn demand_ends_when_a_runner_takes_the_job<W: TableWorld>(world
     let before = queued(1);
     queue(world, &[&before]).await;
     let runs = fold(Some(before.clone()), event(1, JobStatus::InProgress), at(70));
-    commit(world, &[job_over(before.generation, &runs)]).await;
+    commit(world, &[over(0, &runs)]).await;
     assert_eq!(demand(world, 10).await, [] as [u64; 0]);
     assert_eq!(world.table().waiting_jobs(&pool(), 10).await, Ok(vec![]));
 }
@@ -56,15 +56,14 @@ pub(super) async fn demand_ends_when_a_runner_takes_the_job<W: TableWorld>(world
 pub(super) async fn jobs_without_a_pool_are_listed_until_they_have_one<W: TableWorld>(world: &W) {
     let unmatched = |n| Job { pool: None, unmatched: Some("labels".into()), ..queued(n) };
     let expired = Job { expired: true, ..unmatched(7) };
-    let over = fold(Some(unmatched(9)), event(9, JobStatus::Completed), at(70));
-    queue(world, &[&unmatched(5), &queued(4), &unmatched(3), &expired, &over]).await;
+    let ended = fold(Some(unmatched(9)), event(9, JobStatus::Completed), at(70));
+    queue(world, &[&unmatched(5), &queued(4), &unmatched(3), &expired, &ended]).await;
     let listed = |limit| world.table().unmatched_jobs(limit);
     assert_eq!(numbers(&listed(10).await.expect("read")), [3, 5]);
     assert_eq!(numbers(&listed(1).await.expect("read")), [3]);
     let before = unmatched(3);
-    let mut next = Job { pool: Some(pool()), unmatched: None, ..before.clone() };
-    next.generation += 1;
-    commit(world, &[job_over(before.generation, &next)]).await;
+    let next = Job { pool: Some(pool()), unmatched: None, ..before };
+    commit(world, &[over(0, &next)]).await;
     assert_eq!(numbers(&listed(10).await.expect("read")), [5]);
     assert_eq!(demand(world, 10).await, [3, 4]);
 }
@@ -81,7 +80,7 @@ pub(super) async fn jobs_behind_an_approval_are_listed_by_their_silence<W: Table
     assert_eq!(demand(world, 10).await, [4], "they need no machine");
     let before = gated(5);
     let next = fold(Some(before.clone()), event(5, JobStatus::Queued), at(300));
-    commit(world, &[job_over(before.generation, &next)]).await;
+    commit(world, &[over(0, &next)]).await;
     assert_eq!(numbers(&listed(10).await.expect("read")), [6, 3]);
     assert_eq!(demand(world, 10).await, [4, 5]);
 }
@@ -100,11 +99,10 @@ pub(super) async fn waiting_jobs_are_those_of_the_pool<W: TableWorld>(world: &W)
 
 pub(super) async fn open_launches_are_listed_until_they_are_settled<W: TableWorld>(world: &W) {
     let (first, second) = (launch(1), launch(2));
-    commit(world, &[new_launch(&second), new_launch(&first)]).await;
+    commit(world, &[new(&second), new(&first)]).await;
     let open = world.table().open_launches(&pool()).await;
-    assert_eq!(open, Ok(vec![first.clone(), second.clone()]), "oldest first");
-    let write = Write::Launch { next: Box::new(first.settled()), replaces: Some(0) };
-    commit(world, &[write]).await;
-    assert_eq!(world.table().open_launches(&pool()).await, Ok(vec![second]));
+    assert_eq!(open, Ok(vec![made(first.clone()), made(second.clone())]), "oldest first");
+    commit(world, &[over(0, &first.settled())]).await;
+    assert_eq!(world.table().open_launches(&pool()).await, Ok(vec![made(second)]));
     assert_eq!(world.table().open_launches(&other_pool()).await, Ok(vec![]));
 }

@@ -3,14 +3,14 @@
 use super::*;
 
 pub(super) async fn the_ledger_holds_a_machine_until_it_is_struck<W: TableWorld>(world: &W) {
-    commit(world, &[new_orphan(&orphan(1)), new_orphan(&orphan(2))]).await;
+    commit(world, &[new(&orphan(1)), new(&orphan(2))]).await;
     commit(world, &[Write::OrphanGone(machine(1))]).await;
-    assert_eq!(world.table().orphans().await, Ok(vec![orphan(2)]));
+    assert_eq!(world.table().orphans().await, Ok(vec![made(orphan(2))]));
     assert_eq!(world.table().orphan(&machine(1)).await, Ok(None));
 }
 
 pub(super) async fn a_machine_struck_twice_is_struck<W: TableWorld>(world: &W) {
-    commit(world, &[new_orphan(&orphan(1))]).await;
+    commit(world, &[new(&orphan(1))]).await;
     for _ in 0..2 {
         commit(world, &[Write::OrphanGone(machine(1))]).await;
     }

@@ -18,11 +18,11 @@ use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::{Hold, Job, JobStatus, fold};
-use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
+use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
@@ -62,7 +62,7 @@ checks! { TableWorld:
     a_launch_reads_as_it_was_written,
     a_counter_reads_as_it_was_written,
     what_ec2_refused_reads_as_it_was_written,
-    what_ec2_refused_is_replaced_by_generation,
+    what_ec2_refused_is_replaced_by_version,
     how_a_pool_stands_is_read_in_one_call,
     an_orphan_reads_as_it_was_written,
     many_instances_are_read_without_the_missing_ones,
@@ -73,13 +73,12 @@ checks! { TableWorld:
     a_launch_is_made_once,
     a_counter_is_made_once,
     an_orphan_is_entered_once,
-    a_write_names_the_generation_it_replaces,
-    a_write_may_skip_generations,
+    a_write_names_the_version_it_replaces,
     a_late_write_is_a_conflict,
     replacing_what_is_not_there_is_a_conflict,
-    a_job_is_replaced_by_generation,
-    a_launch_is_replaced_by_generation,
-    an_orphan_is_replaced_by_generation,
+    a_job_is_replaced_by_version,
+    a_launch_is_replaced_by_version,
+    an_orphan_is_replaced_by_version,
     a_commit_is_all_or_nothing,
     a_conflict_at_the_end_undoes_the_beginning,
     a_hundred_actions_are_one_commit,
@@ -139,7 +138,7 @@ checks! { TableWorld:
     a_healed_entity_is_not_listed,
     healing_twice_is_healing,
     a_set_of_pools_reads_as_it_was_written,
-    a_set_of_pools_is_made_once_and_replaced_by_generation,
+    a_set_of_pools_is_made_once_and_replaced_by_version,
     a_version_of_the_pools_is_kept_once,
     versions_are_read_without_the_missing_ones,
     a_version_that_is_forgotten_is_gone,
@@ -150,32 +149,30 @@ checks! { TableWorld:
     a_page_that_is_none_of_ours_is_refused,
 }
 
-fn new_instance(next: &Instance) -> Write {
-    Write::Instance { next: Box::new(next.clone()), replaces: None }
+/// A record as the table has it after so many writes of it.
+fn stored<T>(version: u64, record: T) -> Stored<T> {
+    Stored::read(record, Version(version))
 }
 
-fn instance_over(before: &Instance, next: &Instance) -> Write {
-    Write::Instance { next: Box::new(next.clone()), replaces: Some(before.generation()) }
+/// The same as it was made.
+fn made<T>(record: T) -> Stored<T> {
+    stored(0, record)
 }
 
-fn new_job(next: &Job) -> Write {
-    Write::Job { next: Box::new(next.clone()), replaces: None }
+/// The first write of a record.
+fn new<T: Clone>(record: &T) -> Write
+where
+    Write: From<Change<T>>,
+{
+    Change::create(record.clone()).into()
 }
 
-fn job_over(replaces: u64, next: &Job) -> Write {
-    Write::Job { next: Box::new(next.clone()), replaces: Some(replaces) }
-}
-
-fn new_launch(next: &Launch) -> Write {
-    Write::Launch { next: Box::new(next.clone()), replaces: None }
-}
-
-fn new_counter(next: &Capacity) -> Write {
-    Write::Capacity { next: next.clone(), replaces: None }
-}
-
-fn new_orphan(next: &Orphan) -> Write {
-    Write::Orphan { next: next.clone(), replaces: None }
+/// A write that replaces a version.
+fn over<T: Clone>(replaces: u64, next: &T) -> Write
+where
+    Write: From<Change<T>>,
+{
+    stored(replaces, next.clone()).change(next.clone()).into()
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
@@ -203,7 +200,7 @@ fn bind(n: u32, to: &Instance) -> Write {
 }
 
 async fn commit<W: TableWorld>(world: &W, writes: &[Write]) {
-    assert_eq!(world.table().commit(writes).await, Ok(()));
+    assert!(world.table().commit(writes).await.is_ok());
 }
 
 async fn conflicts<W: TableWorld>(world: &W, writes: &[Write]) {
@@ -212,7 +209,7 @@ async fn conflicts<W: TableWorld>(world: &W, writes: &[Write]) {
 
 async fn put<W: TableWorld>(world: &W, instances: &[&Instance]) {
     for instance in instances {
-        commit(world, &[new_instance(instance)]).await;
+        commit(world, &[new(*instance)]).await;
     }
 }
 
@@ -220,22 +217,22 @@ async fn live<W: TableWorld>(world: &W) -> u32 {
     world.table().capacity(&pool()).await.expect("read").expect("there").live
 }
 
-fn names(instances: &[Instance]) -> Vec<&InstanceName> {
+fn names(instances: &[Stored<Instance>]) -> Vec<&InstanceName> {
     instances.iter().map(|instance| &instance.name).collect()
 }
 
-fn numbers(jobs: &[Job]) -> Vec<u64> {
+fn numbers(jobs: &[Stored<Job>]) -> Vec<u64> {
     jobs.iter().map(|job| job.key().job).collect()
 }
 
 /// All pages: what they hold, and how many there were.
-async fn pages<F: Future<Output = Result<Page<Instance>, ReadError>>>(
+async fn pages<F: Future<Output = Result<Page<Stored<Instance>>, ReadError>>>(
     next: impl Fn(Option<String>) -> F,
 ) -> (Vec<InstanceName>, usize) {
     let (mut all, mut count, mut page) = (Vec::new(), 0, None);
     loop {
         let answer = next(page).await.expect("a page");
-        all.extend(answer.items.into_iter().map(|instance| instance.name));
+        all.extend(answer.items.into_iter().map(|instance| instance.name.clone()));
         count += 1;
         page = answer.next;
         if page.is_none() {

@@ -44,7 +44,7 @@ fn set(version: u64) -> PoolSet {
         Limits::default(),
         Balance::default(),
     );
-    (set.version, set.generation) = (version, version + 10);
+    set.version = version;
     (set.applied_at, set.by) = (at(3), "ada".to_owned());
     set.limits.stack = Some(9);
     set.limits.entities.insert("acme/web".parse().expect("an entity"), 4);
@@ -52,27 +52,21 @@ fn set(version: u64) -> PoolSet {
     set
 }
 
-fn write(set: &PoolSet, replaces: Option<u64>) -> Write {
-    Write::Pools { next: Box::new(set.clone()), replaces }
-}
-
 fn keep(set: &PoolSet) -> Write {
     Write::PoolsVersion(Box::new(set.clone()))
 }
 
 pub(super) async fn a_set_of_pools_reads_as_it_was_written<W: TableWorld>(world: &W) {
-    commit(world, &[write(&set(1), None)]).await;
-    assert_eq!(world.table().pool_set().await, Ok(Some(set(1))));
+    commit(world, &[new(&set(1))]).await;
+    assert_eq!(world.table().pool_set().await, Ok(Some(made(set(1)))));
 }
 
-pub(super) async fn a_set_of_pools_is_made_once_and_replaced_by_generation<W: TableWorld>(
-    world: &W,
-) {
-    commit(world, &[write(&set(1), None)]).await;
-    conflicts(world, &[write(&set(2), None)]).await;
-    commit(world, &[write(&set(2), Some(11))]).await;
-    conflicts(world, &[write(&set(3), Some(11))]).await;
-    assert_eq!(world.table().pool_set().await, Ok(Some(set(2))));
+pub(super) async fn a_set_of_pools_is_made_once_and_replaced_by_version<W: TableWorld>(world: &W) {
+    commit(world, &[new(&set(1))]).await;
+    conflicts(world, &[new(&set(2))]).await;
+    commit(world, &[over(0, &set(2))]).await;
+    conflicts(world, &[over(0, &set(3))]).await;
+    assert_eq!(world.table().pool_set().await, Ok(Some(stored(1, set(2)))));
 }
 
 pub(super) async fn a_version_of_the_pools_is_kept_once<W: TableWorld>(world: &W) {
@@ -99,11 +93,11 @@ pub(super) async fn a_version_that_is_forgotten_is_gone<W: TableWorld>(world: &W
 }
 
 pub(super) async fn a_set_and_its_version_are_one_commit<W: TableWorld>(world: &W) {
-    commit(world, &[write(&set(1), None), keep(&set(1))]).await;
-    let late = [write(&set(2), Some(99)), keep(&set(2)), Write::PoolsVersionGone(1)];
+    commit(world, &[new(&set(1)), keep(&set(1))]).await;
+    let late = [over(99, &set(2)), keep(&set(2)), Write::PoolsVersionGone(1)];
     conflicts(world, &late).await;
     assert_eq!(world.table().pool_versions(&[1, 2]).await, Ok(vec![set(1)]));
-    let next = [write(&set(2), Some(11)), keep(&set(2)), Write::PoolsVersionGone(1)];
+    let next = [over(0, &set(2)), keep(&set(2)), Write::PoolsVersionGone(1)];
     commit(world, &next).await;
     assert_eq!(world.table().pool_versions(&[1, 2]).await, Ok(vec![set(2)]));
 }

@@ -42,31 +42,31 @@ pub(super) async fn an_instance_reads_as_it_was_written<W: TableWorld>(world: &W
     // A nonce may be any number, also one that no signed integer and no float can hold.
     instance.set_wake(Some(u64::MAX - 1));
     put(world, &[&instance]).await;
-    assert_eq!(world.table().instance(&instance.name).await, Ok(Some(instance)));
+    assert_eq!(world.table().instance(&instance.name).await, Ok(Some(made(instance))));
 }
 
 pub(super) async fn a_job_reads_as_it_was_written<W: TableWorld>(world: &W) {
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
     job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2, closed: None });
-    commit(world, &[new_job(&job)]).await;
-    assert_eq!(world.table().job(key(1)).await, Ok(Some(job)));
+    commit(world, &[new(&job)]).await;
+    assert_eq!(world.table().job(key(1)).await, Ok(Some(made(job))));
 }
 
 pub(super) async fn a_launch_reads_as_it_was_written<W: TableWorld>(world: &W) {
-    commit(world, &[new_launch(&launch(1))]).await;
-    assert_eq!(world.table().launch(&launch(1).id).await, Ok(Some(launch(1))));
+    commit(world, &[new(&launch(1))]).await;
+    assert_eq!(world.table().launch(&launch(1).id).await, Ok(Some(made(launch(1)))));
 }
 
 pub(super) async fn a_counter_reads_as_it_was_written<W: TableWorld>(world: &W) {
     let counter = capacity(3, Some("me")).woken("you", at(1), &Timings::default());
-    commit(world, &[new_counter(&counter)]).await;
-    assert_eq!(world.table().capacity(&pool()).await, Ok(Some(counter)));
+    commit(world, &[new(&counter)]).await;
+    assert_eq!(world.table().capacity(&pool()).await, Ok(Some(made(counter))));
 }
 
 pub(super) async fn an_orphan_reads_as_it_was_written<W: TableWorld>(world: &W) {
-    commit(world, &[new_orphan(&orphan(1))]).await;
-    assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(orphan(1))));
-    assert_eq!(world.table().orphans().await, Ok(vec![orphan(1)]));
+    commit(world, &[new(&orphan(1))]).await;
+    assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(made(orphan(1)))));
+    assert_eq!(world.table().orphans().await, Ok(vec![made(orphan(1))]));
 }
 
 pub(super) async fn many_instances_are_read_without_the_missing_ones<W: TableWorld>(world: &W) {
@@ -74,19 +74,19 @@ pub(super) async fn many_instances_are_read_without_the_missing_ones<W: TableWor
     let asked: Vec<_> = (1..=4).map(|n| planned(n, None).name).collect();
     let mut found = world.table().instances(&asked).await.expect("read");
     found.sort_by_key(|instance| instance.created_at);
-    assert_eq!(found, [planned(1, None), planned(3, None)]);
+    assert_eq!(found, [made(planned(1, None)), made(planned(3, None))]);
 }
 
 pub(super) async fn an_instance_asked_for_twice_is_read_once<W: TableWorld>(world: &W) {
     put(world, &[&planned(1, None)]).await;
     let name = planned(1, None).name;
     let found = world.table().instances(&[name.clone(), name]).await.expect("read");
-    assert_eq!(found, [planned(1, None)]);
+    assert_eq!(found, [made(planned(1, None))]);
 }
 
 pub(super) async fn many_jobs_are_read_in_one_call_each_once<W: TableWorld>(world: &W) {
     for from in [1, 101] {
-        let jobs: Vec<Write> = (from..from + 75).map(|n| new_job(&queued(n))).collect();
+        let jobs: Vec<Write> = (from..from + 75).map(|n| new(&queued(n))).collect();
         commit(world, &jobs).await;
     }
     let keys: Vec<JobKey> = (1..=180).chain(1..=10).map(key).collect();
@@ -96,7 +96,7 @@ pub(super) async fn many_jobs_are_read_in_one_call_each_once<W: TableWorld>(worl
 }
 
 /// One of each kind.
-fn refused(generation: u64) -> Cooldowns {
+fn refused() -> Cooldowns {
     let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
     let all = [
         CooldownScope::Calls,
@@ -116,44 +116,36 @@ fn refused(generation: u64) -> Cooldowns {
         code: "InsufficientInstanceCapacity".into(),
         message: "none left".into(),
     };
-    Cooldowns { generation, list: all.map(cooldown).to_vec().into(), ..Cooldowns::default() }
-}
-
-fn refusals(next: Cooldowns, replaces: Option<u64>) -> Write {
-    Write::Cooldowns { next, replaces }
+    Cooldowns { list: all.map(cooldown).to_vec().into(), ..Cooldowns::default() }
 }
 
 pub(super) async fn what_ec2_refused_reads_as_it_was_written<W: TableWorld>(world: &W) {
-    commit(world, &[refusals(refused(0), None)]).await;
-    assert_eq!(world.table().cooldowns().await, Ok(Some(refused(0))));
+    commit(world, &[new(&refused())]).await;
+    assert_eq!(world.table().cooldowns().await, Ok(Some(made(refused()))));
 }
 
-pub(super) async fn what_ec2_refused_is_replaced_by_generation<W: TableWorld>(world: &W) {
-    let table = world.table();
-    commit(world, &[refusals(refused(0), None)]).await;
-    let late = table.commit(&[refusals(refused(1), None)]).await;
-    assert_eq!(late, Err(CommitError::Conflict));
-    commit(world, &[refusals(refused(1), Some(0))]).await;
-    let late = table.commit(&[refusals(refused(1), Some(0))]).await;
-    assert_eq!(late, Err(CommitError::Conflict));
-    assert_eq!(table.cooldowns().await, Ok(Some(refused(1))));
+pub(super) async fn what_ec2_refused_is_replaced_by_version<W: TableWorld>(world: &W) {
+    commit(world, &[new(&refused())]).await;
+    conflicts(world, &[new(&refused())]).await;
+    commit(world, &[over(0, &Cooldowns::default())]).await;
+    conflicts(world, &[over(0, &refused())]).await;
+    let left = Ok(Some(stored(1, Cooldowns::default())));
+    assert_eq!(world.table().cooldowns().await, left);
 }
 
 pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: &W) {
     let table = world.table();
     let own = capacity(2, Some("a")).configured("lt-1:3:0".into(), at(5));
-    commit(world, &[Write::Capacity { next: own.clone(), replaces: None }]).await;
-    let alone = Standing { capacity: Some(own.clone()), ..Standing::default() };
+    commit(world, &[new(&own)]).await;
+    let alone = Standing { capacity: Some(made(own.clone())), ..Standing::default() };
     assert_eq!(table.standing(&pool(), &[]).await, Ok(alone));
     let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
-    let writes =
-        [Write::Switches { next: switches.clone(), replaces: None }, refusals(refused(0), None)];
-    commit(world, &writes).await;
+    commit(world, &[new(&switches), new(&refused())]).await;
     let all = Standing {
-        capacity: Some(own),
-        switches: Some(switches.clone()),
-        cooldowns: Some(refused(0)),
+        capacity: Some(made(own)),
+        switches: Some(made(switches.clone())),
+        cooldowns: Some(made(refused())),
         unwell: Vec::new(),
     };
     assert_eq!(table.standing(&pool(), &[]).await, Ok(all.clone()));
@@ -171,8 +163,8 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     // What is the stack's is read with any pool.
     let other = Standing {
         capacity: None,
-        switches: Some(switches),
-        cooldowns: Some(refused(0)),
+        switches: Some(made(switches)),
+        cooldowns: Some(made(refused())),
         unwell: Vec::new(),
     };
     assert_eq!(table.standing(&other_pool(), &[]).await, Ok(other));

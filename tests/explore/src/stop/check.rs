@@ -140,11 +140,11 @@ impl Stop {
             Worker::Reap(pass) => {
                 key.num(1);
                 key.age(pass.at, PASS);
-                let fresh = pass.row.generation() == state.row.generation();
+                let fresh = pass.row.version() == state.row.version();
                 key.bit(fresh);
                 key.bit(pass.row.may_kill_job());
                 key.bit(pass.corrects);
-                if !fresh && !self.rules.generations_are_checked {
+                if !fresh && !self.rules.versions_are_checked {
                     key.instance(&pass.row);
                 }
                 key.hashed(&pass.effect);

@@ -104,7 +104,8 @@ impl Stop {
             Ok((Start::Accepted, row)) => row,
         };
         let mut stored = state.clone();
-        let written = if row == *state.row { Ok(()) } else { self.store(&mut stored, None, row) };
+        let written =
+            if row == *state.row.record() { Ok(()) } else { self.store(&mut stored, None, row) };
         let lost = Act::new("the hook's report is on record, its answer is lost");
         steps.push(Step { act: lost, fair: false, next: written.clone().map(|()| stored.clone()) });
         let next = written.and_then(|()| {
@@ -122,7 +123,7 @@ impl Stop {
     pub(super) fn asks_to_start(&self, state: &State) -> Result<(Start, Instance), ReportError> {
         let report =
             StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
-        let mut row = (*state.row).clone();
+        let mut row = state.row.record().clone();
         // A tombstone is not written again.
         if !row.state().is_live() {
             return Err(ReportError::Draining);
@@ -187,7 +188,7 @@ impl Stop {
         if !state.is_live() {
             return Ok(());
         }
-        let mut row = (*state.row).clone();
+        let mut row = state.row.record().clone();
         let name = muster_domain::ids::runner_name(&row.name, state.number);
         // A refusal is the machine's problem; it has ended, or will be told at its next call.
         let refused = match report {
@@ -198,7 +199,7 @@ impl Stop {
                 false
             }
         };
-        if refused || row == *state.row { Ok(()) } else { self.store(state, None, row) }
+        if refused || row == *state.row.record() { Ok(()) } else { self.store(state, None, row) }
     }
 
     /// As in `control::jobs::ingest`: the runner that took the job claims it.
@@ -206,7 +207,7 @@ impl Stop {
         if !state.is_live() {
             return Ok(());
         }
-        let mut row: Instance = (*state.row).clone();
+        let mut row: Instance = state.row.record().clone();
         if state.folded {
             row.github_completed(JOB, state.now, &self.timings);
         } else {
@@ -215,7 +216,7 @@ impl Stop {
         if row.claim() != Some(JOB) {
             row.set_claim(JOB, state.now);
         }
-        if row == *state.row { Ok(()) } else { self.store(state, None, row) }
+        if row == *state.row.record() { Ok(()) } else { self.store(state, None, row) }
     }
 
     /// The machine asks runner-api for its configuration.
@@ -229,7 +230,7 @@ impl Stop {
             return;
         }
         let mut next = state.clone();
-        let mut row = (*state.row).clone();
+        let mut row = state.row.record().clone();
         if row.runner.n >= MAX_CALLS || !state.is_live() {
             return push(steps, "the boot script gives up", true, state, State::exit);
         }
@@ -301,7 +302,7 @@ impl Stop {
         let mut next = state.clone();
         next.workers[worker] = Worker::Idle;
         let waits = state.agent == Agent::Asking(call.number);
-        let mut row = (*state.row).clone();
+        let mut row = state.row.record().clone();
         if !state.is_live() || row.runner.n != call.number {
             next.registered &= !bit(call.number);
             if waits {

@@ -16,6 +16,7 @@ mod state;
 use std::sync::Arc;
 
 use muster_domain::instance::{Instance, Slot, Start};
+use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -78,13 +79,10 @@ impl Stop {
         if !state.is_live() {
             return Err("I5: the tombstone is written".to_owned());
         }
-        if self.rules.generations_are_checked && next.generation() <= state.row.generation() {
-            return Err("the row changed and its generation did not".to_owned());
-        }
         next.events = Arc::default();
-        state.row = Arc::new(next);
+        state.row = Arc::new(state.row.change(next).stored(&Committed::by_table()));
         for (index, worker) in state.workers.iter_mut().enumerate() {
-            if Some(index) == by || !self.rules.generations_are_checked {
+            if Some(index) == by || !self.rules.versions_are_checked {
                 continue;
             }
             match worker {
@@ -188,7 +186,7 @@ impl World for Stop {
         row.events = Arc::default();
         let state = |hooks| State {
             now,
-            row: Arc::new(row.clone()),
+            row: Arc::new(Stored::read(row.clone(), Version(0))),
             ledger: false,
             kill_audited: false,
             machine: Vm::Running,

@@ -116,8 +116,8 @@ impl Stop {
     }
 
     fn accept(&self, state: &mut State, worker: usize, order: &Order) -> Result<(), String> {
-        let mut next = (*state.row).clone();
+        let mut next = state.row.record().clone();
         (self.rules.order)(&mut next, order, order.at);
-        if next == *state.row { Ok(()) } else { self.store(state, Some(worker), next) }
+        if next == *state.row.record() { Ok(()) } else { self.store(state, Some(worker), next) }
     }
 }

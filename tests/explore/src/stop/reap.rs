@@ -6,6 +6,7 @@ use muster_domain::audit::AuditKind;
 use muster_domain::instance::Instance;
 use muster_domain::lifecycle::{Effect, Need, Policy, Record, Step as Decision};
 use muster_domain::observation::{Look, Machine, Observation};
+use muster_domain::stored::Stored;
 
 use super::state::{Pass, State, Vm, Worker};
 use super::{Stop, act};
@@ -151,8 +152,8 @@ impl Stop {
         let mut push = |fair, words, next: Result<State, String>, seen: Observation| {
             let next = next.map(|mut next| {
                 let pass = Pass { seen, effect: None, ..pass.clone() };
-                let stale = self.rules.generations_are_checked
-                    && pass.row.generation() != next.row.generation();
+                let stale =
+                    self.rules.versions_are_checked && pass.row.version() != next.row.version();
                 next.workers[worker] =
                     if stale { Worker::Idle } else { Worker::Reap(Arc::new(pass)) };
                 next
@@ -201,14 +202,14 @@ impl Stop {
         &self,
         state: &mut State,
         worker: usize,
-        before: &Instance,
+        before: &Stored<Instance>,
         next: &Instance,
         records: &[Record],
     ) -> Result<bool, String> {
-        if before == next && records.is_empty() {
+        if before.record() == next && records.is_empty() {
             return Ok(true);
         }
-        if self.rules.generations_are_checked && before.generation() != state.row.generation() {
+        if self.rules.versions_are_checked && before.version() != state.row.version() {
             return Ok(false);
         }
         let mut given_up = false;
@@ -226,7 +227,7 @@ impl Stop {
             return Err("I14: a machine is given up without an audit record".to_owned());
         }
         state.ledger |= given_up;
-        if before != next {
+        if before.record() != next {
             self.store(state, Some(worker), next.clone())?;
         }
         Ok(true)

@@ -6,6 +6,7 @@ use muster_domain::ids::RunnerId;
 use muster_domain::instance::{Instance, Order};
 use muster_domain::lifecycle::Effect;
 use muster_domain::observation::Observation;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 /// A report or event that is under way, as a bit.
@@ -21,7 +22,7 @@ pub struct State {
     /// The time.
     pub(super) now: Time,
     /// The row, without its story.
-    pub(super) row: Arc<Instance>,
+    pub(super) row: Arc<Stored<Instance>>,
     /// The machine is in the orphan ledger.
     pub(super) ledger: bool,
     /// The audit trail says that a job was killed.
@@ -118,7 +119,7 @@ pub(super) struct Pass {
     /// When it started.
     pub(super) at: Time,
     /// The row as it read or committed it.
-    pub(super) row: Arc<Instance>,
+    pub(super) row: Arc<Stored<Instance>>,
     /// What it has seen.
     pub(super) seen: Observation,
     /// What it is about to do.
@@ -133,7 +134,7 @@ pub(super) struct Ordering {
     /// When it was given.
     pub(super) at: Time,
     /// The row as it was read.
-    pub(super) row: Arc<Instance>,
+    pub(super) row: Arc<Stored<Instance>>,
     /// The order.
     pub(super) order: Order,
     /// GitHub's answer, once there is one.

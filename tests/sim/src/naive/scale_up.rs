@@ -16,6 +16,7 @@ use muster_domain::message::JobsMessage;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Headroom;
+use muster_domain::stored::{Change, Stored};
 
 use crate::agenda::Which;
 use crate::door::Door;
@@ -54,9 +55,9 @@ pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
 /// One machine for one message; none when it failed, and why does not matter.
 async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let settings = &door.sim.settings;
-    let mut job = Table::job(door, key).await.ok()??;
+    let read = Table::job(door, key).await.ok()??;
     // Whether it has a runner already, nobody asks.
-    job.claim = None;
+    let job = Stored::read(Job { claim: None, ..read.record().clone() }, read.version());
     let pool = settings.pool(job.pool.as_ref()?)?;
     let stored = door.capacity(&pool.name).await.ok()?;
     let plan = plan::plan(View {
@@ -78,8 +79,9 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     // None: the pool is at its maximum.
     let planned = plan.launches.into_iter().next()?;
     let (slot, job) = planned.fresh.first().cloned()?;
-    door.commit(&planned_writes(&pool.name, stored, &planned)).await.ok()?;
-    let launch = planned.launch;
+    let committed = door.commit(&planned_writes(&pool.name, stored, &planned)).await.ok()?;
+    let launch = Change::create(planned.launch).stored(&committed);
+    let (slot, job) = (Change::create(slot).stored(&committed), job.stored(&committed));
     let answer = Compute::launch(door, &launch.id, &launch.request).await;
     let answered = Answered { answer, found: Vec::new() };
     let (now, timings) = (door.now(), &settings.timings);
@@ -89,45 +91,40 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         return None;
     };
     let writes = [
-        Write::Launch { next: Box::new(launch.settled()), replaces: Some(launch.generation) },
+        launch.change(launch.settled()).into(),
         Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() },
-        Write::Instance { next: Box::new(bound.clone()), replaces: Some(slot.generation()) },
+        bound.clone().into(),
     ];
-    door.commit(&writes).await.ok()
+    door.commit(&writes).await.ok().map(drop)
 }
 
 fn planned_writes(
     pool: &PoolName,
-    stored: Option<Capacity>,
+    stored: Option<Stored<Capacity>>,
     planned: &PlannedLaunch,
 ) -> Vec<Write> {
-    let replaces = stored.as_ref().map(|capacity| capacity.generation);
-    let mut counter = stored.unwrap_or_else(|| Capacity::empty(pool.clone()));
+    let empty = || Capacity::empty(pool.clone());
+    let mut counter = stored.as_deref().map_or_else(empty, Capacity::clone);
     counter.live += 1;
-    counter.generation += 1;
     let mut writes = vec![
-        Write::Launch { next: Box::new(planned.launch.clone()), replaces: None },
-        Write::Capacity { next: counter, replaces },
+        Change::create(planned.launch.clone()).into(),
+        Change::of(stored.as_ref(), counter).into(),
     ];
     for (instance, job) in &planned.fresh {
-        writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-        let replaces = Some(job.generation - 1);
-        writes.push(Write::Job { next: Box::new(job.clone()), replaces });
+        writes.push(Change::create(instance.clone()).into());
+        writes.push(job.clone().into());
     }
     writes
 }
 
 /// The failed slot is cleared away; the message is what would try again.
-async fn give_up(door: &Door, launch: &Launch, slot: &Instance, job: &Job) {
-    let mut ended = slot.clone();
+async fn give_up(door: &Door, launch: &Stored<Launch>, slot: &Stored<Instance>, job: &Stored<Job>) {
+    let mut ended = slot.record().clone();
     ended.to_pending_delete(DeleteReason::LaunchFailed, door.now());
-    let mut writes = vec![
-        Write::Launch { next: Box::new(launch.settled()), replaces: Some(launch.generation) },
-        Write::Instance { next: Box::new(ended), replaces: Some(slot.generation()) },
-    ];
-    if let Some(released) = claim::release(job, &slot.name) {
-        writes.push(Write::Job { next: Box::new(released), replaces: Some(job.generation) });
-    }
+    let mut writes: Vec<Write> =
+        vec![launch.change(launch.settled()).into(), slot.change(ended).into()];
+    let released = claim::release(job, &slot.name);
+    writes.extend(released.map(|released| Write::from(job.change(released))));
     let _ = door.commit(&writes).await;
 }
 
@@ -185,11 +182,9 @@ pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
 
 async fn change_job(door: &Door, key: JobKey, change: impl FnOnce(&mut Job)) {
     let Ok(Some(stored)) = Table::job(door, key).await else { return };
-    let mut next = stored.clone();
+    let mut next = stored.record().clone();
     change(&mut next);
-    if next != stored {
-        next.generation = stored.generation + 1;
-        let write = Write::Job { next: Box::new(next), replaces: Some(stored.generation) };
-        let _ = door.commit(&[write]).await;
+    if let Some(change) = stored.changed(next) {
+        let _ = door.commit(&[change.into()]).await;
     }
 }

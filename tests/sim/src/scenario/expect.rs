@@ -35,7 +35,7 @@ impl Scenario {
             ["pools", wanted @ ..] => {
                 let found = self.change(|world| {
                     let set = world.tables.pools.clone();
-                    let pools = set.map(|set| set.pools).unwrap_or_default();
+                    let pools = set.map(|set| set.into_record().pools).unwrap_or_default();
                     let sign = |removed: bool| if removed { "-" } else { "" };
                     let told = |pool: &Pool| format!("{}{}", sign(pool.is_removed()), pool.name);
                     pools.iter().map(told).collect::<Vec<_>>().join(" ")

@@ -13,8 +13,8 @@ impl World {
         }
         for write in writes {
             match write {
-                Write::Job { next, .. } => self.narrate_job(next, writes),
-                Write::Orphan { next, replaces: None } => {
+                Write::Job(next) => self.narrate_job(next, writes),
+                Write::Orphan(next) if next.replaces().is_none() => {
                     self.narrate(|| format!("{} enters the orphan ledger", next.machine));
                 }
                 Write::OrphanGone(machine) => {
@@ -40,8 +40,8 @@ impl World {
             self.narrate(|| format!("job {key} is on hold for {wait}: {}", hold.reason));
         }
         let planned = writes.iter().any(|write| {
-            matches!(write, Write::Instance { next: one, replaces: None }
-                if Some(&one.name) == next.claim.as_ref())
+            matches!(write, Write::Instance(one)
+                if one.replaces().is_none() && Some(&one.name) == next.claim.as_ref())
         });
         if before.claim != next.claim && !planned {
             self.narrate(|| match &next.claim {

@@ -10,21 +10,22 @@ use muster_domain::job::Job;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::agenda::Millis;
 
 /// A write on its way into the indexes.
 #[derive(Debug)]
-pub enum Change {
+pub enum Entry {
     /// An instance.
-    Instance(Rc<Instance>),
+    Instance(Rc<Stored<Instance>>),
     /// A job.
-    Job(Rc<Job>),
+    Job(Rc<Stored<Job>>),
     /// A launch.
-    Launch(Rc<Launch>),
+    Launch(Rc<Stored<Launch>>),
     /// An entry of the orphan ledger, or its end.
-    Orphan(MachineId, Option<Orphan>),
+    Orphan(MachineId, Option<Stored<Orphan>>),
     /// An entity's health, or that all is well.
     Entity(Entity, Option<EntityHealth>),
 }
@@ -36,11 +37,11 @@ type WaitingKey = (bool, Time, JobKey);
 #[derive(Debug, Default)]
 pub struct OfPool {
     /// Live instances.
-    pub live: BTreeMap<LiveKey, Rc<Instance>>,
+    pub live: BTreeMap<LiveKey, Rc<Stored<Instance>>>,
     /// Waiting jobs, those without a claim first.
-    pub waiting: BTreeMap<WaitingKey, Rc<Job>>,
+    pub waiting: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
     /// Open launches.
-    pub open: BTreeMap<(Time, LaunchId), Rc<Launch>>,
+    pub open: BTreeMap<(Time, LaunchId), Rc<Stored<Launch>>>,
 }
 
 /// All indexes.
@@ -48,18 +49,18 @@ pub struct OfPool {
 pub struct Index {
     pools: Vec<(PoolName, OfPool)>,
     /// Live instances by their due time.
-    pub due: BTreeMap<(Time, InstanceName), Rc<Instance>>,
+    pub due: BTreeMap<(Time, InstanceName), Rc<Stored<Instance>>>,
     /// The orphan ledger.
-    pub orphans: BTreeMap<MachineId, Orphan>,
+    pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
     /// Entities that GitHub refuses us.
     pub entities: BTreeMap<Entity, EntityHealth>,
     /// Queued jobs that no pool serves.
-    pub unmatched: BTreeMap<WaitingKey, Rc<Job>>,
+    pub unmatched: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
     /// Jobs that wait for an approval.
-    pub gated: BTreeMap<WaitingKey, Rc<Job>>,
-    instances: BTreeMap<InstanceName, Rc<Instance>>,
-    jobs: BTreeMap<JobKey, Rc<Job>>,
-    late: VecDeque<(Millis, Change)>,
+    pub gated: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
+    instances: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
+    jobs: BTreeMap<JobKey, Rc<Stored<Job>>>,
+    late: VecDeque<(Millis, Entry)>,
 }
 
 impl Index {
@@ -114,7 +115,7 @@ impl Index {
     }
 
     /// Enters a write that listings see from `visible` on, and never before an earlier one.
-    pub fn enter(&mut self, visible: Millis, change: Change) {
+    pub fn enter(&mut self, visible: Millis, change: Entry) {
         let visible = self.late.back().map_or(visible, |(last, _)| visible.max(*last));
         self.late.push_back((visible, change));
     }
@@ -123,16 +124,16 @@ impl Index {
     pub fn catch_up(&mut self, now: Millis) {
         while self.late.front().is_some_and(|(visible, _)| *visible <= now) {
             match self.late.pop_front() {
-                Some((_, Change::Instance(next))) => self.show_instance(next),
-                Some((_, Change::Job(next))) => self.show_job(next),
-                Some((_, Change::Launch(next))) => self.show_launch(next),
-                Some((_, Change::Orphan(machine, next))) => {
+                Some((_, Entry::Instance(next))) => self.show_instance(next),
+                Some((_, Entry::Job(next))) => self.show_job(next),
+                Some((_, Entry::Launch(next))) => self.show_launch(next),
+                Some((_, Entry::Orphan(machine, next))) => {
                     match next {
                         Some(next) => self.orphans.insert(machine, next),
                         None => self.orphans.remove(&machine),
                     };
                 }
-                Some((_, Change::Entity(entity, next))) => {
+                Some((_, Entry::Entity(entity, next))) => {
                     match next {
                         Some(next) => self.entities.insert(entity, next),
                         None => self.entities.remove(&entity),
@@ -147,7 +148,7 @@ impl Index {
         self.pools.iter_mut().find(|(own, _)| own == name).map(|(_, of)| of)
     }
 
-    fn show_instance(&mut self, next: Rc<Instance>) {
+    fn show_instance(&mut self, next: Rc<Stored<Instance>>) {
         if let Some(old) = self.instances.remove(&next.name) {
             if let Some(due) = old.due_at() {
                 self.due.remove(&(due, old.name.clone()));
@@ -168,7 +169,7 @@ impl Index {
         self.instances.insert(next.name.clone(), next);
     }
 
-    fn show_job(&mut self, next: Rc<Job>) {
+    fn show_job(&mut self, next: Rc<Stored<Job>>) {
         if let Some(old) = self.jobs.remove(&next.key()) {
             let key = waiting_key(&old);
             match &old.pool {
@@ -196,7 +197,7 @@ impl Index {
         }
     }
 
-    fn show_launch(&mut self, next: Rc<Launch>) {
+    fn show_launch(&mut self, next: Rc<Stored<Launch>>) {
         let key = (next.created_at, next.id.clone());
         if let Some(of) = self.of(&next.pool) {
             match next.state {

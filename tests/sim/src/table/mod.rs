@@ -19,6 +19,7 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
@@ -26,7 +27,7 @@ use crate::agenda::{Event, HOUR, MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
 
-use self::index::Change;
+use self::index::Entry;
 pub use self::index::Index;
 
 /// How many actions DynamoDB takes in one transaction.
@@ -36,19 +37,19 @@ const MAX_ACTIONS: usize = 100;
 #[derive(Debug)]
 pub struct Tables {
     /// Instances, tombstones included.
-    pub instances: BTreeMap<InstanceName, Rc<Instance>>,
+    pub instances: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
     /// `machine#i-…`: who owns a machine.
     pub owners: BTreeMap<MachineId, InstanceName>,
     /// Jobs.
-    pub jobs: BTreeMap<JobKey, Rc<Job>>,
+    pub jobs: BTreeMap<JobKey, Rc<Stored<Job>>>,
     /// Launches.
-    pub launches: BTreeMap<LaunchId, Rc<Launch>>,
+    pub launches: BTreeMap<LaunchId, Rc<Stored<Launch>>>,
     /// Pools' counters.
-    pub capacities: BTreeMap<PoolName, Capacity>,
+    pub capacities: BTreeMap<PoolName, Stored<Capacity>>,
     /// The counters of limits.
     pub counters: BTreeMap<Scope, u32>,
     /// The orphan ledger.
-    pub orphans: BTreeMap<MachineId, Orphan>,
+    pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
     /// The audit trail.
     pub audits: Vec<Audit>,
     /// Entities that GitHub refuses us.
@@ -56,11 +57,11 @@ pub struct Tables {
     /// Named points in time.
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
-    pub switches: Option<Switches>,
+    pub switches: Option<Stored<Switches>>,
     /// What EC2 refused lately.
-    pub cooldowns: Option<Cooldowns>,
+    pub cooldowns: Option<Stored<Cooldowns>>,
     /// The set of pools that was applied last.
-    pub pools: Option<PoolSet>,
+    pub pools: Option<Stored<PoolSet>>,
     /// Its versions.
     pub pool_versions: BTreeMap<u64, PoolSet>,
     /// What listings see.
@@ -101,18 +102,18 @@ enum Item<'a> {
 
 fn item_of(write: &Write, number: usize) -> Item<'_> {
     match write {
-        Write::Instance { next, .. } => Item::Instance(&next.name),
-        Write::Job { next, .. } => Item::Job(next.key()),
-        Write::Launch { next, .. } => Item::Launch(&next.id),
-        Write::Capacity { next, .. } => Item::Pool(&next.pool),
+        Write::Instance(next) => Item::Instance(&next.next().name),
+        Write::Job(next) => Item::Job(next.key()),
+        Write::Launch(next) => Item::Launch(&next.next().id),
+        Write::Capacity(next) => Item::Pool(&next.next().pool),
         Write::CapacityUp { pool, .. } | Write::CapacityDown(pool) => Item::Pool(pool),
         Write::CountUp { scope, .. } | Write::CountDown(scope) => Item::Counter(scope),
         Write::BindMachine { machine, .. } => Item::Machine(machine),
-        Write::Orphan { next, .. } => Item::Orphan(&next.machine),
+        Write::Orphan(next) => Item::Orphan(&next.next().machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
-        Write::Switches { .. } => Item::Switches,
-        Write::Cooldowns { .. } => Item::Cooldowns,
-        Write::Pools { .. } => Item::Pools,
+        Write::Switches(_) => Item::Switches,
+        Write::Cooldowns(_) => Item::Cooldowns,
+        Write::Pools(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
@@ -146,13 +147,13 @@ impl Tables {
 
     /// The rows that are not deleted, by name.
     pub fn live_rows(&self) -> impl Iterator<Item = &Instance> {
-        self.live.iter().filter_map(|name| self.instances.get(name)).map(AsRef::as_ref)
+        self.live.iter().filter_map(|name| self.instances.get(name)).map(|row| row.record())
     }
 
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self, _now: Time) -> bool {
-        let drains = |set: &PoolSet| set.pools.iter().any(Pool::is_removed);
+        let drains = |set: &Stored<PoolSet>| set.pools.iter().any(Pool::is_removed);
         self.live.is_empty()
             && self.orphans.is_empty()
             && self.index.is_empty()
@@ -163,18 +164,14 @@ impl Tables {
     /// any.
     fn conditions_hold(&self, writes: &[Write]) -> bool {
         writes.iter().all(|write| match write {
-            Write::Instance { next, replaces } => {
-                self.instances.get(&next.name).map(|stored| stored.generation()) == *replaces
+            Write::Instance(next) => {
+                is_replaced(self.instances.get(&next.name).map(AsRef::as_ref), next)
             }
-            Write::Job { next, replaces } => {
-                self.jobs.get(&next.key()).map(|stored| stored.generation) == *replaces
+            Write::Job(next) => is_replaced(self.jobs.get(&next.key()).map(AsRef::as_ref), next),
+            Write::Launch(next) => {
+                is_replaced(self.launches.get(&next.id).map(AsRef::as_ref), next)
             }
-            Write::Launch { next, replaces } => {
-                self.launches.get(&next.id).map(|stored| stored.generation) == *replaces
-            }
-            Write::Capacity { next, replaces } => {
-                self.capacities.get(&next.pool).map(|stored| stored.generation) == *replaces
-            }
+            Write::Capacity(next) => is_replaced(self.capacities.get(&next.pool), next),
             Write::CapacityUp { pool, count, max, holder, wakes, .. } => {
                 self.capacities.get(pool).is_some_and(|stored| {
                     stored.is_held_by(holder)
@@ -196,18 +193,10 @@ impl Tables {
                 self.counted(scope) as usize >= writes.iter().filter(down).count()
             }
             Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
-            Write::Orphan { next, replaces } => {
-                self.orphans.get(&next.machine).map(|stored| stored.generation) == *replaces
-            }
-            Write::Switches { replaces, .. } => {
-                self.switches.as_ref().map(|stored| stored.generation) == *replaces
-            }
-            Write::Cooldowns { replaces, .. } => {
-                self.cooldowns.as_ref().map(|stored| stored.generation) == *replaces
-            }
-            Write::Pools { replaces, .. } => {
-                self.pools.as_ref().map(|stored| stored.generation) == *replaces
-            }
+            Write::Orphan(next) => is_replaced(self.orphans.get(&next.machine), next),
+            Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
+            Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
+            Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
             Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
         })
@@ -216,37 +205,34 @@ impl Tables {
     fn apply(&mut self, writes: &[Write], visible: Millis) {
         for write in writes {
             match write {
-                Write::Instance { next, .. } => {
-                    let next = Rc::new(Instance::clone(next));
+                Write::Instance(next) => {
+                    let next = Rc::new(written(next));
                     if next.state().is_live() {
                         self.live.insert(next.name.clone());
                     } else {
                         self.live.remove(&next.name);
                     }
                     self.instances.insert(next.name.clone(), Rc::clone(&next));
-                    self.index.enter(visible, Change::Instance(next));
+                    self.index.enter(visible, Entry::Instance(next));
                 }
-                Write::Job { next, .. } => {
-                    let next = Rc::new(Job::clone(next));
+                Write::Job(next) => {
+                    let next = Rc::new(written(next));
                     self.note_claim(&next);
                     self.jobs.insert(next.key(), Rc::clone(&next));
-                    self.index.enter(visible, Change::Job(next));
+                    self.index.enter(visible, Entry::Job(next));
                 }
-                Write::Launch { next, .. } => {
-                    let next = Rc::new(Launch::clone(next));
+                Write::Launch(next) => {
+                    let next = Rc::new(written(next));
                     self.launches.insert(next.id.clone(), Rc::clone(&next));
-                    self.index.enter(visible, Change::Launch(next));
+                    self.index.enter(visible, Entry::Launch(next));
                 }
-                Write::Capacity { next, .. } => {
-                    self.capacities.insert(next.pool.clone(), next.clone());
+                Write::Capacity(next) => {
+                    self.capacities.insert(next.pool.clone(), written(next));
                 }
                 Write::CapacityUp { pool, count, at, .. } => {
-                    self.count(pool, i64::from(*count));
-                    if let Some(stored) = self.capacities.get_mut(pool) {
-                        stored.scaled_up_at = Some(*at);
-                    }
+                    self.count(pool, i64::from(*count), Some(*at));
                 }
-                Write::CapacityDown(pool) => self.count(pool, -1),
+                Write::CapacityDown(pool) => self.count(pool, -1, None),
                 Write::CountUp { scope, count, .. } => {
                     *self.counters.entry(scope.clone()).or_default() += count;
                 }
@@ -257,16 +243,16 @@ impl Tables {
                 Write::BindMachine { machine, instance } => {
                     self.owners.insert(machine.clone(), instance.clone());
                 }
-                Write::Orphan { next, .. } => {
-                    self.orphans.insert(next.machine.clone(), next.clone());
-                    self.index
-                        .enter(visible, Change::Orphan(next.machine.clone(), Some(next.clone())));
+                Write::Orphan(next) => {
+                    let (machine, next) = (next.machine.clone(), written(next));
+                    self.orphans.insert(machine.clone(), next.clone());
+                    self.index.enter(visible, Entry::Orphan(machine, Some(next)));
                 }
-                Write::Switches { next, .. } => self.switches = Some(next.clone()),
-                Write::Cooldowns { next, .. } => self.cooldowns = Some(next.clone()),
-                Write::Pools { next, .. } => {
+                Write::Switches(next) => self.switches = Some(written(next)),
+                Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
+                Write::Pools(next) => {
                     self.index.know(&next.pools);
-                    self.pools = Some(PoolSet::clone(next));
+                    self.pools = Some(written(next));
                 }
                 Write::PoolsVersion(set) => {
                     self.pool_versions.insert(set.version, PoolSet::clone(set));
@@ -274,7 +260,7 @@ impl Tables {
                 Write::PoolsVersionGone(version) => drop(self.pool_versions.remove(version)),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
-                    self.index.enter(visible, Change::Orphan(machine.clone(), None));
+                    self.index.enter(visible, Entry::Orphan(machine.clone(), None));
                 }
                 // Its key is made of all that it says: written twice it is one.
                 Write::Audit(line) if self.audits.contains(line) => {}
@@ -307,22 +293,34 @@ impl Tables {
         own.map(|(_, key)| *key).collect()
     }
 
-    fn count(&mut self, pool: &PoolName, change: i64) {
+    fn count(&mut self, pool: &PoolName, change: i64, scaled_up_at: Option<Time>) {
         if let Some(stored) = self.capacities.get_mut(pool) {
-            stored.live = u32::try_from(i64::from(stored.live) + change).unwrap_or(u32::MAX);
-            stored.generation += 1;
+            let live = u32::try_from(i64::from(stored.live) + change).unwrap_or(u32::MAX);
+            let scaled_up_at = scaled_up_at.or(stored.scaled_up_at);
+            let next = Capacity { live, scaled_up_at, ..stored.record().clone() };
+            *stored = written(&stored.change(next));
         }
     }
 }
 
+/// Whether a change replaces what is stored.
+fn is_replaced<T>(stored: Option<&Stored<T>>, next: &Change<T>) -> bool {
+    stored.map(Stored::version) == next.replaces()
+}
+
+/// The record as it is stored now.
+fn written<T: Clone>(next: &Change<T>) -> Stored<T> {
+    next.clone().stored(&Committed::by_table())
+}
+
 impl World {
     /// A commit, with everything that can go wrong.
-    fn commit(&mut self, writes: &[Write]) -> Result<(), CommitError> {
+    fn commit(&mut self, writes: &[Write]) -> Result<Committed, CommitError> {
         if !self.check_form(writes) {
             return Err(CommitError::Unavailable("not a transaction".to_owned()));
         }
         let refused = |write: &Write| match write {
-            Write::Job { next, .. } => Some(next.key()) == self.refused_item,
+            Write::Job(next) => Some(next.key()) == self.refused_item,
             _ => false,
         };
         if writes.iter().any(refused) {
@@ -343,7 +341,7 @@ impl World {
         self.tables.apply(writes, visible);
         self.plan_expiry(writes);
         for write in writes {
-            if let Write::Pools { next, .. } = write {
+            if let Write::Pools(next) = write {
                 self.checker.know_also(&next.pools, self.now);
             }
         }
@@ -351,7 +349,7 @@ impl World {
         if self.strikes(Fault::CommitAnswerLost) {
             return Err(CommitError::Unavailable("the answer was lost".to_owned()));
         }
-        Ok(())
+        Ok(Committed::by_table())
     }
 
     /// What ended in this commit is removed some time later.
@@ -359,13 +357,13 @@ impl World {
         let Some(kept) = self.kept else { return };
         for write in writes {
             let expiring = match write {
-                Write::Instance { next, .. } if !next.state().is_live() => {
+                Write::Instance(next) if !next.state().is_live() => {
                     Expiring::Instance(next.name.clone())
                 }
-                Write::Job { next, .. } if next.status() == JobStatus::Completed => {
+                Write::Job(next) if next.status() == JobStatus::Completed => {
                     Expiring::Job(next.key())
                 }
-                Write::Launch { next, .. } if next.state == LaunchState::Settled => {
+                Write::Launch(next) if next.state == LaunchState::Settled => {
                     Expiring::Launch(next.id.clone())
                 }
                 _ => continue,
@@ -406,7 +404,7 @@ impl World {
     fn check_form(&mut self, writes: &[Write]) -> bool {
         // A row that ends also writes the end of its `machine#` item.
         let ends = writes.iter().filter(|write| {
-            matches!(write, Write::Instance { next, .. }
+            matches!(write, Write::Instance(next)
                 if !next.state().is_live() && next.machine().is_some())
         });
         let actions = writes.len() + ends.count();

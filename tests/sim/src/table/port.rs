@@ -14,11 +14,12 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::Tables;
-use super::index::{Change, OfPool};
+use super::index::{Entry, OfPool};
 use crate::door::Door;
 use crate::fault::Fault;
 use crate::world::World;
@@ -94,33 +95,33 @@ impl Door {
     }
 }
 
-fn groups(of: &OfPool, wanted: impl Fn(Group) -> bool, limit: usize) -> Vec<Instance> {
+fn groups(of: &OfPool, wanted: impl Fn(Group) -> bool, limit: usize) -> Vec<Stored<Instance>> {
     let live = of.live.iter().filter(|((group, ..), _)| wanted(*group));
-    live.take(limit).map(|(_, instance)| Instance::clone(instance)).collect()
+    live.take(limit).map(|(_, instance)| Stored::clone(instance)).collect()
 }
 
-fn jobs(of: &OfPool, has_claim: bool, limit: u32) -> impl Iterator<Item = Job> {
+fn jobs(of: &OfPool, has_claim: bool, limit: u32) -> impl Iterator<Item = Stored<Job>> {
     of.waiting
         .iter()
         .filter(move |((claimed, ..), _)| *claimed == has_claim)
         .take(limit as usize)
-        .map(|(_, job)| Job::clone(job))
+        .map(|(_, job)| Stored::clone(job))
 }
 
 impl Table for Door {
-    async fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
+    async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError> {
         self.call(|world| world.commit(writes)).await
     }
 
-    async fn instance(&self, name: &InstanceName) -> Result<Option<Instance>, ReadError> {
-        self.read(|tables| tables.instances.get(name).map(|one| Instance::clone(one))).await
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
+        self.read(|tables| tables.instances.get(name).map(|one| Stored::clone(one))).await
     }
 
-    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Instance>, ReadError> {
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.read(|tables| {
             let names: BTreeSet<&InstanceName> = names.iter().collect();
             let found = names.into_iter().filter_map(|name| tables.instances.get(name));
-            found.map(|one| Instance::clone(one)).collect()
+            found.map(|one| Stored::clone(one)).collect()
         })
         .await
     }
@@ -145,7 +146,7 @@ impl Table for Door {
         now: Time,
         limit: u32,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError> {
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
         let start = start_of(page)?;
         let limit = (limit as usize).min(PAGE);
         // Each shard is asked; a later page goes on in one of them.
@@ -157,12 +158,12 @@ impl Table for Door {
         .await
     }
 
-    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let free = |group| (Group::Marked..=Group::FreeRetry).contains(&group);
         self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
     }
 
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.of_pool(pool, |of| groups(of, |group| group == Group::Marked, usize::MAX)).await
     }
 
@@ -170,7 +171,7 @@ impl Table for Door {
         &self,
         pool: &PoolName,
         page: Option<String>,
-    ) -> Result<Page<Instance>, ReadError> {
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
         let start = start_of(page)?;
         self.list(|tables| match tables.index.pool(pool) {
             Some(of) => page_of(of.live.values(), start, PAGE),
@@ -179,7 +180,7 @@ impl Table for Door {
         .await
     }
 
-    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Instance>, ReadError> {
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let retry = |group| matches!(group, Group::Retry | Group::FreeRetry);
         self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
     }
@@ -188,57 +189,61 @@ impl Table for Door {
         &self,
         pool: &PoolName,
         limit: u32,
-    ) -> Result<Vec<Instance>, ReadError> {
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
     }
 
-    async fn job(&self, key: JobKey) -> Result<Option<Job>, ReadError> {
-        self.read(|tables| tables.jobs.get(&key).map(|one| Job::clone(one))).await
+    async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
+        self.read(|tables| tables.jobs.get(&key).map(|one| Stored::clone(one))).await
     }
 
-    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Job>, ReadError> {
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError> {
         self.read(|tables| {
             let keys: BTreeSet<&JobKey> = keys.iter().collect();
             let found = keys.into_iter().filter_map(|key| tables.jobs.get(key));
-            found.map(|one| Job::clone(one)).collect()
+            found.map(|one| Stored::clone(one)).collect()
         })
         .await
     }
 
-    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.of_pool(pool, |of| jobs(of, false, limit).collect()).await
     }
 
-    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.list(|tables| {
             let jobs = tables.index.unmatched.values().take(limit as usize);
-            jobs.map(|job| Job::clone(job)).collect()
+            jobs.map(|job| Stored::clone(job)).collect()
         })
         .await
     }
 
-    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.list(|tables| {
             let jobs = tables.index.gated.values().take(limit as usize);
-            jobs.map(|job| Job::clone(job)).collect()
+            jobs.map(|job| Stored::clone(job)).collect()
         })
         .await
     }
 
-    async fn waiting_jobs(&self, pool: &PoolName, limit: u32) -> Result<Vec<Job>, ReadError> {
+    async fn waiting_jobs(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Job>>, ReadError> {
         let of = |of: &OfPool| jobs(of, false, limit).chain(jobs(of, true, limit)).collect();
         self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
     }
 
-    async fn launch(&self, id: &LaunchId) -> Result<Option<Launch>, ReadError> {
-        self.read(|tables| tables.launches.get(id).map(|one| Launch::clone(one))).await
+    async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError> {
+        self.read(|tables| tables.launches.get(id).map(|one| Stored::clone(one))).await
     }
 
-    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Launch>, ReadError> {
-        self.of_pool(pool, |of| of.open.values().map(|one| Launch::clone(one)).collect()).await
+    async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Stored<Launch>>, ReadError> {
+        self.of_pool(pool, |of| of.open.values().map(|one| Stored::clone(one)).collect()).await
     }
 
-    async fn capacity(&self, pool: &PoolName) -> Result<Option<Capacity>, ReadError> {
+    async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError> {
         self.read(|tables| tables.capacities.get(pool).cloned()).await
     }
 
@@ -256,23 +261,23 @@ impl Table for Door {
         .await
     }
 
-    async fn cooldowns(&self) -> Result<Option<Cooldowns>, ReadError> {
+    async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.read(|tables| tables.cooldowns.clone()).await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>, ReadError> {
+    async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
         self.list(|tables| tables.index.orphans.values().cloned().collect()).await
     }
 
-    async fn orphan(&self, machine: &MachineId) -> Result<Option<Orphan>, ReadError> {
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
         self.read(|tables| tables.orphans.get(machine).cloned()).await
     }
 
-    async fn switches(&self) -> Result<Option<Switches>, ReadError> {
+    async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
         self.read(|tables| tables.switches.clone()).await
     }
 
-    async fn pool_set(&self) -> Result<Option<PoolSet>, ReadError> {
+    async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {
         self.read(|tables| tables.pools.clone()).await
     }
 
@@ -316,7 +321,7 @@ impl Table for Door {
                 None => world.tables.entities.remove(&entity),
             };
             let visible = world.visible_from();
-            world.tables.index.enter(visible, Change::Entity(entity, next));
+            world.tables.index.enter(visible, Entry::Entity(entity, next));
             Ok(())
         })
         .await
@@ -344,13 +349,13 @@ impl Table for Door {
 }
 
 fn page_of<'a>(
-    all: impl Iterator<Item = &'a std::rc::Rc<Instance>>,
+    all: impl Iterator<Item = &'a std::rc::Rc<Stored<Instance>>>,
     start: usize,
     limit: usize,
-) -> Page<Instance> {
+) -> Page<Stored<Instance>> {
     let mut rest = all.skip(start);
-    let items: Vec<Instance> =
-        rest.by_ref().take(limit).map(|instance| Instance::clone(instance)).collect();
+    let items: Vec<Stored<Instance>> =
+        rest.by_ref().take(limit).map(|instance| Stored::clone(instance)).collect();
     let next = rest.next().map(|_| (start + items.len()).to_string());
     Page { items, unreadable: Vec::new(), next }
 }

@@ -3,10 +3,10 @@
 
 use muster_control::Settings;
 use muster_control::launches::scale_up::ScaleUp;
-use muster_control::ports::Write;
 use muster_domain::ids::PoolName;
 use muster_domain::message::WakePool;
 use muster_domain::pool::limits::Limits;
+use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::schedule;
 
@@ -23,7 +23,7 @@ fn served(acme: u64) -> (usize, usize) {
         let mut job = waiting(n, if n > acme { later } else { then });
         let owner = if n > acme { "globex" } else { "acme" };
         job.last_event.repository = format!("{owner}/web").into();
-        bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
+        bench.put(&[Change::create(job).into()]);
     }
     let limits = Limits { entities: [("acme".parse().expect("one"), 2)].into(), stack: None };
     let settings = &Settings { limits, ..door.sim.settings.clone() };
@@ -59,8 +59,8 @@ fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
         let bench = Bench::of(vec![schedule::pool("small", &["linux"], 200, "spot", None)]);
         let door = &bench.door;
         for n in 0..100 {
-            let next = Box::new(waiting(n, door.now()));
-            bench.put(&[Write::Job { next, replaces: None }]);
+            let next = waiting(n, door.now());
+            bench.put(&[Change::create(next).into()]);
         }
         let (settings, last_call) = (&door.sim.settings, Time::from_millis(i64::MAX - 1));
         let clock = || {

@@ -13,6 +13,7 @@ use muster_domain::instance::{DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{Event, Millis, TaskId, Which};
@@ -150,7 +151,7 @@ impl Bench {
     /// forgotten.
     pub(crate) fn store(&self, rows: &[Instance]) {
         for row in rows {
-            let mut writes = vec![Write::Instance { next: Box::new(row.clone()), replaces: None }];
+            let mut writes = vec![Change::create(row.clone()).into()];
             writes.extend(row.machine().map(|machine| Write::BindMachine {
                 machine: machine.clone(),
                 instance: row.name.clone(),
@@ -159,7 +160,7 @@ impl Bench {
         }
         let mut counter = Capacity::empty("small".parse().expect("a pool"));
         counter.live = u32::try_from(rows.len()).expect("few");
-        let counter = Write::Capacity { next: counter, replaces: None };
+        let counter = Change::create(counter).into();
         self.drive(self.door.commit(&[counter])).expect("counted");
         self.change(|world| world.violation = None);
     }

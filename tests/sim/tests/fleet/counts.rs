@@ -1,10 +1,11 @@
 //! How many calls the reaper makes, counted at the doors as the real services would count them.
 
 use muster_control::metrics::Metric;
-use muster_control::ports::{Table, Write};
+use muster_control::ports::Table;
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::instance::State;
 use muster_domain::job::{Hold, Job};
+use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::calls::Calls;
 
@@ -100,7 +101,7 @@ fn no_aged_job_hides_behind_others() {
         jobs.push(job);
     }
     for job in jobs {
-        let write = Write::Job { next: Box::new(job), replaces: None };
+        let write = Change::create(job).into();
         bench.drive(door.commit(&[write])).expect("stored");
     }
     let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use muster_control::ports::Write;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::{Instance, Slot};
 use muster_domain::job::Job;
 use muster_domain::message::ReapMessage;
+use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use muster_sim::ec2::End;
@@ -36,7 +36,7 @@ fn ended(end: End) -> (Instance, Job) {
     let mut row = Instance::planned(slot, now, &timings);
     row.bind(machine.clone(), now, &timings);
     job.claim = Some(row.name.clone());
-    bench.put(&[Write::Job { next: Box::new(job.clone()), replaces: None }]);
+    bench.put(&[Change::create(job.clone()).into()]);
     bench.store(std::slice::from_ref(&row));
     bench.change(|world| world.end_machine(number, end));
 

@@ -42,6 +42,6 @@ fn a_hostile_job_is_stored_with_a_short_reason() {
     let ingest = Ingest { table: door, settings: &door.sim.settings };
     bench.drive(ingest.fold(&event, door.now())).expect("stored");
     let row = bench.drive(door.job(event.key)).expect("a read").expect("a row");
-    let why = row.unmatched.expect("no pool serves it");
+    let why = row.into_record().unmatched.expect("no pool serves it");
     assert!(why.len() <= 1024, "{} bytes", why.len());
 }

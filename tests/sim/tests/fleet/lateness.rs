@@ -10,6 +10,7 @@ use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::{Hold, Job, JobEvent, JobStatus, fold};
 use muster_domain::message::WakePool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{Millis, Which};
@@ -33,7 +34,7 @@ fn a_job_is_as_old_as_its_approval() {
         let heard = if waited { door.now() } else { created };
         let mut job = fold(first, said, heard);
         job.pool = Some("small".parse().expect("a pool"));
-        bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
+        bench.put(&[Change::create(job).into()]);
         let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
         let report = bench.drive(pass.sweep(door.now()));
         assert_eq!(report.expired, expired, "waited for an approval: {waited}");
@@ -49,8 +50,8 @@ fn a_job_is_late_from_when_its_pool_would_launch_for_it() {
         pool.job_age_seconds = Seconds(job_age);
         let bench = Bench::of(vec![pool]).compared();
         let door = &bench.door;
-        let job = Box::new(waiting(1, door.now()));
-        bench.put(&[Write::Job { next: job, replaces: None }]);
+        let job = waiting(1, door.now());
+        bench.put(&[Change::create(job).into()]);
         bench.drive(muster_sim::executor::Pause::new(&door.sim, 1_200_000));
         let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
         let report = bench.drive(pass.sweep(door.now()));
@@ -73,7 +74,7 @@ fn a_machine_that_does_not_boot_is_found_before_it_is_too_old() {
 /// Some jobs of the bench's pool, as they stand in its tables and listings.
 fn queued(bench: &Bench, count: u64) {
     let now = bench.door.now();
-    let job = |n| Write::Job { next: Box::new(waiting(n, now)), replaces: None };
+    let job = |n| Change::create(waiting(n, now)).into();
     let writes: Vec<Write> = (0..count).map(job).collect();
     writes.chunks(100).for_each(|part| bench.put(part));
 }
@@ -87,10 +88,8 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     let now = bench.door.now();
     let before = waiting(7, now);
     let said = JobEvent { status: JobStatus::Completed, ..before.last_event.clone() };
-    let generation = before.generation;
-    let mut ended = fold(Some(before), said, now);
-    ended.generation = generation + 1;
-    bench.put(&[Write::Job { next: Box::new(ended), replaces: Some(generation) }]);
+    let ended = fold(Some(before.clone()), said, now);
+    bench.put(&[Stored::read(before, Version(0)).change(ended).into()]);
     let pool: PoolName = "small".parse().expect("a pool");
     let work = bench.launch_pass(&bench.door.sim.settings);
     let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), 1, now)).expect("a pass");
@@ -131,7 +130,7 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let (now, timings) = (bench.door.now(), Timings::default());
     let pool: PoolName = "small".parse().expect("a pool");
     let held = Capacity::empty(pool.clone()).woken("another", now, &timings);
-    bench.put(&[Write::Capacity { next: held.clone(), replaces: None }]);
+    bench.put(&[Change::create(held.clone()).into()]);
     let work = bench.launch_pass(&bench.door.sim.settings);
     let keys: Vec<JobKey> = (0..2).map(|n| waiting(n, now).key()).collect();
     let named = WakePool::for_jobs(&pool, &keys).next().expect("one message");
@@ -152,8 +151,7 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     assert_eq!(comes_again(&pass(&WakePool::whole(pool.clone())), 1), None);
 
     let stored = bench.change(|world| world.tables.capacities[&pool].clone());
-    let free = Write::Capacity { next: stored.released(), replaces: Some(stored.generation) };
-    bench.put(&[free]);
+    bench.put(&[stored.change(stored.released()).into()]);
     let report = pass(&named);
     assert_eq!(report.as_ref().map(|one| one.launched), Ok(2), "by key: no index shows them");
     assert_eq!(comes_again(&report, 2), None);
@@ -176,8 +174,8 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
             failures: 1,
             closed: None,
         };
-        let next = Box::new(Job { hold: Some(hold), ..waiting(n, door.now()) });
-        bench.put(&[Write::Job { next, replaces: None }]);
+        let next = Job { hold: Some(hold), ..waiting(n, door.now()) };
+        bench.put(&[Change::create(next).into()]);
     };
     let clock = || door.now();
     let sent = || {
@@ -197,8 +195,8 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     let bench = Bench::new();
     let (door, later) = (&bench.door, Seconds(1_200));
     let hold = Hold { until: door.now() + later, reason: String::new(), failures: 1, closed: None };
-    let next = Box::new(Job { hold: Some(hold), ..waiting(1, door.now()) });
-    bench.put(&[Write::Job { next, replaces: None }]);
+    let next = Job { hold: Some(hold), ..waiting(1, door.now()) };
+    bench.put(&[Change::create(next).into()]);
     let clock = || door.now();
     let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
     let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now()));

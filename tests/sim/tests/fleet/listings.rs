@@ -6,6 +6,7 @@ use muster_domain::entity::EntityHealth;
 use muster_domain::instance::ErrorDetail;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -62,8 +63,8 @@ fn a_list_says_when_it_is_not_all() {
 fn waiting_jobs_say_when_they_are_not_all() {
     let bench = Bench::new();
     for n in 0..210 {
-        let next = Box::new(waiting(n, bench.door.now()));
-        let write = Write::Job { next, replaces: None };
+        let next = waiting(n, bench.door.now());
+        let write = Change::create(next).into();
         bench.drive(bench.door.commit(&[write])).expect("stored");
     }
     for (limit, shown, more) in [(None, 200, true), (Some(209), 209, true), (Some(210), 210, false)]

@@ -2,9 +2,9 @@
 
 use muster_control::ports::{Table, Write};
 use muster_domain::ids::JobKey;
-use muster_domain::instance::Instance;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_sim::schedule;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn switched_off(bench: &Bench, switch: &Switch) {
         reason: "moving subnets".to_owned(),
     };
     let next = Switches::default().with(switch, Some(off));
-    bench.put(&[Write::Switches { next, replaces: None }]);
+    bench.put(&[Change::create(next).into()]);
 }
 
 #[test]
@@ -72,11 +72,8 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
         let set = PoolSet::from_parameters(vec![pool], Limits::default(), Balance::default());
         PoolSet { version, ..set }
     };
-    let next = Box::new(set(8, "old"));
-    bench.put(&[
-        Write::Pools { next, replaces: None },
-        Write::PoolsVersion(Box::new(set(7, "new"))),
-    ]);
+    let next = set(8, "old");
+    bench.put(&[Change::create(next).into(), Write::PoolsVersion(Box::new(set(7, "new")))]);
     for dry_run in [true, false] {
         let request =
             json!({"version": 1, "action": "pools", "restore": 7, "by": "a", "dry_run": dry_run});
@@ -98,7 +95,7 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
         bench.make_due(&mut row);
         row.unmark(bench.door.now(), "the test");
         bench.store(std::slice::from_ref(&row));
-        let stored = || bench.change(|world| Instance::clone(&world.tables.instances[&row.name]));
+        let stored = || bench.change(|world| Stored::clone(&world.tables.instances[&row.name]));
         let mut came = false;
         let order = json!({"version": 1, "action": "delete", "name": row.name.as_str(), "reason": "a test", "by": "a"});
         let answer = ask_with(&bench, order, |call| {
@@ -106,10 +103,9 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
             assert_eq!(now.drain().is_some(), now.order().is_some(), "before call {call}");
             if call == at && now.order().is_none() {
                 came = true;
-                let mut next = now.clone();
+                let mut next = now.record().clone();
                 assert!(next.github_started(JobKey { repository: 1, job: 1 }, bench.door.now()));
-                let replaces = Some(now.generation());
-                bench.put(&[Write::Instance { next: Box::new(next), replaces }]);
+                bench.put(&[now.change(next).into()]);
             }
         });
         let after = stored();

@@ -14,6 +14,7 @@ use muster_domain::launch::LaunchError;
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::message::WakePool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::schedule;
@@ -37,7 +38,7 @@ fn stack() -> Bench {
         message: "simulated".to_owned(),
     };
     let next = Cooldowns { list: vec![closed].into(), ..Cooldowns::default() };
-    bench.put(&[Write::Cooldowns { next, replaces: None }]);
+    bench.put(&[Change::create(next).into()]);
     bench
 }
 
@@ -94,22 +95,21 @@ fn a_slot_that_another_pass_launches_is_left_to_it() {
         let mut counter = Capacity::empty(small());
         counter.live = 1;
         bench.put(&[
-            Write::Instance { next: Box::new(slot.clone()), replaces: None },
-            Write::Job { next: Box::new(job), replaces: None },
-            Write::Capacity { next: counter, replaces: None },
+            Change::create(slot.clone()).into(),
+            Change::create(job).into(),
+            Change::create(counter).into(),
         ]);
         let came = pass_with(&bench, at, |bench| {
-            let stored = bench.change(|world| Instance::clone(&world.tables.instances[&slot.name]));
+            let stored = bench.change(|world| Stored::clone(&world.tables.instances[&slot.name]));
             if stored.state() != State::PendingCreate {
                 return;
             }
-            let mut next = stored.clone();
+            let mut next = stored.record().clone();
             let launch = "small-l9".parse().expect("a launch");
             next.relaunch(launch, bench.door.now(), &Timings::default());
-            let replaces = Some(stored.generation());
-            bench.put(&[Write::Instance { next: Box::new(next), replaces }]);
+            bench.put(&[stored.change(next).into()]);
         });
-        let row = bench.change(|world| Instance::clone(&world.tables.instances[&slot.name]));
+        let row = bench.change(|world| Stored::clone(&world.tables.instances[&slot.name]));
         let launched = row.events.iter().any(|line| line.what.contains("attempt 2"));
         let ended = row.state() == State::PendingDelete;
         assert!(launched != ended, "call {at}: {row:?}");
@@ -128,15 +128,15 @@ fn a_job_that_has_begun_elsewhere_is_not_put_back() {
         let bench = stack();
         let job = waiting(1, bench.door.now());
         let key: JobKey = job.key();
-        bench.put(&[Write::Job { next: Box::new(job), replaces: None }]);
+        bench.put(&[Change::create(job).into()]);
         let came = pass_with(&bench, at, |bench| {
-            let stored = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
+            let stored = bench.change(|world| Stored::clone(&world.tables.jobs[&key]));
             let mut event = stored.last_event.clone();
             event.status = JobStatus::InProgress;
-            let next = Box::new(fold(Some(stored.clone()), event, bench.door.now()));
-            bench.put(&[Write::Job { next, replaces: Some(stored.generation) }]);
+            let next = fold(Some(stored.record().clone()), event, bench.door.now());
+            bench.put(&[stored.change(next).into()]);
         });
-        let job = bench.change(|world| Job::clone(&world.tables.jobs[&key]));
+        let job = bench.change(|world| Stored::clone(&world.tables.jobs[&key]));
         assert_eq!(job.last_event.status == JobStatus::InProgress, came, "call {at}: {job:?}");
         moved += usize::from(job.pool != Some(small()));
         if !came {
@@ -155,8 +155,8 @@ fn what_a_conflict_costs_does_not_grow_with_the_launch() {
         let costs = (0..).map_while(|at| {
             let bench = Bench::of(vec![schedule::pool("small", &["linux"], 50, "spot", None)]);
             for n in 1..=jobs {
-                let next = Box::new(waiting(n, bench.door.now()));
-                bench.put(&[Write::Job { next, replaces: None }]);
+                let next = waiting(n, bench.door.now());
+                bench.put(&[Change::create(next).into()]);
             }
             let before = bench.change(|world| world.calls.reads);
             pass_with(&bench, at, bind_all).then(|| {
@@ -177,8 +177,8 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
     for at in 0.. {
         let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
         bench.put(&[
-            Write::Launch { next: Box::new(records::launch(1)), replaces: None },
-            Write::Instance { next: Box::new(records::planned(1, None)), replaces: None },
+            Change::create(records::launch(1)).into(),
+            Change::create(records::planned(1, None)).into(),
         ]);
         let id = records::launch(1).id;
         let machine = bench.change(|world| world.make_machine(Some(id), false));
@@ -206,8 +206,8 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
 fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
     bench.put(&[
-        Write::Launch { next: Box::new(records::launch(1)), replaces: None },
-        Write::Instance { next: Box::new(records::planned(1, None)), replaces: None },
+        Change::create(records::launch(1)).into(),
+        Change::create(records::planned(1, None)).into(),
     ]);
     let id = records::launch(1).id;
     let machine = bench.change(|world| world.make_machine(Some(id), false));
@@ -221,7 +221,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let late = ask(first).err();
     assert!(matches!(late, Some(RunnerApiError::Later { .. })), "{late:?}");
     let name = records::planned(1, None).name;
-    let row = bench.change(|world| Instance::clone(&world.tables.instances[&name]));
+    let row = bench.change(|world| Stored::clone(&world.tables.instances[&name]));
     assert_eq!(answered, Ok(row.runner_name()));
     // A machine that asks once more later has lost the answer.
     assert!(ask(first + Seconds(60)).is_ok());
@@ -230,22 +230,22 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
 /// Each machine that looks for its slot finds it.
 fn bind_all(bench: &Bench) {
     let now = bench.door.now();
-    let rows: Vec<Instance> = bench
-        .change(|world| world.tables.instances.values().map(|row| Instance::clone(row)).collect());
+    let rows: Vec<Stored<Instance>> = bench
+        .change(|world| world.tables.instances.values().map(|row| Stored::clone(row)).collect());
     let machines: Vec<_> = bench.change(|world| {
         let all = world.ec2.machines.iter();
         all.filter_map(|one| Some((one.launch.clone()?, one.id.clone()))).collect()
     });
-    let mut free: Vec<Instance> =
+    let mut free: Vec<Stored<Instance>> =
         rows.into_iter().filter(|row| row.state() == State::Creating).collect();
     for (launch, machine) in machines {
         let Some(index) = free.iter().position(|row| row.is_free_slot_of(&launch)) else { return };
         let row = free.swap_remove(index);
-        let mut next = row.clone();
+        let mut next = row.record().clone();
         next.bind(machine.clone(), now, &Timings::default());
         bench.put(&[
             Write::BindMachine { machine, instance: row.name.clone() },
-            Write::Instance { next: Box::new(next), replaces: Some(row.generation()) },
+            row.change(next).into(),
         ]);
     }
 }

@@ -10,6 +10,7 @@ use muster_domain::job::Job;
 use muster_domain::launch::plan::Plan;
 use muster_domain::launch::withheld;
 use muster_domain::pool::Pool;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
 use super::ScaleUp;
@@ -19,8 +20,8 @@ use crate::writes::PassError;
 
 /// The entities that are known to matter before the demand is read: the pool's own, and those of
 /// the jobs that it was woken for.
-pub(super) fn first_entities(pool: &Pool, jobs: &[Job]) -> Vec<Entity> {
-    let ours = |job: &&Job| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
+pub(super) fn first_entities(pool: &Pool, jobs: &[Stored<Job>]) -> Vec<Entity> {
+    let ours = |job: &&Stored<Job>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
     let of_jobs = jobs.iter().filter(ours).filter_map(|job| pool.entity_for(job));
     let mut all: Vec<Entity> = pool.entity.iter().cloned().chain(of_jobs).collect();
     all.sort();
@@ -34,8 +35,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn allowances(
         &self,
         pool: &Pool,
-        demand: &[Job],
-        retries: &[Instance],
+        demand: &[Stored<Job>],
+        retries: &[Stored<Instance>],
         known: &mut PoolSnapshot,
         now: Time,
     ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
@@ -78,7 +79,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn withhold(
         &self,
         pool: &Pool,
-        demand: &[Job],
+        demand: &[Stored<Job>],
         now: Time,
     ) -> Result<BTreeMap<Entity, Allowance>, PassError> {
         if !withheld::is_suspected(demand) {
@@ -104,7 +105,10 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         known: &mut PoolSnapshot,
         now: Time,
     ) -> Result<bool, PassError> {
-        let launched = plan.launches.iter().flat_map(|one| one.instances().chain(&one.again));
+        let launched = plan.launches.iter().flat_map(|one| {
+            let again = one.again.iter().map(Change::next);
+            one.instances().chain(again)
+        });
         let entities: BTreeSet<&Entity> = launched.map(|instance| &instance.entity).collect();
         for (entity, (probe, last)) in std::mem::take(&mut known.probes) {
             if !entities.contains(&entity) {
@@ -124,7 +128,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     /// A machine that EC2 refused has found nothing out: the next one need not wait for longer.
     pub(super) async fn probe_again(
         &self,
-        failed: &[Instance],
+        failed: &[Stored<Instance>],
         known: &mut PoolSnapshot,
         now: Time,
     ) {

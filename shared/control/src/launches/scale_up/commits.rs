@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
-use muster_domain::job::Job;
+use muster_domain::launch::Launch;
 use muster_domain::launch::plan::{Outcome, PlannedLaunch};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
+use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::time::Time;
 
 use super::ScaleUp;
@@ -22,20 +23,20 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         &self,
         writes: &[Write],
         known: &mut PoolSnapshot,
-    ) -> Result<(), PassError> {
+    ) -> Result<Committed, PassError> {
         let jobs = writes.iter().filter_map(|write| match write {
-            Write::Job { next, .. } => Some(&**next),
+            Write::Job(job) => Some(job),
             _ => None,
         });
         match self.table.commit(writes).await {
-            Ok(()) => {
-                known.saw(jobs);
-                Ok(())
+            Ok(committed) => {
+                known.saw(jobs.map(|job| Change::clone(job).stored(&committed)));
+                Ok(committed)
             }
             Err(CommitError::Conflict) => {
-                let keys: Vec<JobKey> = jobs.map(Job::key).collect();
+                let keys: Vec<JobKey> = jobs.map(|job| job.key()).collect();
                 if !keys.is_empty() {
-                    known.saw(&self.table.jobs(&keys).await?);
+                    known.saw(self.table.jobs(&keys).await?);
                 }
                 Err(CommitError::Conflict.into())
             }
@@ -51,11 +52,11 @@ impl<T, C> ScaleUp<'_, T, C> {
         &self,
         pool: &Pool,
         planned: &PlannedLaunch,
+        launch: &Change<Launch>,
         wakes: Option<u64>,
         now: Time,
     ) -> Vec<Write> {
-        let mut writes =
-            vec![Write::Launch { next: Box::new(planned.launch.clone()), replaces: None }];
+        let mut writes = vec![launch.clone().into()];
         let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
         if count > 0 {
             writes.push(Write::CapacityUp {
@@ -68,22 +69,9 @@ impl<T, C> ScaleUp<'_, T, C> {
             });
         }
         writes.extend(self.counted(planned.instances()));
-        for (instance, job) in &planned.fresh {
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-            writes.push(Write::Job {
-                next: Box::new(job.clone()),
-                replaces: Some(job.generation - 1),
-            });
-        }
-        let unclaimed = planned.beyond.iter().map(|(instance, _)| instance).chain(&planned.idle);
-        for instance in unclaimed {
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces: None });
-        }
-        for instance in &planned.again {
-            // `relaunch` is one move, which is one generation.
-            let replaces = Some(instance.generation() - 1);
-            writes.push(Write::Instance { next: Box::new(instance.clone()), replaces });
-        }
+        writes.extend(planned.fresh.iter().map(|(_, job)| job.clone().into()));
+        let new = planned.instances().map(|instance| Change::create(instance.clone()));
+        writes.extend(new.chain(planned.again.iter().cloned()).map(Write::from));
         writes
     }
 
@@ -101,28 +89,17 @@ impl<T, C> ScaleUp<'_, T, C> {
     }
 }
 
-/// A job given to an instance.
-pub(super) fn claim_writes(job: &Job, instance: &Instance) -> Vec<Write> {
-    // `claim::assign` is one change of each record, which is one generation.
-    vec![
-        Write::Job { next: Box::new(job.clone()), replaces: Some(job.generation - 1) },
-        Write::Instance {
-            next: Box::new(instance.clone()),
-            replaces: Some(instance.generation() - 1),
-        },
-    ]
+/// A new slot as its launch's commit has left it.
+pub(super) fn created(slot: &Instance, committed: &Committed) -> Stored<Instance> {
+    Change::create(slot.clone()).stored(committed)
 }
 
 /// The writes of each slot, which stay together.
-pub(super) fn outcome_writes(slots: &[Instance], outcome: &Outcome) -> Vec<Vec<Write>> {
-    let change = |next: &Instance| {
-        let before = slots.iter().find(|slot| slot.name == next.name)?;
-        crate::writes::instance(before, next)
-    };
+pub(super) fn outcome_writes(outcome: &Outcome) -> Vec<Vec<Write>> {
     let bound = outcome.bound.iter().map(|(machine, next)| {
         let owner = Write::BindMachine { machine: machine.clone(), instance: next.name.clone() };
-        [Some(owner), change(next)].into_iter().flatten().collect()
+        vec![owner, next.clone().into()]
     });
     let others = outcome.failed.iter().chain(&outcome.waiting);
-    bound.chain(others.map(|next| change(next).into_iter().collect())).collect()
+    bound.chain(others.map(|next| vec![next.clone().into()])).collect()
 }

@@ -4,13 +4,14 @@ use muster_domain::ids::PoolName;
 use muster_domain::job::Job;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use super::allowances::first_entities;
 use super::pool_snapshot::PoolSnapshot;
 use super::{LaunchReport, ScaleUp};
-use crate::ports::{CommitError, Standing, Table, Write};
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::ports::{CommitError, Table};
+use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
     /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before,
@@ -18,27 +19,28 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     pub(super) async fn wake(
         &self,
         pool: &Pool,
-        jobs: &[Job],
+        jobs: &[Stored<Job>],
         again: bool,
         now: Time,
     ) -> Result<PoolSnapshot, PassError> {
         let entities = first_entities(pool, jobs);
         for _ in 0..CONFLICT_ROUNDS {
-            let standing = self.table.standing(&pool.name, &entities).await?;
-            let replaces = standing.capacity.as_ref().map(|capacity| capacity.generation);
-            let stored = standing.capacity.clone();
-            let stored = stored.unwrap_or_else(|| Capacity::empty(pool.name.clone()));
-            if again && stored.is_leased(now) {
-                return Ok(PoolSnapshot::new(stored, standing, entities));
+            let mut standing = self.table.standing(&pool.name, &entities).await?;
+            let stored = standing.capacity.take();
+            if let Some(leased) = stored.as_ref().filter(|one| again && one.is_leased(now)) {
+                return Ok(PoolSnapshot::new(leased.clone(), standing, entities));
             }
+            let empty = || Capacity::empty(pool.name.clone());
             let next = stored
+                .as_deref()
+                .map_or_else(empty, Capacity::clone)
                 .woken(self.holder, now, &self.settings.timings)
                 .configured(pool.version(), now);
-            let write = Write::Capacity { next: next.clone(), replaces };
-            match self.table.commit(&[write]).await {
-                Ok(()) => {
-                    let rest = Standing { capacity: None, ..standing };
-                    return Ok(PoolSnapshot::new(next, rest, entities));
+            let change = Change::of(stored.as_ref(), next);
+            match self.table.commit(&[change.clone().into()]).await {
+                Ok(committed) => {
+                    let capacity = change.stored(&committed);
+                    return Ok(PoolSnapshot::new(capacity, standing, entities));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -58,15 +60,12 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             return Ok(false);
         }
         let (next, later) = self.given_back(&known.capacity, known.waits);
-        let write = Write::Capacity { next, replaces: Some(known.capacity.generation) };
-        match self.table.commit(&[write]).await {
-            Ok(()) => {
-                report.later = later;
-                Ok(true)
-            }
-            Err(CommitError::Conflict) => Ok(false),
-            Err(error) => Err(error.into()),
+        let write = known.capacity.change(next).into();
+        let is_given_back = writes::commit_unless_changed(self.table, &[write]).await?;
+        if is_given_back {
+            report.later = later;
         }
+        Ok(is_given_back)
     }
 
     /// The record without the lease, and the delay of the wake-up that is to be sent with that.
@@ -83,7 +82,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         name: &PoolName,
         known: &PoolSnapshot,
         report: &mut LaunchReport,
-    ) -> Result<Option<Capacity>, PassError> {
+    ) -> Result<Option<Stored<Capacity>>, PassError> {
         for _ in 0..CONFLICT_ROUNDS {
             let Some(stored) = self.table.capacity(name).await? else {
                 return Ok(None);
@@ -95,14 +94,10 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 return Ok(Some(stored));
             }
             let (next, later) = self.given_back(&stored, known.waits);
-            let write = Write::Capacity { next, replaces: Some(stored.generation) };
-            match self.table.commit(&[write]).await {
-                Ok(()) => {
-                    report.later = later;
-                    return Ok(None);
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
+            let write = stored.change(next).into();
+            if writes::commit_unless_changed(self.table, &[write]).await? {
+                report.later = later;
+                return Ok(None);
             }
         }
         Err(CommitError::Conflict.into())
@@ -110,18 +105,11 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
 
     /// Gives the lease back, whoever asked for a pass.
     pub(super) async fn leave(&self, name: &PoolName) -> Result<(), PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            let stored = self.table.capacity(name).await?;
-            let Some(stored) = stored.filter(|stored| stored.is_held_by(self.holder)) else {
-                return Ok(());
-            };
-            let (next, replaces) = (stored.released(), Some(stored.generation));
-            match self.table.commit(&[Write::Capacity { next, replaces }]).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(CommitError::Conflict.into())
+        let released = |stored: Option<&Capacity>| {
+            let held = stored.filter(|stored| stored.is_held_by(self.holder));
+            held.map(Capacity::released)
+        };
+        writes::update(self.table, async || self.table.capacity(name).await, released).await?;
+        Ok(())
     }
 }

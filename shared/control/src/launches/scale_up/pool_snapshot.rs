@@ -12,21 +12,22 @@ use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
 use super::{LaunchReport, MAX_DEMAND};
-use crate::ports::{CommitError, Standing, Table, Write};
+use crate::ports::{CommitError, Standing, Table};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// What a pass knows of its pool, kept level with what it writes itself.
 pub(super) struct PoolSnapshot {
-    pub(super) capacity: Capacity,
+    pub(super) capacity: Stored<Capacity>,
     /// The wake-ups that it has looked after.
     pub(super) wakes: u64,
     pub(super) switches: Switches,
-    pub(super) cooldowns: Option<Cooldowns>,
+    pub(super) cooldowns: Option<Stored<Cooldowns>>,
     /// Entities whose health is known.
     pub(super) asked: BTreeSet<Entity>,
     /// Those of them that GitHub refuses us or limits.
@@ -38,9 +39,9 @@ pub(super) struct PoolSnapshot {
     /// yet.
     pub(super) probing: BTreeMap<Entity, (Probe, Option<Time>)>,
     /// Slots that EC2 has just refused: the listing may not show them yet.
-    pub(super) rest: Vec<Instance>,
+    pub(super) rest: Vec<Stored<Instance>>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
-    jobs: BTreeMap<JobKey, Job>,
+    jobs: BTreeMap<JobKey, Stored<Job>>,
     /// Looks for what earlier passes left even where the counter says that the pool has no
     /// instance.
     pub(super) thorough: bool,
@@ -51,11 +52,11 @@ pub(super) struct PoolSnapshot {
 }
 
 impl PoolSnapshot {
-    pub(super) fn new(capacity: Capacity, standing: Standing, asked: Vec<Entity>) -> Self {
+    pub(super) fn new(capacity: Stored<Capacity>, standing: Standing, asked: Vec<Entity>) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
-            switches: standing.switches.unwrap_or_default(),
+            switches: standing.switches.map(Stored::into_record).unwrap_or_default(),
             cooldowns: standing.cooldowns,
             asked: asked.into_iter().collect(),
             unwell: standing.unwell,
@@ -70,7 +71,7 @@ impl PoolSnapshot {
     }
 
     /// Without a live instance there is no open launch, no free runner and no slot to try again.
-    pub(super) const fn has_instances(&self) -> bool {
+    pub(super) fn has_instances(&self) -> bool {
         self.capacity.live > 0 || self.thorough
     }
 
@@ -85,30 +86,30 @@ impl PoolSnapshot {
             self.wakes = capacity.wakes;
             self.capacity = capacity;
         }
-        self.switches = standing.switches.unwrap_or_default();
+        self.switches = standing.switches.map(Stored::into_record).unwrap_or_default();
         self.cooldowns = standing.cooldowns;
         self.unwell = standing.unwell;
         Ok(())
     }
 
     /// Notes jobs as they are stored. Of two versions the newer one counts.
-    pub(super) fn saw<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Job>) {
+    pub(super) fn saw(&mut self, jobs: impl IntoIterator<Item = Stored<Job>>) {
         for job in jobs {
-            if is_newer(job, &self.jobs) {
-                self.jobs.insert(job.key(), job.clone());
+            if is_newer(&job, &self.jobs) {
+                self.jobs.insert(job.key(), job);
             }
         }
     }
 
     /// The pool's demand: what the index lists, and each job that is known better as it is known.
-    pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Job>) -> Vec<Job> {
-        let mut demand: BTreeMap<JobKey, Job> = self.jobs.clone();
+    pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Stored<Job>>) -> Vec<Stored<Job>> {
+        let mut demand: BTreeMap<JobKey, Stored<Job>> = self.jobs.clone();
         for job in listed {
             if is_newer(&job, &demand) {
                 demand.insert(job.key(), job);
             }
         }
-        let is_ours = |job: &Job| job.is_demand() && job.pool.as_ref() == Some(pool);
+        let is_ours = |job: &Stored<Job>| job.is_demand() && job.pool.as_ref() == Some(pool);
         demand.into_values().filter(is_ours).collect()
     }
 
@@ -118,12 +119,14 @@ impl PoolSnapshot {
         self.waits = ahead.chain(self.waits).min();
     }
 
-    /// As the commit of a launch does it.
-    pub(super) fn count_up(&mut self, fresh: usize, now: Time) {
+    /// The counter as the commit of a launch has left it. If another writer came between, this
+    /// version is older than the table's, and the next change of it is a conflict.
+    pub(super) fn count_up(&mut self, fresh: usize, now: Time, committed: &Committed) {
         if fresh > 0 {
-            self.capacity.scaled_up_at = Some(now);
-            self.capacity.live += u32::try_from(fresh).unwrap_or(u32::MAX);
-            self.capacity.generation += 1;
+            let mut next = self.capacity.record().clone();
+            next.scaled_up_at = Some(now);
+            next.live += u32::try_from(fresh).unwrap_or(u32::MAX);
+            self.capacity = self.capacity.change(next).stored(committed);
         }
     }
 
@@ -138,16 +141,14 @@ impl PoolSnapshot {
         timings: &Timings,
     ) {
         for _ in 0..CONFLICT_ROUNDS {
-            let stored = self.cooldowns.clone();
-            let replaces = stored.as_ref().map(|record| record.generation);
-            let record = stored.unwrap_or_default();
+            let record = self.cooldowns.as_deref().cloned().unwrap_or_default();
             let Some(next) = record.after(launch, answer, now, timings) else {
                 return;
             };
-            let write = Write::Cooldowns { next: next.clone(), replaces };
-            match table.commit(&[write]).await {
-                Ok(()) => {
-                    self.cooldowns = Some(next);
+            let change = Change::of(self.cooldowns.as_ref(), next);
+            match table.commit(&[change.clone().into()]).await {
+                Ok(committed) => {
+                    self.cooldowns = Some(change.stored(&committed));
                     return;
                 }
                 Err(CommitError::Conflict) => match table.cooldowns().await {
@@ -180,16 +181,16 @@ impl PoolSnapshot {
 }
 
 /// Whether a job is not known yet, or was written since.
-fn is_newer(job: &Job, known: &BTreeMap<JobKey, Job>) -> bool {
-    known.get(&job.key()).is_none_or(|known| known.generation < job.generation)
+fn is_newer(job: &Stored<Job>, known: &BTreeMap<JobKey, Stored<Job>>) -> bool {
+    known.get(&job.key()).is_none_or(|known| known.version() < job.version())
 }
 
 /// Each slot once, as it was written last.
-pub(super) fn newest(slots: impl Iterator<Item = Instance>) -> Vec<Instance> {
-    let mut all: BTreeMap<InstanceName, Instance> = BTreeMap::new();
+pub(super) fn newest(slots: impl Iterator<Item = Stored<Instance>>) -> Vec<Stored<Instance>> {
+    let mut all: BTreeMap<InstanceName, Stored<Instance>> = BTreeMap::new();
     for slot in slots {
-        let known = all.get(&slot.name).map(Instance::generation);
-        if known.is_none_or(|known| known < slot.generation()) {
+        let known = all.get(&slot.name).map(Stored::version);
+        if known.is_none_or(|known| known < slot.version()) {
             all.insert(slot.name.clone(), slot);
         }
     }

@@ -6,6 +6,7 @@ use crate::ec2::ErrorClass;
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
+use crate::stored::{Change, Stored};
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -13,13 +14,13 @@ use crate::timings::Timings;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The launch, settled or still open.
-    pub launch: Launch,
+    pub launch: Change<Launch>,
     /// Slots that got a machine.
-    pub bound: Vec<(MachineId, Instance)>,
+    pub bound: Vec<(MachineId, Change<Instance>)>,
     /// Slots that certainly got none.
-    pub failed: Vec<Instance>,
+    pub failed: Vec<Change<Instance>>,
     /// Slots of a launch that stays open: due when it is to be looked for again.
-    pub waiting: Vec<Instance>,
+    pub waiting: Vec<Change<Instance>>,
 }
 
 /// What is known after a call: EC2's answer, and for a replay what carries the launch's tag.
@@ -40,8 +41,8 @@ pub struct Answered {
 /// later is an orphan.
 #[must_use]
 pub fn apply(
-    launch: &Launch,
-    slots: Vec<Instance>,
+    launch: &Stored<Launch>,
+    slots: Vec<Stored<Instance>>,
     answered: &Answered,
     owned: impl Fn(&MachineId) -> bool,
     now: Time,
@@ -60,15 +61,16 @@ pub fn apply(
     machines.sort();
     machines.dedup();
 
-    let mut free: VecDeque<Instance> =
+    let mut free: VecDeque<Stored<Instance>> =
         slots.into_iter().filter(|slot| slot.is_free_slot_of(&launch.id)).collect();
     let mut bound = Vec::new();
     for machine in machines {
-        let Some(mut slot) = free.pop_front() else {
+        let Some(slot) = free.pop_front() else {
             break;
         };
-        slot.bind(machine.clone(), now, timings);
-        bound.push((machine, slot));
+        let mut next = slot.record().clone();
+        next.bind(machine.clone(), now, timings);
+        bound.push((machine, slot.change(next)));
     }
 
     let settled = free.is_empty()
@@ -78,15 +80,16 @@ pub fn apply(
         let again_at = now + timings.launch_retry_seconds;
         let is_refused = matches!(&answered.answer, Err(error) if error.class.is_definite());
         let waiting = free
-            .into_iter()
+            .iter()
             .filter(|slot| slot.state() == State::Creating)
-            .map(|mut slot| {
-                slot.set_due(again_at);
-                slot
+            .filter_map(|slot| {
+                let mut next = slot.record().clone();
+                next.set_due(again_at);
+                slot.changed(next)
             })
             .collect();
         return Outcome {
-            launch: launch.released(again_at, is_refused),
+            launch: launch.change(launch.released(again_at, is_refused)),
             bound,
             failed: Vec::new(),
             waiting,
@@ -94,13 +97,14 @@ pub fn apply(
     }
     let error = worst(errors);
     let failed = free
-        .into_iter()
-        .map(|mut slot| {
-            slot.launch_failed(&error, now, timings);
-            slot
+        .iter()
+        .map(|slot| {
+            let mut next = slot.record().clone();
+            next.launch_failed(&error, now, timings);
+            slot.change(next)
         })
         .collect();
-    Outcome { launch: launch.settled(), bound, failed, waiting: Vec::new() }
+    Outcome { launch: launch.change(launch.settled()), bound, failed, waiting: Vec::new() }
 }
 
 /// Whether the answer says for certain how many machines there are.

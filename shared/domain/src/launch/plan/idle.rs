@@ -5,6 +5,7 @@ use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState, Slot};
 use crate::launch::Launch;
 use crate::launch::cooldown::first_market;
+use crate::stored::Stored;
 
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job
 /// has taken in this very plan is missing too. While EC2 refuses what the pool asks for, the next
@@ -27,7 +28,7 @@ pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) 
 /// and then one alone, to see whether it comes up.
 fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
-    let stay: Vec<&Instance> =
+    let stay: Vec<&Stored<Instance>> =
         view.supply.iter().filter(|one| one.is_kept_idle_by(view.pool) && !claimed(one)).collect();
     let there = u32::try_from(stay.len()).unwrap_or(u32::MAX);
     let missing = view.pool.idle_wanted().saturating_sub(there);

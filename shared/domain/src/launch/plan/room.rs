@@ -7,6 +7,7 @@ use crate::entity::Allowance;
 use crate::ids::Entity;
 use crate::job::Job;
 use crate::pool::limits::{Full, Headroom, Scope};
+use crate::stored::Stored;
 
 /// What pool and limits leave while a plan is made.
 pub(super) struct PoolHeadroom {
@@ -39,10 +40,10 @@ impl PoolHeadroom {
 /// pass it.
 pub(super) fn launched_for(
     view: &View<'_>,
-    demand: VecDeque<Job>,
+    demand: VecDeque<Stored<Job>>,
     room: &mut PoolHeadroom,
     plan: &mut Plan,
-) -> Vec<Job> {
+) -> Vec<Stored<Job>> {
     let mut launched_for = Vec::new();
     for job in demand {
         let entity = view.pool.entity_for(&job);
@@ -50,12 +51,11 @@ pub(super) fn launched_for(
         let is_served = view.pool.serves(&job).is_ok() && view.held.is_none() && room.left > 0;
         let held = entity.as_ref().and_then(|entity| room.held(entity));
         if let Some(held) = held.filter(|_| is_served && view.pool.is_old_enough(&job, view.now)) {
-            let job = hold(job, &held.held, view);
+            plan.held.push(hold(&job, &held.held, view));
             if held.elsewhere {
                 let why = held.held.reason.clone();
-                plan.left.push(Unplaced { job: job.clone(), slot: None, why });
+                plan.left.push(Unplaced { job, slot: None, why });
             }
-            plan.held.push(job);
             continue;
         }
         let obstacle = match (view.pool.serves(&job), &view.held) {

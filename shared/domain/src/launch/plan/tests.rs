@@ -16,6 +16,7 @@ use crate::job::Job;
 use crate::launch::cooldown::Cooldowns;
 use crate::pool::Pool;
 use crate::pool::limits::Headroom;
+use crate::stored::{Stored, Version};
 use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
 use crate::timings::Timings;
 
@@ -43,6 +44,13 @@ pub(super) fn free_booting(n: u32) -> Instance {
 /// Nothing was refused.
 pub(crate) static CALM: LazyLock<Cooldowns> = LazyLock::new(Cooldowns::default);
 
+/// The version under which all records of these tests were read.
+pub(super) const READ: Version = Version(3);
+
+pub(crate) fn read<T>(records: impl IntoIterator<Item = T>) -> Vec<Stored<T>> {
+    records.into_iter().map(|record| Stored::read(record, READ)).collect()
+}
+
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
         stack: "prod",
@@ -51,7 +59,7 @@ pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         room: Headroom::default(),
         idle_hold: None,
         held: None,
-        demand,
+        demand: read(demand),
         supply: Vec::new(),
         retries: Vec::new(),
         cooldowns: &CALM,

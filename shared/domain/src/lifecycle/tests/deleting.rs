@@ -193,7 +193,7 @@ fn what_force_gives_up_is_on_record() {
         panic!("{records:?}")
     };
     assert_eq!((&orphan.machine, orphan.instance.as_ref()), (&machine(1), Some(&instance.name)));
-    assert_eq!((orphan.since, orphan.attempts, orphan.generation), (at(700), 3, 0));
+    assert_eq!((orphan.since, orphan.attempts), (at(700), 3));
     assert_eq!(orphan.last_error, Some(fault("RequestLimitExceeded")));
     assert_eq!((audit.kind, audit.by.as_str()), (AuditKind::GivenUp, "ada"));
     assert_eq!((audit.at, audit.subject.as_str()), (at(700), instance.name.as_str()));

@@ -34,7 +34,6 @@ pub(super) fn pass(
         match decide(&instance, &seen, policy, now) {
             Step::Look(need) => look(need, world, &mut seen),
             Step::Act { next, records, effect } => {
-                keeps_order(&instance, &next);
                 if let Some(effect) = &effect {
                     spares_job(&instance, &seen, effect, policy, now);
                 }
@@ -43,7 +42,6 @@ pub(super) fn pass(
                 perform(effect, world, &mut seen);
             }
             Step::Rest(next) => {
-                keeps_order(&instance, &next);
                 let due = next.due_at().expect("a live record has a time to come back");
                 assert!(next.state().is_live());
                 assert!(due > now, "comes back at once, for ever: {next:#?}");
@@ -85,12 +83,6 @@ fn perform(effect: Option<Effect>, world: &Observation, seen: &mut Observation) 
         }
         Some(Effect::WakePool) | None => {}
     }
-}
-
-/// A changed record has a later generation: else another writer would not see the change.
-pub(super) fn keeps_order(before: &Instance, next: &Instance) {
-    let grown = next.generation() > before.generation();
-    assert!(grown || next == before, "changed in silence: {before:#?} {next:#?}");
 }
 
 /// Nothing but the order to kill, age or a stopped machine lays hands on a job that the hook

@@ -1,5 +1,6 @@
 //! EC2's answer: which slots are bound, which have failed, and whether anything is still unknown.
 
+use super::{READ, read};
 use crate::ec2::ErrorClass;
 use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
@@ -7,9 +8,12 @@ use crate::ec2::ErrorClass::{
 };
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
-use crate::launch::plan::{Answered, Outcome, apply, plan};
+use crate::launch::plan::{Answered, Outcome, plan};
 use crate::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
+use crate::stored::Stored;
 use crate::testkit::{With, at, forced, job, machine, pool, refusal, slot, timings};
+use crate::time::Time;
+use crate::timings::Timings;
 
 const ALL: [ErrorClass; 9] = [
     Throttle,
@@ -33,6 +37,18 @@ pub(super) fn launch(calls: u32) -> (Launch, Vec<Instance>) {
     let called =
         planned.launch.with(|launch| (launch.calls, launch.doubtful_at) = (calls, earlier));
     (called, slots)
+}
+
+fn apply(
+    launch: &Launch,
+    slots: Vec<Instance>,
+    answered: &Answered,
+    owned: impl Fn(&MachineId) -> bool,
+    now: Time,
+    timings: &Timings,
+) -> Outcome {
+    let launch = Stored::read(launch.clone(), READ);
+    crate::launch::plan::apply(&launch, read(slots), answered, owned, now, timings)
 }
 
 fn machines(count: u32) -> Vec<MachineId> {
@@ -194,8 +210,7 @@ fn an_open_launch_is_looked_for_again_soon() {
     assert_eq!(outcome.launch.lease_until, at(1215));
     assert!(outcome.waiting.iter().all(|slot| slot.due_at() == Some(at(1215))));
     assert!(outcome.waiting.iter().all(|slot| slot.state() == State::Creating));
-    let (launch, _) = launch(2);
-    assert_eq!(outcome.launch.generation, launch.generation + 1);
+    assert_eq!(outcome.launch.replaces(), Some(READ));
 }
 
 #[test]

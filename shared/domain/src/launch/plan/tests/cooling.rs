@@ -1,6 +1,6 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
-use super::{plan, view};
+use super::{READ, plan, read, view};
 use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::ec2::{Bucket, CooldownScope};
 use crate::ec2::{ErrorClass, Market, Override};
@@ -8,8 +8,11 @@ use crate::entity::Allowance;
 use crate::instance::{Instance, State};
 use crate::launch::LaunchAnswer;
 use crate::launch::cooldown::{Cooldown, Cooldowns, LaunchBlock};
-use crate::launch::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due, stuck};
+use crate::launch::plan::{
+    Answered, BlockedSlot, Plan, apply, falls_back_at_once, is_launch_due, stuck,
+};
 use crate::pool::{MarketPolicy, Pool};
+use crate::stored::Stored;
 use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
 
 fn standard(market: Market) -> CooldownScope {
@@ -59,7 +62,7 @@ fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
     let timings = timings();
     plan(view(pool, &timings, vec![job(1), job(2)]).with(|view| {
         view.cooldowns = cooldowns;
-        view.retries = retries;
+        view.retries = read(retries);
     }))
 }
 
@@ -85,18 +88,17 @@ fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
         let sentence = one.to_string();
         let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
         assert_eq!(plan.launches, [], "{sentence}");
-        for (held, before) in plan.held.iter().zip([job(1), job(2)]) {
+        for held in &plan.held {
             let hold = held.hold.as_ref().expect("a hold");
             assert_eq!((hold.until, hold.failures), (at(1100), 0), "{sentence}");
             assert_eq!(hold.reason, format!("{sentence} (Code: no)"));
-            // `control` commits it against the generation before.
-            assert_eq!(held.generation, before.generation + 1);
+            assert_eq!(held.replaces(), Some(READ));
         }
         assert_eq!(plan.held.len(), 2);
         let [slot] = plan.put_off.as_slice() else { panic!("one slot: {sentence}") };
         assert_eq!((slot.due_at(), slot.state()), (Some(at(1100)), State::PendingCreate));
         assert_eq!(slot.attempts, 1, "no attempt was made");
-        assert_eq!(slot.generation(), refused(1, &[Capacity]).generation() + 1);
+        assert_eq!(slot.replaces(), Some(READ));
     }
 }
 
@@ -172,17 +174,19 @@ fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
             .with(|pool| pool.on_demand_after = vec![code.to_owned()]);
         let launched = planned(&pool, &Cooldowns::default(), Vec::new()).launches.remove(0);
         assert_eq!((launched.launch.request.market, launched.fresh.len()), (Market::Spot, 2));
-        let slots = launched.fresh.into_iter().map(|(slot, _)| slot).collect();
+        let slots = read(launched.fresh.into_iter().map(|(slot, _)| slot));
         let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(Capacity)] };
         let answered = Answered { answer: Ok(part), found: Vec::new() };
         let called = launched.launch.with(|launch| launch.calls = 1);
+        let called = Stored::read(called, READ);
         let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);
         assert_eq!((outcome.bound.len(), outcome.failed.len()), (1, 1));
 
         let due =
             |slot: &Instance| is_launch_due(&pool, slot, &Cooldowns::default(), at(1001), &timings);
-        let rest: Vec<Instance> = outcome.failed.into_iter().filter(due).collect();
-        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = rest));
+        let failed = outcome.failed.iter().map(|slot| slot.next().clone());
+        let rest: Vec<Instance> = failed.filter(due).collect();
+        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = read(rest)));
         let bought = plan.launches.first().map(|one| &one.launch.request);
         assert_eq!(bought.map(|request| (request.market, request.capacity)), expected, "{code}");
         assert!(plan.launches.len() <= 1);
@@ -223,22 +227,19 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let calls = known(vec![closed(CooldownScope::Calls, 1100)]);
     let cooling = planned(&pool, &calls, slots());
     assert_eq!((cooling.launches.len(), names(&cooling).len()), (0, 2));
-    // As it is written, and not as it was.
-    assert_eq!(
-        cooling.stuck.iter().map(|one| &one.slot).collect::<Vec<_>>(),
-        cooling.put_off.iter().collect::<Vec<_>>()
-    );
+    // As it was read. Who moves its job first stores that it waits.
+    assert!(cooling.stuck.iter().all(|one| one.slot.version() == READ));
 
     let timings = timings();
     let paused = plan(view(&pool, &timings, Vec::new()).with(|view| {
-        view.retries = slots();
+        view.retries = read(slots());
         view.held = Some("the pool is paused".to_owned());
     }));
     assert_eq!(names(&paused)[0].1, "the pool is paused");
     assert_eq!((paused.launches.len(), names(&paused).len()), (0, 2));
 
     // What EC2 has said since counts as well.
-    let slot = refused(3, &[Capacity]);
+    let slot = Stored::read(refused(3, &[Capacity]), READ);
     assert!(stuck(&pool, &slot, &calls, at(1000)).is_some());
     assert!(stuck(&pool, &slot, &calls, at(1100)).is_none());
 }
@@ -252,13 +253,13 @@ fn a_slot_that_github_refuses_in_this_pool_alone_is_stuck() {
         let held = LaunchBlock { until: at(1300), reason: "GitHub".to_owned(), closed: None };
         let allowance = Allowance { most: 1, held, holds_slots: true, elsewhere };
         let plan = plan(view(&pool, &timings, Vec::new()).with(|view| {
-            view.retries = vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
+            view.retries = read([refused(1, &[Capacity]), refused(2, &[Capacity])]);
             let entity = view.retries[0].entity.clone();
             view.allowances.insert(entity, allowance.clone());
         }));
         assert_eq!((plan.launches.len(), plan.put_off.len(), plan.stuck.len()), (1, 1, stuck));
-        let written = plan.stuck.iter().all(|one| plan.put_off.contains(&one.slot));
-        assert!(written, "as it is written, and not as it was");
+        let of_it = |one: &BlockedSlot| plan.put_off[0].name == one.slot.name;
+        assert!(plan.stuck.iter().all(of_it), "the other one finds out");
     }
 }
 

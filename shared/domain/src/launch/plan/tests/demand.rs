@@ -1,6 +1,8 @@
 //! Free runners before machines, the oldest job first, and never more than the pool's maximum.
 
-use super::{claims, free_booting, free_idle, free_installing, free_slot, launched, plan, view};
+use super::{
+    claims, free_booting, free_idle, free_installing, free_slot, launched, plan, read, view,
+};
 use crate::job::labels::Labels;
 use crate::testkit::{With, at, job, pool, timings};
 
@@ -8,7 +10,7 @@ use crate::testkit::{With, at, job, pool, timings};
 fn free_runners_are_taken_before_machines_are_launched() {
     let (pool, timings) = (pool(), timings());
     let plan = plan(view(&pool, &timings, vec![job(1), job(2)]).with(|view| {
-        view.supply = vec![free_idle(7)];
+        view.supply = read([free_idle(7)]);
         view.live = 1;
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-7"]);
@@ -20,7 +22,7 @@ fn the_oldest_job_gets_the_runner_that_is_nearest() {
     let (pool, timings) = (pool(), timings());
     let jobs = vec![job(30), job(10), job(40), job(20)];
     let plan = plan(view(&pool, &timings, jobs).with(|view| {
-        view.supply = vec![free_slot(1), free_booting(2), free_idle(3), free_installing(4)];
+        view.supply = read([free_slot(1), free_booting(2), free_idle(3), free_installing(4)]);
     }));
     assert_eq!(
         claims(&plan),
@@ -39,7 +41,7 @@ fn of_equals_the_older_runner_and_then_the_name_decides() {
     let (pool, timings) = (pool(), timings());
     let older = free_idle(9).with(|i| i.created_at = at(0) - crate::time::Seconds(1));
     let plan = plan(view(&pool, &timings, vec![job(1), job(2), job(3)]).with(|view| {
-        view.supply = vec![free_idle(5), free_idle(4), older];
+        view.supply = read([free_idle(5), free_idle(4), older]);
     }));
     assert_eq!(
         claims(&plan),
@@ -54,7 +56,7 @@ fn a_runner_is_not_given_what_it_cannot_take() {
     let other_pool = free_idle(2).with(|i| i.pool = "other".parse().expect("valid"));
     let windows = job(1).with(|job| job.last_event.labels = Labels::new(["windows"]));
     let plan = plan(view(&own, &timings, vec![windows, job(2)]).with(|view| {
-        view.supply = vec![elsewhere, other_pool, free_idle(3)];
+        view.supply = read([elsewhere, other_pool, free_idle(3)]);
     }));
     // A younger job passes one that the runner cannot take.
     assert_eq!(claims(&plan), ["job 2 to default-l-3"]);
@@ -87,7 +89,7 @@ fn a_job_with_a_free_runner_does_not_count_against_the_maximum() {
     let (pool, timings) = (pool().with(|pool| pool.max = 3), timings());
     let plan = plan(view(&pool, &timings, vec![job(1), job(2), job(3)]).with(|view| {
         view.live = 2;
-        view.supply = vec![free_idle(8)];
+        view.supply = read([free_idle(8)]);
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
     assert_eq!((launched(&plan), plan.over_maximum), (vec![vec![2]], 1));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::Plan;
-use super::{claims, free_booting, free_idle, free_slot, launched, plan, view};
+use super::{claims, free_booting, free_idle, free_slot, launched, plan, read, view};
 use crate::job::Hold;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
@@ -47,7 +47,7 @@ fn what_is_missing_of_the_min_idle_is_launched() {
         let pool = keeps(min_idle).with(|pool| pool.max = max);
         let plan = plan(view(&pool, &timings, vec![]).with(|view| {
             view.live = live;
-            view.supply = supply;
+            view.supply = read(supply);
         }));
         assert_eq!(idle(&plan), expected, "{name}");
     }
@@ -58,7 +58,7 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     let (own, timings) = (keeps(2), timings());
     let planned = plan(view(&own, &timings, vec![job(1)]).with(|view| {
         view.live = 2;
-        view.supply = vec![free_idle(8), free_idle(9)];
+        view.supply = read([free_idle(8), free_idle(9)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8"]);
     assert_eq!((launched(&planned).concat(), idle(&planned)), (vec![], vec![1]));
@@ -66,7 +66,7 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     let tight = keeps(1).with(|pool| pool.max = 2);
     let planned = plan(view(&tight, &timings, vec![job(1), job(2)]).with(|view| {
         view.live = 1;
-        view.supply = vec![free_idle(8)];
+        view.supply = read([free_idle(8)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8"]);
     assert_eq!((launched(&planned), idle(&planned)), (vec![vec![2]], vec![]));
@@ -78,7 +78,7 @@ fn jobs_are_served_where_the_min_idle_is_the_maximum() {
     let (own, timings) = (keeps(2).with(|pool| pool.max = 2), timings());
     let planned = plan(view(&own, &timings, vec![job(1), job(2), job(3)]).with(|view| {
         view.live = 2;
-        view.supply = vec![free_idle(8), free_idle(9)];
+        view.supply = read([free_idle(8), free_idle(9)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8", "job 2 to default-l-9"]);
     assert_eq!((planned.over_maximum, idle(&planned)), (1, vec![]));
@@ -95,7 +95,7 @@ fn runners_that_the_pool_would_not_launch_today_do_not_count() {
     for one in odd {
         let plan = plan(view(&own, &timings, vec![]).with(|view| {
             view.live = 1;
-            view.supply = vec![one];
+            view.supply = read([one]);
         }));
         assert_eq!(idle(&plan), [1]);
     }
@@ -106,7 +106,7 @@ fn after_failures_one_alone_is_tried_and_not_before_its_time() {
     let (own, timings) = (keeps(3), timings());
     let launched = |until, supply| {
         let plan = plan(view(&own, &timings, vec![]).with(|view| {
-            view.supply = supply;
+            view.supply = read(supply);
             view.idle_hold =
                 Some(Hold { until: at(until), reason: "no".to_owned(), failures: 2, closed: None });
         }));
@@ -173,7 +173,7 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
     assert_eq!(launched(&plan), [[10]]);
     assert_eq!((plan.over_maximum, plan.left.len()), (0, 0));
     let plan = super::plan(view(&own, &timings, vec![job(11)]).with(|view| {
-        view.supply = vec![free_idle(8)];
+        view.supply = read([free_idle(8)]);
     }));
     assert_eq!(claims(&plan), ["job 11 to default-l-8"]);
 }
@@ -182,7 +182,7 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
 fn held_back_a_pool_gives_runners_and_launches_nothing() {
     let (own, timings) = (keeps(2), timings());
     let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
-        view.supply = vec![free_idle(8)];
+        view.supply = read([free_idle(8)]);
         view.held = Some("it is paused".to_owned());
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{launched, plan, view};
+use super::{READ, launched, plan, read, view};
 use crate::ec2::{Market, Override};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
@@ -51,7 +51,7 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
     assert_eq!(MAX_SLOTS_COUNTED * 3 + 3, 99);
     // Retries come first, and new slots fill up what is left.
     let mixed = plan(view(&pool, &timings, jobs(20)).with(|view| {
-        view.retries = (0..40).map(|n| retry(n, 1)).collect();
+        view.retries = read((0..40).map(|n| retry(n, 1)));
     }));
     assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 9), (Market::OnDemand, 0, 11)]);
 }
@@ -115,7 +115,7 @@ fn each_market_has_its_own_request() {
     for (policy, expected) in rows {
         let pool = pool().with(|pool| pool.market = policy);
         let plan = plan(view(&pool, &timings, jobs(2)).with(|view| {
-            view.retries = vec![retry(1, 1), retry(2, 4)];
+            view.retries = read([retry(1, 1), retry(2, 4)]);
         }));
         assert_eq!(shape(&plan), expected, "{policy:?}");
     }
@@ -126,13 +126,12 @@ fn retries_need_no_room_and_no_demand() {
     let (pool, timings) = (pool().with(|pool| pool.max = 2), timings());
     let plan = plan(view(&pool, &timings, jobs(1)).with(|view| {
         view.live = 2;
-        view.retries = vec![retry(1, 1)];
+        view.retries = read([retry(1, 1)]);
     }));
     assert_eq!((shape(&plan), plan.over_maximum), (vec![(Market::OnDemand, 1, 0)], 1));
     let [again] = plan.launches[0].again.as_slice() else { panic!("one retry") };
     assert_eq!((again.state(), &again.launch), (State::Creating, &plan.launches[0].launch.id));
-    // `control` commits it against the generation before.
-    assert_eq!(again.generation(), retry(1, 1).generation() + 1);
+    assert_eq!(again.replaces(), Some(READ));
 }
 
 #[test]
@@ -186,8 +185,7 @@ fn slots_carry_their_job_and_their_launch() {
         assert_eq!((instance.name.as_str(), instance.state()), (name, State::Creating));
         assert_eq!((instance.claim(), own.claim.as_ref()), (Some(own.key()), Some(&instance.name)));
         assert_eq!((&instance.launch, instance.created_at), (&launch.launch.id, at(1000)));
-        // `control` commits the job against the generation before.
-        assert_eq!(own.generation, job(1).generation + 1);
+        assert_eq!(own.replaces(), Some(READ));
     }
     let entities: Vec<&str> =
         launch.fresh.iter().map(|(instance, _)| instance.entity.as_str()).collect();
@@ -201,7 +199,7 @@ fn a_slot_knows_the_template_that_its_machine_comes_from() {
     let (pool, timings) = (pool().with(|pool| pool.generation = 7), timings());
     let later = |change: fn(&mut Pool)| pool.clone().with(change);
     let plan = plan(view(&pool, &timings, vec![job(1)]).with(|view| {
-        view.retries = vec![retry(1, 1).with(|i| i.template_version = Some("2".into()))];
+        view.retries = read([retry(1, 1).with(|i| i.template_version = Some("2".into()))]);
     }));
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     for slot in [&launch.fresh[0].0, &launch.again[0]] {

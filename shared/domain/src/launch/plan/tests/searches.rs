@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::apply::launch;
-use super::{free_booting, free_idle, free_slot, plan, view};
+use super::{READ, free_booting, free_idle, free_slot, plan, read, view};
 use crate::ec2::ErrorClass;
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
@@ -14,6 +14,7 @@ use crate::job::labels::Labels;
 use crate::launch::plan::{Answered, MAX_BEYOND, MAX_SLOTS, apply};
 use crate::launch::{LaunchAnswer, LaunchState};
 use crate::pool::MarketPolicy;
+use crate::stored::{Change, Stored};
 use crate::testkit::{
     With, at, forced, job, machine, pool, refusal, retrying, searched, slot, timings,
 };
@@ -79,15 +80,18 @@ proptest! {
     ) {
         let (pool, timings) = (pool().with(|pool| { pool.max = max; pool.market = market; }), timings());
         let plan = plan(view(&pool, &timings, demand.clone()).with(|view| {
-            view.supply = supply.clone();
-            view.retries = retries.clone();
+            view.supply = read(supply.clone());
+            view.retries = read(retries.clone());
             view.live = live;
         }));
         let beyond = || plan.launches.iter().flat_map(|one| &one.beyond);
         let claimed = || plan.launches.iter().flat_map(|one| &one.fresh);
-        let fresh = || claimed().chain(beyond());
-        let given = || plan.claims.iter().map(|(job, instance)| (instance, job));
-        let made = || fresh().map(|(instance, job)| (instance, job));
+        let given = || plan.claims.iter().map(|(job, slot)| (slot.next(), job.next()));
+        let made = || {
+            let claimed = claimed().map(|(instance, job)| (instance, job.next()));
+            claimed.chain(beyond().map(|(instance, job)| (instance, job.record())))
+        };
+        let fresh = made;
 
         // No job twice, no instance twice, and both sides agree.
         prop_assert!(unique(given().chain(made()).map(|(_, job)| job.key())));
@@ -95,7 +99,7 @@ proptest! {
         for (instance, job) in beyond() {
             prop_assert_eq!((instance.claim(), &job.claim), (None, &None));
         }
-        for (instance, job) in given().chain(claimed().map(|(instance, job)| (instance, job))) {
+        for (instance, job) in given().chain(claimed().map(|(instance, job)| (instance, job.next()))) {
             prop_assert_eq!(instance.claim(), Some(job.key()));
             prop_assert_eq!(job.claim.as_ref(), Some(&instance.name));
         }
@@ -118,7 +122,7 @@ proptest! {
         prop_assert_eq!(again().count(), retries.len());
         prop_assert!(unique(plan.launches.iter().map(|one| one.launch.id.clone())));
         for one in &plan.launches {
-            let slots: Vec<_> = one.again.iter().chain(one.instances()).collect();
+            let slots: Vec<_> = one.again.iter().map(Change::next).chain(one.instances()).collect();
             prop_assert!((1..=MAX_SLOTS + MAX_BEYOND).contains(&slots.len()));
             prop_assert_eq!(one.launch.request.capacity as usize, slots.len());
             prop_assert!(slots.iter().all(|slot| slot.launch == one.launch.id));
@@ -190,7 +194,8 @@ proptest! {
                     let slots: Vec<Instance> = tables.slots.values().cloned().collect();
                     let free = slots.iter().filter(|slot| slot.is_free_slot_of(&launch.id)).count();
                     let owned = |one: &MachineId| tables.owners.contains_key(one);
-                    let outcome = apply(&launch, slots, &answered, owned, now, &timings);
+                    let stored = Stored::read(launch.clone(), READ);
+                    let outcome = apply(&stored, read(slots), &answered, owned, now, &timings);
                     let settled = outcome.launch.state == LaunchState::Settled;
                     let told = outcome.bound.len() + outcome.failed.len() + outcome.waiting.len();
                     prop_assert!(told <= free, "told of slots that were taken");
@@ -199,13 +204,13 @@ proptest! {
                     prop_assert!(settled || outcome.failed.is_empty(), "failed without proof");
                     for (machine, slot) in outcome.bound {
                         prop_assert_eq!(slot.machine(), Some(&machine));
-                        tables.bind(machine, slot);
+                        tables.bind(machine, slot.next().clone());
                     }
                     for slot in outcome.failed.into_iter().chain(outcome.waiting) {
                         prop_assert!(slot.machine().is_none());
-                        tables.slots.insert(slot.name.as_str().to_owned(), slot);
+                        tables.slots.insert(slot.name.as_str().to_owned(), slot.next().clone());
                     }
-                    launch = outcome.launch.with(|launch| launch.calls += 1);
+                    launch = outcome.launch.next().clone().with(|launch| launch.calls += 1);
                     // A settled launch leaves nobody in `creating` behind.
                     let creating = tables.slots.values().any(|slot| slot.state() == State::Creating);
                     prop_assert!(!settled || !creating);

@@ -1,0 +1,174 @@
+//! Records and the versions under which a table holds them.
+//!
+//! A pass reads a [`Stored`] record, a rule makes the next one of it, and the two become a
+//! [`Change`]: it replaces the very version that was read, or nothing. Rules work on plain records
+//! and never see a version. A record that was changed and not stored cannot be written on, since
+//! only a table makes a stored one:
+//!
+//! ```compile_fail,E0599
+//! use muster_domain::stored::{Change, Stored};
+//! # fn next(of: &u32) -> u32 { of + 1 }
+//! fn write_on(read: &Stored<u32>) -> Change<u32> {
+//!     let changed = read.change(next(read));
+//!     // Nobody has committed `changed`: another writer may be faster.
+//!     changed.change(next(&changed))
+//! }
+//! ```
+//!
+//! A committed one can:
+//!
+//! ```
+//! use muster_domain::stored::{Change, Committed, Stored};
+//! # fn next(of: &u32) -> u32 { of + 1 }
+//! fn write_on(read: &Stored<u32>, commit: impl Fn(&Change<u32>) -> Committed) -> Change<u32> {
+//!     let changed = read.change(next(read));
+//!     let committed = commit(&changed);
+//!     let stored = changed.stored(&committed);
+//!     stored.change(next(&stored))
+//! }
+//! ```
+
+use std::borrow::Borrow;
+use std::ops::Deref;
+
+/// Which write of a record this is. The first one is number 0, and each write adds one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+/// A record as a table holds it. Only a table makes one: of what it reads, or of what it has
+/// committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored<T> {
+    version: Version,
+    record: T,
+}
+
+impl<T> Stored<T> {
+    /// For tables alone: a record that was read.
+    pub const fn read(record: T, version: Version) -> Self {
+        Self { version, record }
+    }
+
+    /// Its version. Of two copies, the one with the higher version was written later.
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The record.
+    pub const fn record(&self) -> &T {
+        &self.record
+    }
+
+    /// The record without its version. It can be looked at, and not written.
+    pub fn into_record(self) -> T {
+        self.record
+    }
+
+    /// The record that takes its place.
+    pub const fn change(&self, next: T) -> Change<T> {
+        Change { replaces: Some(self.version), next }
+    }
+}
+
+impl<T: PartialEq> Stored<T> {
+    /// The record that takes its place; none if it says the same.
+    pub fn changed(&self, next: T) -> Option<Change<T>> {
+        (self.record != next).then(|| self.change(next))
+    }
+}
+
+/// So that a rule takes plain records and stored ones.
+impl<T> Borrow<T> for Stored<T> {
+    fn borrow(&self) -> &T {
+        &self.record
+    }
+}
+
+impl<T> Deref for Stored<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.record
+    }
+}
+
+/// A record that is to be written, and what it replaces. It reads as the record that it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change<T> {
+    replaces: Option<Version>,
+    next: T,
+}
+
+impl<T> Change<T> {
+    /// The first version of a record. The table must not have it yet.
+    pub const fn create(next: T) -> Self {
+        Self { replaces: None, next }
+    }
+
+    /// The change of what was read, or the first version where nothing was.
+    pub fn of(read: Option<&Stored<T>>, next: T) -> Self {
+        Self { replaces: read.map(Stored::version), next }
+    }
+
+    /// The version that it replaces; none if the table must not have the record.
+    pub const fn replaces(&self) -> Option<Version> {
+        self.replaces
+    }
+
+    /// The version that it gets.
+    pub fn version(&self) -> Version {
+        self.replaces.map_or_else(Version::default, |version| Version(version.0 + 1))
+    }
+
+    /// The record as it is to be.
+    pub const fn next(&self) -> &T {
+        &self.next
+    }
+
+    /// The record as it is in the table after the commit.
+    pub fn stored(self, _: &Committed) -> Stored<T> {
+        Stored { version: self.version(), record: self.next }
+    }
+}
+
+impl<T> Deref for Change<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.next
+    }
+}
+
+/// A commit has happened. Only a table says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed(());
+
+impl Committed {
+    /// For tables alone: all writes of the commit are done.
+    pub const fn by_table() -> Self {
+        Self(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_gets_the_next_version() {
+        let first = Change::create("a");
+        assert_eq!((first.replaces(), first.version()), (None, Version(0)));
+        let stored = first.stored(&Committed::by_table());
+        assert_eq!(stored, Stored::read("a", Version(0)));
+        let second = stored.change("b");
+        assert_eq!((second.replaces(), second.version()), (Some(Version(0)), Version(1)));
+        assert_eq!(*second, "b");
+    }
+
+    #[test]
+    fn what_says_the_same_is_no_change() {
+        let stored = Stored::read("a", Version(7));
+        assert_eq!(stored.changed("a"), None);
+        assert_eq!(stored.changed("b"), Some(stored.change("b")));
+    }
+}
