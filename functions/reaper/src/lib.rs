@@ -9,9 +9,7 @@ use muster_control::jobs::recover::{self, Recover};
 use muster_control::metrics::Metric;
 use muster_control::ports::{Compute, Github, Queue, Table};
 use muster_control::reaps::batch::{Batch, Received};
-use muster_control::reaps::reap::Ticket;
 use muster_control::reaps::sweep::Sweep;
-use muster_domain::hash::fnv1a;
 use muster_domain::ids::MachineId;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
@@ -145,14 +143,10 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
 
 fn received(record: SqsMessage) -> Result<Received, String> {
     let message = read(&record)?;
-    let nonce = match &message {
-        ReapMessage::Reap { nonce, .. } => *nonce,
-        ReapMessage::MachineChanged { .. } => nonce_of(&record),
-    };
     let receives = record.attributes.get("ApproximateReceiveCount");
     let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
-    let receipt = record.receipt_handle.unwrap_or_default();
-    Ok(Received { message, ticket: Ticket { nonce, receives }, receipt })
+    let id = record.message_id.unwrap_or_default();
+    Ok(Received::new(message, &id, receives, record.receipt_handle.unwrap_or_default()))
 }
 
 /// The `detail-type` of EC2's spot notice.
@@ -190,11 +184,6 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
         _ => envelope.detail.state.unwrap_or(envelope.detail_type),
     };
     Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
-}
-
-/// EC2's events carry no nonce of ours; the message's own id serves. The same for every receive.
-fn nonce_of(record: &SqsMessage) -> u64 {
-    fnv1a(record.message_id.as_deref().unwrap_or_default().as_bytes())
 }
 
 #[cfg(test)]
@@ -252,16 +241,5 @@ mod tests {
             serde_json::from_str(include_str!("../../../events/reaper-tick.json")).expect("JSON");
         assert_eq!(tick["detail-type"], "Scheduled Event");
         assert!(tick.get("Records").is_none());
-    }
-
-    #[test]
-    fn a_messages_nonce_is_the_same_at_every_receive_and_differs_from_others() {
-        let record = |id: &str| {
-            let mut record = SqsMessage::default();
-            record.message_id = Some(id.to_owned());
-            record
-        };
-        assert_eq!(nonce_of(&record("a-1")), nonce_of(&record("a-1")));
-        assert_ne!(nonce_of(&record("a-1")), nonce_of(&record("a-2")));
     }
 }

@@ -1,11 +1,11 @@
 //! The runner-api Lambda: what a machine asks, signed with its instance role.
 
-use std::borrow::Cow;
-
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::Settings;
 use muster_control::ports::{Compute, Github, Queue, Table};
-use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError};
+use muster_control::runner_api::{
+    Configuration, MachineReport, RunnerApi, RunnerApiError, settings_for,
+};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
 use muster_domain::time::Time;
@@ -97,10 +97,7 @@ async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
     report: Option<&MachineReport>,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
-    let settings = match report {
-        Some(report) if !report.asks_pools() => Cow::Borrowed(&deps.settings),
-        _ => deps.settings.current(&deps.table).await?,
-    };
+    let settings = settings_for(&deps.settings, &deps.table, report).await?;
     let register = RunnerApi {
         table: &deps.table,
         queue: &deps.queue,

@@ -1,5 +1,7 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
+use std::borrow::Cow;
+
 use muster_domain::backoff;
 use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
@@ -96,6 +98,22 @@ impl MachineReport {
     #[must_use]
     pub const fn asks_pools(&self) -> bool {
         !matches!(self, Self::JobStarted { .. })
+    }
+}
+
+/// The settings that a request is answered with: the pools as they are now, except for a report
+/// that does not ask what they are. `report` is none where a configuration is asked for.
+///
+/// # Errors
+/// When the set of pools cannot be read.
+pub async fn settings_for<'a, T: Table>(
+    parameters: &'a Settings,
+    table: &T,
+    report: Option<&MachineReport>,
+) -> Result<Cow<'a, Settings>, ReadError> {
+    match report {
+        Some(report) if !report.asks_pools() => Ok(Cow::Borrowed(parameters)),
+        _ => parameters.current(table).await,
     }
 }
 

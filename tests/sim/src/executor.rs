@@ -15,7 +15,7 @@ use muster_control::Settings;
 
 use crate::agenda::{Event, Millis, SECOND, TaskId};
 use crate::fault::Fault;
-use crate::functions;
+use crate::invocations;
 use crate::machine;
 use crate::scenario::Way;
 use crate::world::{Task, World};
@@ -111,7 +111,7 @@ impl Executor {
                 if world.may_stall() {
                     world.agenda.at(limit, Event::Kill(id));
                 }
-                Box::pin(functions::run(Rc::clone(&self.sim), call.clone(), skew, cold))
+                Box::pin(invocations::run(Rc::clone(&self.sim), call.clone(), skew, cold))
             }
         };
         if let Task::Machine(machine) = task {

@@ -13,8 +13,8 @@ use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::ec2::End;
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
-use crate::functions::{ApiCall, Ask, Call, Reply};
 use crate::github::run_of;
+use crate::invocations::{ApiCall, Ask, Call, Reply};
 use crate::world::{Task, World};
 
 /// How long the boot script waits for its configuration.

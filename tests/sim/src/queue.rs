@@ -11,7 +11,7 @@ use muster_domain::time::Seconds;
 use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
 use crate::door::Door;
 use crate::fault::Fault;
-use crate::functions::Call;
+use crate::invocations::Call;
 use crate::world::{Task, World};
 
 /// Visibility of all queues: six times the functions' time-out, as AWS advises.
@@ -322,6 +322,7 @@ impl World {
 
     /// A function is done with a message.
     pub fn acknowledge(&mut self, which: Which, received: &Received) {
+        self.check_recorded(received);
         if self.strikes(Fault::MessageResurrected) {
             let again = self.now + self.between(SECOND, 5 * MINUTE);
             self.queues.of(which).move_to(received.id, again);
@@ -329,6 +330,18 @@ impl World {
             return;
         }
         self.queues.of(which).remove(received.id);
+    }
+
+    /// An event is done with when its row says what it says. A job that asks for `self-hosted` has
+    /// a row whoever serves it.
+    fn check_recorded(&mut self, received: &Received) {
+        let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*received.body else { return };
+        let stored = self.tables.jobs.get(&event.key).map(|row| row.last_event.status);
+        let is_kept = event.labels.iter().any(|label| label == "self-hosted");
+        if is_kept && stored.is_none_or(|stored| stored < event.status) && self.naive.is_none() {
+            let (key, status) = (event.key, event.status);
+            self.broken("I8", || format!("{status:?} of job {key} is acknowledged, not recorded"));
+        }
     }
 
     /// An operator sends the dead letters back, once whatever broke is mended.

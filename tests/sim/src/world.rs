@@ -14,9 +14,9 @@ use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, 
 use crate::calls::Calls;
 use crate::ec2::Ec2;
 use crate::fault::{Counts, Fault, Luck, Odds};
-use crate::functions::{ApiCall, Call};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
+use crate::invocations::{ApiCall, Call};
 use crate::naive::Naive;
 use crate::names::right_app;
 use crate::queue::Queues;
@@ -409,7 +409,9 @@ impl World {
                 Call::Launch(_) => self.queue_is_free(Which::Launch),
                 Call::Reap(_) => self.queue_is_free(Which::Reap),
                 Call::Webhook(number) if killed => self.delivered(*number, false),
-                Call::Api(number) if killed => self.reply(*number, crate::functions::Reply::Broken),
+                Call::Api(number) if killed => {
+                    self.reply(*number, crate::invocations::Reply::Broken);
+                }
                 _ => {}
             },
         }

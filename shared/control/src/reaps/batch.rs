@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use muster_domain::hash::fnv1a;
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
 
@@ -22,6 +23,19 @@ pub struct Received {
     pub ticket: Ticket,
     /// What it is hidden by.
     pub receipt: String,
+}
+
+impl Received {
+    /// A message with what SQS says of it. EC2's events carry no nonce of ours, so the message's own
+    /// id serves: it is the same at every receive.
+    #[must_use]
+    pub fn new(message: ReapMessage, message_id: &str, receives: u32, receipt: String) -> Self {
+        let nonce = match &message {
+            ReapMessage::Reap { nonce, .. } => *nonce,
+            ReapMessage::MachineChanged { .. } => fnv1a(message_id.as_bytes()),
+        };
+        Self { message, ticket: Ticket { nonce, receives }, receipt }
+    }
 }
 
 /// What became of a batch.
@@ -164,4 +178,23 @@ fn postpone(received: &Received) -> Option<Settlement> {
         MAX_RECEIVES.. => Settlement::Ack,
         _ => Settlement::Hide(POSTPONED),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_events_nonce_is_the_same_at_every_receive_and_differs_from_others() {
+        let nonce = |id: &str, receives| {
+            let machine = "i-0a1b2c3d4e5f60718".parse().expect("a machine");
+            let message = ReapMessage::MachineChanged { machine, what: "terminated".to_owned() };
+            Received::new(message, id, receives, String::new()).ticket.nonce
+        };
+        assert_eq!(nonce("a-1", 1), nonce("a-1", 2));
+        assert_ne!(nonce("a-1", 1), nonce("a-2", 1));
+        let name = "default-l1-0".parse().expect("an instance");
+        let own = Received::new(ReapMessage::Reap { name, nonce: 7 }, "a-1", 1, String::new());
+        assert_eq!(own.ticket.nonce, 7);
+    }
 }

@@ -15,7 +15,7 @@ use muster_domain::timings::Timings;
 use self::peer::Peer;
 use crate::agenda::Which;
 use crate::door::Door;
-use crate::functions::{Call, acknowledge, ours};
+use crate::invocations::{Call, acknowledge, ours};
 
 /// Longer than any scenario.
 const NEVER: muster_domain::time::Seconds = muster_domain::time::Seconds(u32::MAX / 4);

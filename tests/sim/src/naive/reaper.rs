@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::agenda::{MINUTE, Millis};
 use crate::door::Door;
-use crate::functions::sweep;
+use crate::invocations::sweep;
 use crate::queue::{Body, Received};
 
 /// Younger machines are left alone.

@@ -20,7 +20,7 @@ use muster_domain::stored::{Change, Stored};
 
 use crate::agenda::Which;
 use crate::door::Door;
-use crate::functions::{Call, acknowledge};
+use crate::invocations::{Call, acknowledge};
 use crate::queue::{Body, Received};
 
 fn event_of(received: &Received) -> Option<&JobEvent> {

@@ -14,8 +14,8 @@ use super::{BEAT, Scenario};
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
 use crate::ec2::{Behaviour, Scripted};
 use crate::fault::Fault;
-use crate::functions::Call;
 use crate::github::{Job, Status};
+use crate::invocations::Call;
 use crate::schedule;
 use crate::world::{Task, Window, World};
 

@@ -21,7 +21,7 @@ use muster_sim::calls::Calls;
 use muster_sim::door::Door;
 use muster_sim::executor::Sim;
 use muster_sim::fault::Odds;
-use muster_sim::functions::{self, Call};
+use muster_sim::invocations::{self, Call};
 use muster_sim::schedule;
 use muster_sim::world::{Manner, World};
 
@@ -206,7 +206,7 @@ impl Bench {
     }
 
     fn invoke(&self, call: Call) {
-        self.drive(functions::run(Rc::clone(&self.door.sim), call, 0, false));
+        self.drive(invocations::run(Rc::clone(&self.door.sim), call, 0, false));
         assert_eq!(self.change(|world| world.violation.take()).map(|one| format!("{one:?}")), None);
     }
 

@@ -1,5 +1,5 @@
-//! The Lambda functions, as thin as the real ones: read the record, run the pass, settle the
-//! message.
+//! Invocations of the Lambda functions. Like the functions, they only translate: messages of the
+//! simulated queues for the batches of `control`, and their answers back.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -7,19 +7,14 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::admin::Admin;
-use muster_control::jobs::ingest::{Folded, Ingest};
+use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
-use muster_control::launches::scale_up::{
-    ScaleUp, again_after, comes_again, last_call, send_wakes,
-};
-use muster_control::ports::{Compute, Github, Queue, ReadError};
+use muster_control::ports::{Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
-use muster_control::reaps::reap::Ticket;
 use muster_control::reaps::sweep::Sweep;
-use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError};
-use muster_control::woken::Woken;
+use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, settings_for};
 use muster_domain::instance::ReportError;
-use muster_domain::message::{JobsMessage, ReapMessage};
+use muster_domain::message::JobsMessage;
 use muster_domain::time::Seconds;
 use serde_json::Value;
 
@@ -150,8 +145,8 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
 /// Our own functions. EC2 and GitHub are named apart, so that a naive policy can stand before them.
 pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
-        Call::ScaleUp(batch) => Box::pin(scale_up(door, batch)).await,
-        Call::Launch(batch) => Box::pin(launch(door, batch, compute)).await,
+        Call::ScaleUp(batch) => Box::pin(jobs(door, Which::Jobs, batch, compute)).await,
+        Call::Launch(batch) => Box::pin(jobs(door, Which::Launch, batch, compute)).await,
         Call::Reap(batch) => Box::pin(reap(door, batch, compute, github)).await,
         Call::Sweep => Box::pin(sweep(door, door)).await,
         Call::Api(number) => Box::pin(runner_api(door, *number, github)).await,
@@ -169,79 +164,38 @@ async fn webhook(door: &Door, number: u32) {
     door.sim.world.borrow_mut().delivered(number, sent.is_ok());
 }
 
-async fn scale_up(door: &Door, batch: &[Received]) {
-    let parameters = parameters(door);
-    let Some(settings) = &followed(door, &parameters).await else {
-        return leave_events(door, batch, &[]).await;
+/// A batch of the jobs queue or of the launch queue.
+async fn jobs(door: &Door, which: Which, batch: &[Received], compute: &impl Compute) {
+    let message = |received: &Received| match &*received.body {
+        Body::Jobs(message) => Some(message.clone()),
+        Body::Reap(_) => None,
     };
-    let ingest = Ingest { table: door, settings };
-    let event = |received: &Received| match &*received.body {
-        Body::Jobs(JobsMessage::JobEvent { event, .. }) => (**event).clone(),
-        other => unreachable!("{other:?} on the jobs queue"),
-    };
-    let events: Vec<_> = batch.iter().map(event).collect();
-    let folded = ingest.fold_all(&events, door.now()).await;
-    let (mut done, mut woken, mut wakers) = (Vec::new(), Woken::default(), Vec::new());
-    for (received, folded) in batch.iter().zip(folded) {
-        match folded {
-            Ok(Folded::Stored { wake, jobs }) if !wake.is_empty() => {
-                woken.after(&wake, &jobs);
-                wakers.push(received);
-            }
-            Ok(Folded::Stored { .. } | Folded::NotOurs(_)) => done.push(received),
-            Err(error) => note(door, || format!("  fold failed: {error:?}")),
-        }
-    }
-    if wakers.is_empty() || door.send_wakes(&woken.messages(), Seconds(0)).await.is_ok() {
-        done.extend(wakers);
-    }
-    leave_events(door, batch, &done).await;
-    acknowledge(door, Which::Jobs, &done).await;
-}
-
-/// What is not done with comes again in some seconds.
-async fn leave_events(door: &Door, batch: &[Received], done: &[&Received]) {
-    for received in batch.iter().filter(|one| done.iter().all(|done| done.id != one.id)) {
-        let wait = again_after(received.receives);
-        if let Err(error) = door.hide_job(&received.receipt(), wait).await {
-            note(door, || format!("  not hidden: {error}"));
-        }
-    }
-}
-
-async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let last_call = last_call(door.now(), door.now() + TIME_LIMIT);
+    let messages: Vec<jobs::Received> = batch
+        .iter()
+        .map(|received| jobs::Received {
+            message: message(received),
+            id: received.id.to_string(),
+            receipt: received.receipt(),
+            receives: received.receives,
+        })
+        .collect();
     let parameters = parameters(door);
-    let settings = followed(door, &parameters).await;
-    let holder = format!("invocation-{:016x}", door.random());
-    let mut done = Vec::new();
-    for received in batch {
-        let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
-        let passed = match &settings {
-            None => Err(ReadError::Unavailable("the set of pools".to_owned()).into()),
-            Some(settings) => {
-                let (seed, clock) = (door.random(), &|| door.now());
-                let holder = &holder;
-                let pass =
-                    ScaleUp { table: door, compute, settings, holder, seed, last_call, clock };
-                pass.pass(wake, received.receives, door.now()).await
-            }
-        };
-        note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));
-        if let Ok(report) = &passed {
-            // The sweep finds what is not sent.
-            let _ = send_wakes(door, &wake.pool, report).await;
-        }
-        match comes_again(&passed, received.receives) {
-            None => done.push(received),
-            Some(wait) => {
-                if let Err(error) = door.hide_wake(&received.receipt(), wait).await {
-                    note(door, || format!("  not hidden: {error}"));
-                }
-            }
-        }
+    let pass = jobs::JobsBatch {
+        table: door,
+        queue: door,
+        compute,
+        settings: parameters.of(door),
+        invocation: &format!("invocation-{:016x}", door.random()),
+        deadline: door.now() + TIME_LIMIT,
+        clock: &|| door.now(),
+    };
+    let report = pass.run(&messages).await;
+    for (pool, passed) in &report.passes {
+        note(door, || format!("  launch pass of {pool}: {passed:?}"));
     }
-    acknowledge(door, Which::Launch, &done).await;
+    let acked = batch.iter().zip(report.acked);
+    let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
+    acknowledge(door, which, &done).await;
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {
@@ -251,13 +205,8 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
     for one in batch {
         let Body::Reap(message) = &*one.body else { continue };
         note(door, || format!("  {message:?}"));
-        let nonce = match message {
-            ReapMessage::Reap { nonce, .. } => *nonce,
-            // No message of ours: its own number names it.
-            ReapMessage::MachineChanged { .. } => u64::MAX - one.id,
-        };
-        let ticket = Ticket { nonce, receives: one.receives };
-        messages.push(batch::Received { message: message.clone(), ticket, receipt: one.receipt() });
+        let (id, receipt) = (one.id.to_string(), one.receipt());
+        messages.push(batch::Received::new(message.clone(), &id, one.receives, receipt));
         received.push(one);
     }
     let pass = Batch { table: door, queue: door, compute, github, settings };
@@ -301,12 +250,11 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
     };
     let now = door.now();
     let parameters = parameters(door);
-    let own = parameters.of(door);
-    let settings = match &*ask {
-        Ask::Report(report) if !report.asks_pools() => Ok(Cow::Borrowed(own)),
-        _ => own.current(door).await,
+    let report = match &*ask {
+        Ask::Configuration => None,
+        Ask::Report(report) => Some(report),
     };
-    let answer = match settings {
+    let answer = match settings_for(parameters.of(door), door, report).await {
         Err(error) => Err(error.into()),
         Ok(settings) => {
             let settings = &settings;
