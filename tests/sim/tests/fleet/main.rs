@@ -4,6 +4,7 @@
 //! invocation is done with, and what a machine says
 //! without end.
 
+mod answers;
 mod backlog;
 mod batches;
 mod bench;

@@ -1,0 +1,238 @@
+//! Every answer of the admin function, as a caller reads it: compared with the file of its name in
+//! `answers/`.
+//!
+//! After a change that is meant to change an answer: `UPDATE=1 cargo test -p muster-sim --test
+//! fleet`.
+
+use std::path::Path;
+
+use muster_conformance::records;
+use muster_control::Settings;
+use muster_control::admin::Admin;
+use muster_control::ports::{Table, Write};
+use muster_domain::ec2::{CooldownScope, ErrorClass};
+use muster_domain::entity::{EntityHealth, RefusedPool};
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::{ErrorDetail, Instance, Waiting};
+use muster_domain::job::{Hold, Moved};
+use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::orphan::Orphan;
+use muster_domain::pool::limits::{Limits, Scope};
+use muster_domain::stored::Change;
+use muster_domain::time::{Seconds, Time};
+use muster_sim::agenda::Millis;
+use muster_sim::fault::Fault;
+use muster_sim::schedule;
+use muster_sim::world::Window;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, waiting};
+
+/// When everything is asked. The simulated calls take time, and the answers are not to depend on how
+/// many there were before.
+const NOW: Time = Time::from_millis(1_795_219_200_000);
+
+fn ago(seconds: i64) -> Time {
+    Time::from_millis(NOW.as_millis() - 1000 * seconds)
+}
+
+fn ask(bench: &Bench, request: Value) -> Value {
+    let door = &bench.door;
+    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let limits =
+        Limits { stack: Some(10), entities: [("Acme".parse().expect("an entity"), 5)].into() };
+    let settings = &Settings { limits, ..door.sim.settings.clone() };
+    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
+    let mut request = request;
+    request["version"] = json!(1);
+    bench.drive(pass.answer(request, NOW))
+}
+
+/// Compares an answer with the file of its name.
+fn compare(name: &str, answer: &Value) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/answers");
+    let path = folder.join(name).with_extension("json");
+    let told = format!("{}\n", serde_json::to_string_pretty(answer).expect("JSON"));
+    if std::env::var_os("UPDATE").is_some() {
+        return std::fs::write(&path, told).expect("writable");
+    }
+    let recorded = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(told, recorded, "{name}");
+}
+
+fn check(bench: &Bench, name: &str, request: Value) {
+    compare(name, &ask(bench, request));
+}
+
+fn error(operation: &str, code: &str) -> ErrorDetail {
+    let (at, message) = (ago(60), "not this time".to_owned());
+    ErrorDetail { at, operation: operation.to_owned(), code: code.to_owned(), message }
+}
+
+/// A pool for all and a pool of an organization's.
+fn quiet() -> Bench {
+    Bench::of(vec![
+        schedule::pool("small", &["linux"], 20, "spot", None),
+        schedule::pool("own", &["linux", "x64"], 5, "on-demand", Some("acme")),
+    ])
+}
+
+/// Two runners, one of them on its way out with a claim; a job for each of two reasons to wait.
+fn busy() -> (Bench, Vec<Instance>) {
+    let bench = quiet();
+    let mut rows = bench.idle(2);
+    bench.make_due(&mut rows[1]);
+    rows[1].set_claim(JobKey { repository: 1, job: 1 }, ago(200));
+    rows[1].update_drain(|drain| drain.waiting = Some(Waiting::SecondRead));
+    bench.store(&rows);
+    let mut claimed = waiting(1, ago(300));
+    claimed.claim = Some(rows[1].name.clone());
+    let mut held = waiting(2, ago(100));
+    let reason = "the launch failed: InsufficientInstanceCapacity".to_owned();
+    held.hold = Some(Hold { until: NOW + Seconds(60), reason, failures: 2, closed: None });
+    let from = "own".parse().expect("a pool");
+    held.moved = Some(Moved { from, at: ago(30), why: "the pool is at its maximum".to_owned() });
+    bench.put(&[claimed, held].map(|job| Change::create(job).into()));
+    (bench, rows)
+}
+
+/// What a stack's operator does not want to see.
+fn add_troubles(bench: &Bench) {
+    let own: PoolName = "own".parse().expect("a pool");
+    let refused = RefusedPool { since: ago(60), generation: 1, error: error("jit", "404") };
+    let health = EntityHealth {
+        unauthorized_since: Some(ago(90)),
+        last_error: Some(error("access-token", "401")),
+        limited_until: Some(NOW + Seconds(600)),
+        refused_pools: [(own.clone(), refused)].into(),
+        ..EntityHealth::well("acme".parse().expect("an entity"))
+    };
+    bench.drive(bench.door.set_entity_health(&health)).expect("set");
+    let cooldown = Cooldown {
+        closed: CooldownScope::Pool(own),
+        since: ago(90),
+        at: ago(60),
+        until: NOW + Seconds(120),
+        times: 2,
+        class: ErrorClass::Configuration,
+        code: "InvalidSubnetID.NotFound".to_owned(),
+        message: "there is no such subnet".to_owned(),
+    };
+    let schema = muster_domain::SCHEMA;
+    let orphan = Orphan {
+        attempts: 3,
+        last_error: Some(error("TerminateInstances", "UnauthorizedOperation")),
+        ..records::orphan(9)
+    };
+    let (scope, max) = (Scope::Stack, 10);
+    bench.put(&[
+        Change::create(Cooldowns { schema, list: [cooldown].into() }).into(),
+        Write::Orphan(Change::create(orphan)),
+        Write::CountUp { scope, count: 2, max },
+    ]);
+}
+
+fn file(max: u32) -> String {
+    let pools = [("small", &["linux"][..]), ("new", &["arm64"][..])].map(|(name, labels)| {
+        json!({ "name": name, "labels": labels, "subnets": ["subnet-0a1b2c3d"],
+            "instances": { "types": ["m7i.large"] }, "limits": { "max": max } })
+    });
+    json!({ "pools": pools }).to_string()
+}
+
+#[test]
+fn lists() {
+    let (bench, _) = busy();
+    check(&bench, "list", json!({ "action": "list" }));
+    check(&bench, "list_in_part", json!({ "action": "list", "limit": 1 }));
+    check(&bench, "jobs", json!({ "action": "jobs" }));
+    check(&bench, "jobs_of_a_pool", json!({ "action": "jobs", "pool": "own" }));
+    let third = waiting(3, ago(10));
+    bench.put(&[Change::create(third).into()]);
+    check(&bench, "jobs_in_part", json!({ "action": "jobs", "limit": 1 }));
+}
+
+#[test]
+fn single_records() {
+    let (bench, rows) = busy();
+    let machine = rows[0].machine().expect("a machine").as_str();
+    check(&bench, "show", json!({ "action": "show", "name": machine }));
+    let mut planned = records::planned(1, None);
+    planned.pool = rows[0].pool.clone();
+    bench.put(&[Change::create(planned.clone()).into()]);
+    check(&bench, "show_planned", json!({ "action": "show", "name": planned.name.as_str() }));
+    let name = rows[1].name.as_str();
+    check(&bench, "explain_instance", json!({ "action": "explain", "name": name }));
+    check(&bench, "explain_machine", json!({ "action": "explain", "name": machine }));
+    check(&bench, "explain_job", json!({ "action": "explain", "job": "1/2" }));
+}
+
+#[test]
+fn status() {
+    let shown = |bench: &Bench| {
+        let mut answer = ask(bench, json!({ "action": "status" }));
+        assert_eq!(answer["release"], env!("CARGO_PKG_VERSION"));
+        answer["release"] = json!("(the release)");
+        answer
+    };
+    compare("status_quiet", &shown(&quiet()));
+    let (bench, _) = busy();
+    add_troubles(&bench);
+    let off = json!({ "action": "switch", "launches": "off", "pools": { "own": "off" },
+        "reason": "moving subnets", "by": "mira" });
+    check(&bench, "switch", off);
+    bench.change(|world| world.app.events = vec!["push".to_owned()]);
+    compare("status", &shown(&bench));
+    bench.change(|world| {
+        let (fault, from) = (Fault::OutageGithub, world.now);
+        world.windows.push(Window { fault, from, until: Millis::MAX });
+    });
+    compare("status_without_github", &shown(&bench)["app"]);
+}
+
+#[test]
+fn pools() {
+    let bench = quiet();
+    check(&bench, "pools_of_parameters", json!({ "action": "pools" }));
+    check(&bench, "pools_history_empty", json!({ "action": "pools", "history": true }));
+    let apply = |max, dry_run| {
+        json!({ "action": "pools", "file": file(max), "dry_run": dry_run, "by": "mira",
+            "reason": "more room" })
+    };
+    check(&bench, "pools_dry_run", apply(4, true));
+    check(&bench, "pools_applied", apply(4, false));
+    check(&bench, "pools_unchanged", apply(4, false));
+    check(&bench, "pools", json!({ "action": "pools" }));
+    check(&bench, "pools_applied_again", apply(6, false));
+    check(&bench, "pools_history", json!({ "action": "pools", "history": true }));
+    check(&bench, "pools_restored", json!({ "action": "pools", "restore": 1 }));
+}
+
+#[test]
+fn deletes() {
+    let (bench, rows) = busy();
+    let order = |row: &Instance, dry_run| {
+        json!({ "action": "delete", "name": row.name.as_str(), "dry_run": dry_run, "by": "mira",
+            "reason": "old image" })
+    };
+    check(&bench, "delete_dry_run", order(&rows[0], true));
+    check(&bench, "delete", order(&rows[0], false));
+    let mut forced = order(&rows[1], false);
+    forced["force"] = json!(true);
+    check(&bench, "delete_forced", forced);
+}
+
+#[test]
+fn errors() {
+    let (bench, rows) = busy();
+    check(&bench, "error", json!({ "action": "show", "name": "nothing-0-0" }));
+    let mistaken = json!({ "pools": [{ "name": "a b" }] }).to_string();
+    check(&bench, "error_of_a_file", json!({ "action": "pools", "file": mistaken }));
+    let busy = rows[0].name.clone();
+    let mut row = rows[0].clone();
+    assert!(row.github_started(JobKey { repository: 1, job: 7 }, ago(5)));
+    let stored = bench.drive(bench.door.instance(&busy)).expect("read").expect("stored");
+    bench.put(&[stored.change(row).into()]);
+    let order = json!({ "action": "delete", "name": busy.as_str(), "reason": "old image" });
+    check(&bench, "error_busy", order);
+}
