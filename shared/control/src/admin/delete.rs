@@ -13,7 +13,7 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{DeleteRequest, check_reason};
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reaps::reap::{note_health, registrar};
 use crate::wake::nonce;
@@ -35,16 +35,19 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
                 format!("maintenance lasts since {since}, by {by}: {reason}. Switch it off again")
             };
             let message = format!("{what}, or pass \"force\": true");
-            return Err(AdminError::new("switched_off", message));
+            return Err(AdminError::new(AdminErrorCode::SwitchedOff, message));
         }
         let instance = self.find(&request.name).await?;
         for _ in 0..CONFLICT_ROUNDS {
             match self.try_delete(&instance.name, request, now).await {
-                Err(AdminError { code: "busy_record", .. }) => {}
+                Err(AdminError { code: AdminErrorCode::BusyRecord, .. }) => {}
                 other => return other,
             }
         }
-        Err(AdminError::new("busy_record", "the record changes too often right now; try again"))
+        Err(AdminError::new(
+            AdminErrorCode::BusyRecord,
+            "the record changes too often right now; try again",
+        ))
     }
 
     /// Refused when a job runs, says the record or GitHub. From the commit of the order on,
@@ -57,7 +60,10 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     ) -> Result<Value, AdminError> {
         let instance = self.find(name.as_str()).await?;
         if !instance.state().is_live() {
-            return Err(AdminError::new("already_deleted", format!("instance {name} is deleted")));
+            return Err(AdminError::new(
+                AdminErrorCode::AlreadyDeleted,
+                format!("instance {name} is deleted"),
+            ));
         }
         let order = order(request, now);
         if instance.runner.is_busy() && !request.kill_running_job {
@@ -149,7 +155,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             self.commit([Write::Audit(audit)]).await?;
         }
         Err(AdminError::new(
-            "busy",
+            AdminErrorCode::Busy,
             format!(
                 "instance {} is not deleted: {why}. Its state is unchanged ({}). Wait for the job's \
                  end, or pass \"kill_running_job\": true",

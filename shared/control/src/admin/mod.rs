@@ -1,6 +1,7 @@
 //! What an operator can ask and order.
 
 mod delete;
+mod error;
 mod pools;
 mod request;
 mod resolve;
@@ -14,9 +15,8 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
-pub use self::request::{
-    AdminError, DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read,
-};
+pub use self::error::{AdminError, AdminErrorCode};
+pub use self::request::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read};
 use crate::Settings;
 use crate::ports::{Directory, Github, Images, Queue, ReadError, Table, Write};
 use crate::writes::PassError;
@@ -74,9 +74,10 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 let instance = self.find(&name).await?;
                 Ok(json!({ "explanation": explain::instance(&instance, now) }))
             }
-            Request::Explain { .. } => {
-                Err(AdminError::new("bad_request", "explain takes either \"job\" or \"name\""))
-            }
+            Request::Explain { .. } => Err(AdminError::new(
+                AdminErrorCode::BadRequest,
+                "explain takes either \"job\" or \"name\"",
+            )),
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
             Request::Status {} => self.status(now).await,
@@ -92,7 +93,9 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
         match only {
             None => Ok(names),
             Some(name) if names.contains(name) => Ok(vec![name.clone()]),
-            Some(name) => Err(AdminError::new("not_found", format!("there is no pool {name}"))),
+            Some(name) => {
+                Err(AdminError::new(AdminErrorCode::NotFound, format!("there is no pool {name}")))
+            }
         }
     }
 
@@ -108,7 +111,7 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
         };
         instance.ok_or_else(|| {
             AdminError::new(
-                "not_found",
+                AdminErrorCode::NotFound,
                 format!("there is no instance or machine {text:?}; see list"),
             )
         })

@@ -10,7 +10,7 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::request::{PoolsRequest, check_reason};
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
 use crate::pools::end_outdated;
 use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
@@ -39,7 +39,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 let kept = self.table.pool_versions(&[version]).await?;
                 let Some(set) = kept.first() else {
                     let message = format!("version {version} is not kept; see history");
-                    return Err(AdminError::new("not_found", message));
+                    return Err(AdminError::new(AdminErrorCode::NotFound, message));
                 };
                 let what = format!("version {version} restored");
                 // Only what was resolved is kept: there is nothing to ask.
@@ -47,7 +47,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 self.apply(&reading, request, &what, now).await
             }
             _ => Err(AdminError::new(
-                "bad_request",
+                AdminErrorCode::BadRequest,
                 "pools takes one of \"file\", \"restore\" and \"history\", or none of them",
             )),
         }
@@ -172,7 +172,7 @@ pub(super) fn refused(errors: Vec<Problem>) -> AdminError {
         1 => "the pool file has a mistake; nothing was changed".to_owned(),
         count => format!("the pool file has {count} mistakes; nothing was changed"),
     };
-    AdminError { errors, ..AdminError::new("bad_pool_file", message) }
+    AdminError { errors, ..AdminError::new(AdminErrorCode::BadPoolFile, message) }
 }
 
 /// A pool that is taken out stays on record until its last runner is gone.

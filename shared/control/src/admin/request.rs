@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::State;
-use muster_domain::pool_file::Problem;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::ports::{CommitError, ReadError};
-use crate::writes::PassError;
+use super::error::{AdminError, AdminErrorCode};
 
 /// The version of requests and answers.
 pub const VERSION: u64 = 1;
@@ -156,70 +154,34 @@ pub struct DeleteRequest {
     pub dry_run: bool,
 }
 
-/// An error that the operator is told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AdminError {
-    /// A word for programs.
-    pub code: &'static str,
-    /// A sentence for people, with what to do.
-    pub message: String,
-    /// Of a pool file: every mistake, with its place.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Problem>,
-}
-
-impl AdminError {
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), errors: Vec::new() }
-    }
-}
-
-impl From<PassError> for AdminError {
-    fn from(error: PassError) -> Self {
-        let (code, advice) = match error {
-            PassError::Commit(CommitError::Conflict) => ("busy_record", "try again"),
-            PassError::Read(ReadError::Unreadable { .. }) => {
-                ("unreadable_record", "deploy the release that wrote it")
-            }
-            PassError::Read(ReadError::Unavailable(_))
-            | PassError::Commit(CommitError::Unavailable(_))
-            | PassError::Queue(_) => ("unavailable", "nothing was lost, try again"),
-        };
-        Self::new(code, format!("{error}; {advice}"))
-    }
-}
-
-impl From<ReadError> for AdminError {
-    fn from(error: ReadError) -> Self {
-        PassError::from(error).into()
-    }
-}
-
 /// Reads a request.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn read(request: Value) -> Result<Request, AdminError> {
     let Value::Object(mut fields) = request else {
-        return Err(AdminError::new("bad_request", "the request must be a JSON object"));
+        return Err(AdminError::new(
+            AdminErrorCode::BadRequest,
+            "the request must be a JSON object",
+        ));
     };
     match fields.remove("version") {
         Some(version) if version == VERSION => {}
         Some(other) => {
             return Err(AdminError::new(
-                "bad_version",
+                AdminErrorCode::BadVersion,
                 format!("version {other} is not known; this function speaks version {VERSION}"),
             ));
         }
         None => {
             return Err(AdminError::new(
-                "bad_version",
+                AdminErrorCode::BadVersion,
                 format!("\"version\": {VERSION} is missing"),
             ));
         }
     }
     serde_json::from_value(Value::Object(fields))
-        .map_err(|error| AdminError::new("bad_request", error.to_string()))
+        .map_err(|error| AdminError::new(AdminErrorCode::BadRequest, error.to_string()))
 }
 
 /// A reason that says something.
@@ -227,7 +189,7 @@ pub(super) fn check_reason(reason: &str) -> Result<&str, AdminError> {
     let reason = reason.trim();
     if reason.chars().count() < MIN_REASON {
         let message = format!("\"reason\" must say why, in {MIN_REASON} characters or more");
-        return Err(AdminError::new("bad_request", message));
+        return Err(AdminError::new(AdminErrorCode::BadRequest, message));
     }
     Ok(reason)
 }

@@ -6,7 +6,7 @@ use muster_domain::pool_file::{self, Answers, Question, ReadPoolFile, UnreadPool
 use serde_json::Value;
 
 use super::pools::refused;
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{Directory, Images};
 
 impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
@@ -67,18 +67,21 @@ fn unanswered(whom: &str, trouble: &ProviderError) -> AdminError {
 }
 
 /// Why there is no answer: its code, and a sentence for an operator.
-pub(super) fn told(whom: &str, trouble: &ProviderError) -> (&'static str, String) {
+pub(super) fn told(whom: &str, trouble: &ProviderError) -> (AdminErrorCode, String) {
     let told =
         |fault: &ErrorDetail| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
     match trouble {
-        ProviderError::Unavailable(fault) => {
-            ("unavailable", format!("{whom} gives no answer to {}; try again", told(fault)))
-        }
-        ProviderError::RateLimited(until) => {
-            ("unavailable", format!("{whom} answers no more calls before {until}; try again then"))
-        }
-        ProviderError::Unauthorized(fault) => {
-            ("not_allowed", format!("{whom} refuses {}; see to the permission first", told(fault)))
-        }
+        ProviderError::Unavailable(fault) => (
+            AdminErrorCode::Unavailable,
+            format!("{whom} gives no answer to {}; try again", told(fault)),
+        ),
+        ProviderError::RateLimited(until) => (
+            AdminErrorCode::Unavailable,
+            format!("{whom} answers no more calls before {until}; try again then"),
+        ),
+        ProviderError::Unauthorized(fault) => (
+            AdminErrorCode::NotAllowed,
+            format!("{whom} refuses {}; see to the permission first", told(fault)),
+        ),
     }
 }

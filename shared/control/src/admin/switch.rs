@@ -7,7 +7,7 @@ use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::request::{SwitchRequest, To, check_reason};
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{CommitError, Github, Queue, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -24,7 +24,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         let settings = settings(request);
         if settings.is_empty() {
             let message = "name what to switch: \"launches\", \"deletes\", \"maintenance\" or \"pools\", each \"on\" or \"off\"";
-            return Err(AdminError::new("bad_request", message));
+            return Err(AdminError::new(AdminErrorCode::BadRequest, message));
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
         let off = SwitchedOff { since: now, by, reason: reason.to_owned() };

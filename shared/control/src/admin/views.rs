@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::request::MAX_LIMIT;
 use super::resolve::told;
 use super::switch::{SUBJECT, shown};
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{Directory, Github, Queue, Table};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
@@ -106,7 +106,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Value, AdminError> {
         let job = self.table.job(key).await?.ok_or_else(|| {
             AdminError::new(
-                "not_found",
+                AdminErrorCode::NotFound,
                 format!(
                     "job {key} is not on record: its webhook never arrived, no pool and no runner \
                      of ours had to do with it, or it ended long ago"
@@ -277,7 +277,7 @@ fn within(limit: u32) -> Result<usize, AdminError> {
         1..=MAX_LIMIT => Ok(limit as usize),
         _ => {
             let message = format!("\"limit\" must be 1 to {MAX_LIMIT}");
-            Err(AdminError::new("bad_request", message))
+            Err(AdminError::new(AdminErrorCode::BadRequest, message))
         }
     }
 }

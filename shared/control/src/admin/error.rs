@@ -1,0 +1,121 @@
+//! The errors that an operator is told.
+
+use muster_domain::pool_file::Problem;
+use serde::Serialize;
+
+use crate::ports::{CommitError, ReadError};
+use crate::writes::PassError;
+
+/// What kind of error it is: a word for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdminErrorCode {
+    /// The instance is deleted already.
+    AlreadyDeleted,
+    /// The pool file has mistakes.
+    BadPoolFile,
+    /// The request is not one that the function knows, or a field of it is out of bounds.
+    BadRequest,
+    /// The request is of another version, or of none.
+    BadVersion,
+    /// A job runs on the machine.
+    Busy,
+    /// Somebody else writes the record.
+    BusyRecord,
+    /// GitHub or EC2 refuses the call.
+    NotAllowed,
+    /// There is no such record.
+    NotFound,
+    /// Deletes are switched off.
+    SwitchedOff,
+    /// A service gives no answer.
+    Unavailable,
+    /// Another release wrote the record.
+    UnreadableRecord,
+}
+
+impl AdminErrorCode {
+    /// All codes.
+    pub const ALL: [Self; 11] = [
+        Self::AlreadyDeleted,
+        Self::BadPoolFile,
+        Self::BadRequest,
+        Self::BadVersion,
+        Self::Busy,
+        Self::BusyRecord,
+        Self::NotAllowed,
+        Self::NotFound,
+        Self::SwitchedOff,
+        Self::Unavailable,
+        Self::UnreadableRecord,
+    ];
+
+    /// As the JSON has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AlreadyDeleted => "already_deleted",
+            Self::BadPoolFile => "bad_pool_file",
+            Self::BadRequest => "bad_request",
+            Self::BadVersion => "bad_version",
+            Self::Busy => "busy",
+            Self::BusyRecord => "busy_record",
+            Self::NotAllowed => "not_allowed",
+            Self::NotFound => "not_found",
+            Self::SwitchedOff => "switched_off",
+            Self::Unavailable => "unavailable",
+            Self::UnreadableRecord => "unreadable_record",
+        }
+    }
+}
+
+/// An error that the operator is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdminError {
+    /// What kind of error it is.
+    pub code: AdminErrorCode,
+    /// A sentence for people, with what to do.
+    pub message: String,
+    /// Of a pool file: every mistake, with its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Problem>,
+}
+
+impl AdminError {
+    pub(super) fn new(code: AdminErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), errors: Vec::new() }
+    }
+}
+
+impl From<PassError> for AdminError {
+    fn from(error: PassError) -> Self {
+        let (code, advice) = match error {
+            PassError::Commit(CommitError::Conflict) => (AdminErrorCode::BusyRecord, "try again"),
+            PassError::Read(ReadError::Unreadable { .. }) => {
+                (AdminErrorCode::UnreadableRecord, "deploy the release that wrote it")
+            }
+            PassError::Read(ReadError::Unavailable(_))
+            | PassError::Commit(CommitError::Unavailable(_))
+            | PassError::Queue(_) => (AdminErrorCode::Unavailable, "nothing was lost, try again"),
+        };
+        Self::new(code, format!("{error}; {advice}"))
+    }
+}
+
+impl From<ReadError> for AdminError {
+    fn from(error: ReadError) -> Self {
+        PassError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AdminErrorCode;
+
+    #[test]
+    fn the_json_has_each_code_as_its_word() {
+        for code in AdminErrorCode::ALL {
+            assert_eq!(serde_json::json!(code), code.as_str());
+        }
+    }
+}
