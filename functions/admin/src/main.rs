@@ -6,8 +6,7 @@
 mod yaml;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use muster_control::admin::{Admin, unavailable};
-use muster_control::metrics::Metric;
+use muster_control::admin::{Admin, Reply, unavailable};
 use muster_stack::{GithubApp, Stack};
 use serde_json::Value;
 
@@ -30,12 +29,9 @@ async fn main() -> Result<(), Error> {
             settings: &settings,
             yaml: yaml::read,
         };
-        let answer = pass.answer(event.payload, muster_aws::clock::now()).await;
-        let order = &answer["order"];
-        if order["force"] == true || order["kill_running_job"] == true {
-            muster_aws::emf::emit(&stack.settings.stack, &[(Metric::ForceUsed, 1.0)]);
-        }
-        Ok::<Value, Error>(answer)
+        let reply = pass.answer(event.payload, muster_aws::clock::now()).await;
+        muster_aws::emf::emit(&stack.settings.stack, &reply.metrics());
+        Ok::<Reply, Error>(reply)
     }))
     .await
 }

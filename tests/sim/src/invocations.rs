@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_control::admin::Admin;
+use muster_control::admin::{Admin, AdminErrorCode, Answer};
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
 use muster_control::ports::{Compute, Github, Queue};
@@ -292,13 +292,18 @@ async fn operator(door: &Door, number: u32) {
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));
-    let answer: Value = pass.answer(request, door.now()).await;
-    if answer.pointer("/error/code").is_some_and(|code| code == "busy") {
+    let outcome = pass.answer(request, door.now()).await.outcome;
+    if outcome.as_ref().is_err_and(|error| error.code == AdminErrorCode::Busy) {
         door.sim.world.borrow_mut().check_refusal(&name, &by);
     }
     door.sim.world.borrow_mut().narrate(|| {
-        let told = answer.pointer("/error/message").or_else(|| answer.get("state"));
-        format!("the operator is answered: {}", told.and_then(Value::as_str).unwrap_or_default())
+        let told = match &outcome {
+            Err(error) => &error.message,
+            Ok(Answer::Delete(done)) => done.state.as_str(),
+            Ok(Answer::DeleteDryRun(done)) => done.state.as_str(),
+            Ok(_) => "",
+        };
+        format!("the operator is answered: {told}")
     });
 }
 

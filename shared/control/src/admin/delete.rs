@@ -10,8 +10,8 @@ use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
-use serde_json::{Value, json};
 
+use super::answers::{Answer, DeleteDryRun, OrderedDelete};
 use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{Github, Queue, Table, Write};
@@ -24,7 +24,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         &self,
         request: &DeleteRequest,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         check_reason(&request.reason)?;
         let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
@@ -57,7 +57,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         name: &InstanceName,
         request: &DeleteRequest,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         let instance = self.find(name.as_str()).await?;
         if !instance.state().is_live() {
             return Err(AdminError::new(
@@ -74,8 +74,9 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             let mut next = instance.into_record();
             let state = next.state();
             next.order_delete(&order, now);
-            return Ok(json!({ "dry_run": true, "name": name, "state": state,
-                "would_be": next.state() }));
+            let would_be = next.state();
+            let answer = DeleteDryRun { dry_run: true, name: name.clone(), state, would_be };
+            return Ok(Answer::DeleteDryRun(answer));
         }
         let asks = instance.runner.n > 0
             && instance.runner.exit.is_none()
@@ -103,7 +104,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         before: &Stored<Instance>,
         order: &Order,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         let mut next = before.record().clone();
         next.order_delete(order, now);
         let timings = &self.settings.timings;
@@ -132,8 +133,12 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
                 tracing::warn!(%error, "failed to wake the pool; the next sweep does");
             }
         }
-        Ok(json!({ "name": next.name, "state": next.state(), "order": next.order(),
-            "message": "ordered; the reaper does the rest: see explain" }))
+        Ok(Answer::Delete(OrderedDelete {
+            state: next.state(),
+            order: next.order().cloned(),
+            name: next.name,
+            message: "ordered; the reaper does the rest: see explain",
+        }))
     }
 
     async fn refuse(
@@ -143,7 +148,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         dry_run: bool,
         why: &str,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         if !dry_run {
             let audit = Audit::new(
                 &instance.name,

@@ -1,5 +1,6 @@
 //! What an operator can ask and order.
 
+pub mod answers;
 mod delete;
 mod error;
 mod pools;
@@ -13,8 +14,10 @@ use muster_domain::instance::Instance;
 use muster_domain::job::explain;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use self::answers::ExplainedInstance;
+pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read};
 use crate::Settings;
@@ -39,29 +42,21 @@ pub struct Admin<'a, T, Q, G, I> {
 
 /// The answer when the set of pools cannot be read.
 #[must_use]
-pub fn unavailable(error: ReadError) -> Value {
-    json!({ "version": VERSION, "ok": false, "error": AdminError::from(error) })
+pub fn unavailable(error: ReadError) -> Reply {
+    Reply { outcome: Err(error.into()) }
 }
 
 impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I> {
     /// Answers a request.
-    pub async fn answer(&self, request: Value, now: Time) -> Value {
-        let answer = match read(request) {
+    pub async fn answer(&self, request: Value, now: Time) -> Reply {
+        let outcome = match read(request) {
             Ok(request) => self.act(request, now).await,
             Err(problem) => Err(problem),
         };
-        match answer {
-            Ok(Value::Object(mut fields)) => {
-                fields.insert("version".to_owned(), json!(VERSION));
-                fields.insert("ok".to_owned(), json!(true));
-                Value::Object(fields)
-            }
-            Ok(other) => json!({ "version": VERSION, "ok": true, "answer": other }),
-            Err(problem) => json!({ "version": VERSION, "ok": false, "error": problem }),
-        }
+        Reply { outcome }
     }
 
-    async fn act(&self, request: Request, now: Time) -> Result<Value, AdminError> {
+    async fn act(&self, request: Request, now: Time) -> Result<Answer, AdminError> {
         match request {
             Request::List { pool, state, limit } => {
                 self.list(pool.as_ref(), state, limit, now).await
@@ -72,7 +67,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             Request::Explain { job: Some(key), name: None } => self.explain_job(key, now).await,
             Request::Explain { job: None, name: Some(name) } => {
                 let instance = self.find(&name).await?;
-                Ok(json!({ "explanation": explain::instance(&instance, now) }))
+                let explanation = explain::instance(&instance, now);
+                Ok(Answer::ExplainInstance(ExplainedInstance { explanation }))
             }
             Request::Explain { .. } => Err(AdminError::new(
                 AdminErrorCode::BadRequest,

@@ -7,8 +7,8 @@ use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
 use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
-use serde_json::{Value, json};
 
+use super::answers::{Answer, AppliedPools, PoolsHistory, ShownPools};
 use super::request::{PoolsRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
@@ -24,11 +24,11 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         &self,
         request: &PoolsRequest,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         match (&request.file, request.restore, request.history) {
             (None, None, false) => {
                 let stored = self.table.pool_set().await?;
-                Ok(shown(&self.in_force(stored.as_ref())))
+                Ok(Answer::Pools(shown(&self.in_force(stored.as_ref()))))
             }
             (None, None, true) => self.history().await,
             (Some(text), None, false) => {
@@ -93,9 +93,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         request: &PoolsRequest,
         what: &str,
         now: Time,
-    ) -> Result<Value, AdminError> {
-        let answer = |set: &PoolSet, diff: &Diff, applied| {
-            answer(set, diff, resolved, request.dry_run, applied)
+    ) -> Result<Answer, AdminError> {
+        let answer = |set: &PoolSet, diff: Diff, applied| {
+            let pools_version = set.version;
+            let (resolved, lines) = (resolved.clone(), lines(&diff));
+            let dry_run = request.dry_run;
+            Answer::Applied(AppliedPools { applied, dry_run, pools_version, resolved, diff, lines })
         };
         let problems = self.too_long(file);
         if !problems.is_empty() {
@@ -113,7 +116,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             let diff = Diff::between(&before, &next);
             let changes = before.version == 0 || !diff.is_empty();
             if request.dry_run || !changes {
-                return Ok(answer(&before, &diff, false));
+                return Ok(answer(&before, diff, false));
             }
             let audit = line(&next, &diff, what, reason);
             match self.table.commit(&writes(stored.as_ref(), &next, audit)).await {
@@ -125,7 +128,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                         "operator applied a pool file"
                     );
                     self.follow_up(&next, &diff, now).await;
-                    return Ok(answer(&next, &diff, true));
+                    return Ok(answer(&next, diff, true));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(PassError::from(error).into()),
@@ -152,18 +155,16 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         }
     }
 
-    async fn history(&self) -> Result<Value, AdminError> {
+    async fn history(&self) -> Result<Answer, AdminError> {
         let set = self.in_force(self.table.pool_set().await?.as_ref());
         let oldest = (set.version + 1).saturating_sub(MAX_VERSIONS).max(1);
         let versions: Vec<u64> = (oldest..=set.version).collect();
         let mut kept = self.table.pool_versions(&versions).await?;
         kept.sort_by_key(|set| std::cmp::Reverse(set.version));
-        let trail =
+        let audit =
             self.table.audit(SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX)).await?;
-        Ok(json!({
-            "versions": kept.iter().map(shown).collect::<Vec<_>>(),
-            "audit": trail,
-        }))
+        let versions = kept.iter().map(shown).collect();
+        Ok(Answer::PoolsHistory(PoolsHistory { versions, audit }))
     }
 }
 
@@ -215,28 +216,20 @@ fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit 
     }
 }
 
-fn answer(set: &PoolSet, diff: &Diff, resolved: &[String], dry_run: bool, applied: bool) -> Value {
-    json!({
-        "applied": applied,
-        "dry_run": dry_run,
-        "pools_version": set.version,
-        "resolved": resolved,
-        "diff": diff,
-        "lines": if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() },
-    })
+fn lines(diff: &Diff) -> Vec<String> {
+    if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() }
 }
 
-/// A set as it could be applied again: what is behind `file` is a pool file, as JSON.
-fn shown(set: &PoolSet) -> Value {
+fn shown(set: &PoolSet) -> ShownPools {
     let plain = set.file();
     let mut file = pool_file::written_stack(&plain.limits, plain.balance);
     file["pools"] = plain.pools.iter().map(pool_file::written).collect();
     let removed = set.pools.iter().filter(|pool| pool.is_removed());
-    json!({
-        "pools_version": set.version,
-        "applied_at": (set.version > 0).then_some(set.applied_at),
-        "by": (set.version > 0).then_some(&set.by),
-        "file": file,
-        "draining": removed.map(|pool| &pool.name).collect::<Vec<_>>(),
-    })
+    ShownPools {
+        pools_version: set.version,
+        applied_at: (set.version > 0).then_some(set.applied_at),
+        by: (set.version > 0).then(|| set.by.clone()),
+        file,
+        draining: removed.map(|pool| pool.name.clone()).collect(),
+    }
 }

@@ -4,8 +4,8 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::stored::Change;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
-use serde_json::{Value, json};
 
+use super::answers::{Answer, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::ports::{CommitError, Github, Queue, Table, Write};
@@ -19,7 +19,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         &self,
         request: &SwitchRequest,
         now: Time,
-    ) -> Result<Value, AdminError> {
+    ) -> Result<Answer, AdminError> {
         let reason = check_reason(&request.reason)?;
         let settings = settings(request);
         if settings.is_empty() {
@@ -41,14 +41,14 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
                 next.with(switch, holds_back(switch, *to).then(|| off.clone()))
             });
             if next == before {
-                return Ok(shown(&next));
+                return Ok(answer(next));
             }
             let change = Change::of(stored.as_ref(), next.clone());
             let writes = [change.into(), Write::Audit(line(&settings, &off))];
             match self.table.commit(&writes).await {
                 Ok(_) => {
                     tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
-                    return Ok(shown(&next));
+                    return Ok(answer(next));
                 }
                 Err(CommitError::Conflict) => {}
                 Err(error) => return Err(PassError::from(error).into()),
@@ -88,12 +88,6 @@ fn line(settings: &[(Switch, To)], off: &SwitchedOff) -> Audit {
     }
 }
 
-/// The switches as `status` and `switch` show them.
-pub(super) fn shown(switches: &Switches) -> Value {
-    json!({ "switches": {
-        "launches": switches.launches,
-        "deletes": switches.deletes,
-        "maintenance": switches.maintenance,
-        "pools": switches.pools,
-    } })
+fn answer(switches: Switches) -> Answer {
+    Answer::Switch(SwitchedNow { switches: switches.into() })
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use muster_conformance::records;
 use muster_control::Settings;
-use muster_control::admin::Admin;
-use muster_control::ports::{Table, Write};
+use muster_control::admin::{Admin, Reply, unavailable};
+use muster_control::metrics::Metric;
+use muster_control::ports::{ReadError, Table, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::entity::{EntityHealth, RefusedPool};
 use muster_domain::ids::{JobKey, PoolName};
@@ -28,8 +29,8 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
 
-/// When everything is asked. The simulated calls take time, and the answers are not to depend on how
-/// many there were before.
+/// When everything is asked. The simulated calls take time, and no answer is to depend on how many
+/// there were before.
 const NOW: Time = Time::from_millis(1_795_219_200_000);
 
 fn ago(seconds: i64) -> Time {
@@ -37,6 +38,10 @@ fn ago(seconds: i64) -> Time {
 }
 
 fn ask(bench: &Bench, request: Value) -> Value {
+    json!(reply(bench, request))
+}
+
+fn reply(bench: &Bench, request: Value) -> Reply {
     let door = &bench.door;
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
     let limits =
@@ -220,6 +225,9 @@ fn deletes() {
     let mut forced = order(&rows[1], false);
     forced["force"] = json!(true);
     check(&bench, "delete_forced", forced);
+    let mut killing = order(&rows[0], false);
+    killing["kill_running_job"] = json!(true);
+    check(&bench, "delete_killing", killing);
 }
 
 #[test]
@@ -235,4 +243,24 @@ fn errors() {
     bench.put(&[stored.change(row).into()]);
     let order = json!({ "action": "delete", "name": busy.as_str(), "reason": "old image" });
     check(&bench, "error_busy", order);
+    let no_answer = ReadError::Unavailable("no answer".to_owned());
+    compare("error_unavailable", &json!(unavailable(no_answer)));
+}
+
+/// Orders only gain flags, so a plain one that follows force is by force as well.
+#[test]
+fn a_delete_by_force_is_counted() {
+    let (bench, rows) = busy();
+    let counted = |row: &Instance, fields: Value| {
+        let mut order = json!({ "action": "delete", "name": row.name.as_str(),
+            "reason": "old image" });
+        order.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
+        reply(&bench, order).metrics() == [(Metric::ForceUsed, 1.0)]
+    };
+    assert!(!counted(&rows[0], json!({})));
+    assert!(!counted(&rows[0], json!({ "force": true, "dry_run": true })));
+    assert!(!counted(&rows[0], json!({ "force": true, "reason": "?" })));
+    assert!(counted(&rows[0], json!({ "kill_running_job": true })));
+    assert!(counted(&rows[1], json!({ "force": true })));
+    assert!(counted(&rows[1], json!({})));
 }

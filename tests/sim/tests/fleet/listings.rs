@@ -22,7 +22,7 @@ pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize))
     let yaml = |text: &str| Err(text.to_owned());
     let settings = &door.sim.settings;
     let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
-    bench.drive_with(pass.answer(request, door.now()), before)
+    json!(bench.drive_with(pass.answer(request, door.now()), before))
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
     let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
     let settings = &door.sim.settings;
     let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
-    bench.drive(pass.answer(request, door.now()))
+    json!(bench.drive(pass.answer(request, door.now())))
 }
 
 fn apply(bench: &Bench, file: &Value) -> Value {

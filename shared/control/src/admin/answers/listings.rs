@@ -1,0 +1,180 @@
+//! Instances and jobs: many in short, or one with its explanation.
+
+use std::sync::Arc;
+
+use muster_domain::audit::Audit;
+use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName, RunnerId};
+use muster_domain::instance::{Instance, RunnerState, State, Waiting};
+use muster_domain::job::labels::Labels;
+use muster_domain::job::{Hold, Job, Moved};
+use muster_domain::time::{Seconds, Time};
+use serde::Serialize;
+
+use crate::admin::request::MAX_LIMIT;
+
+/// Live instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstanceList {
+    /// Pool by pool.
+    pub instances: Vec<InstanceSummary>,
+    /// Records that this release cannot read, by key.
+    pub unreadable: Vec<String>,
+    /// Whether these are all.
+    #[serde(flatten)]
+    pub more: More,
+}
+
+/// An instance in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstanceSummary {
+    /// Its name.
+    pub name: InstanceName,
+    /// Its pool.
+    pub pool: PoolName,
+    /// Where it is on its way.
+    pub state: State,
+    /// Since when it is in that state.
+    pub since: Time,
+    /// How long ago it was planned, seconds.
+    pub age_seconds: Seconds,
+    /// Its machine, once EC2 has made one.
+    pub machine: Option<MachineId>,
+    /// Where its runner is.
+    pub runner_state: RunnerState,
+    /// GitHub's number of the runner.
+    pub runner_id: Option<RunnerId>,
+    /// The job that it is meant for.
+    pub claim: Option<JobKey>,
+    /// What its end waits for.
+    pub waiting_for: Option<Waiting>,
+    /// Failed launches; once there is a machine, failed terminations.
+    pub attempts: u32,
+    /// The next look at it.
+    pub due_at: Option<Time>,
+    /// Whether an operator's order has force.
+    pub forced: bool,
+}
+
+impl InstanceSummary {
+    /// The instance in short.
+    #[must_use]
+    pub fn new(instance: &Instance, now: Time) -> Self {
+        Self {
+            name: instance.name.clone(),
+            pool: instance.pool.clone(),
+            state: instance.state(),
+            since: instance.since(),
+            age_seconds: now.since(instance.created_at),
+            machine: instance.machine().cloned(),
+            runner_state: instance.runner.state,
+            runner_id: instance.runner.id,
+            claim: instance.claim(),
+            waiting_for: instance.drain().and_then(|drain| drain.waiting.clone()),
+            attempts: instance.attempts,
+            due_at: instance.due_at(),
+            forced: instance.is_forced(),
+        }
+    }
+}
+
+/// One instance, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShownInstance {
+    /// Its record.
+    pub instance: Instance,
+    /// Its runner's name at GitHub, once one was asked for.
+    pub runner_name: Option<String>,
+    /// What it does and waits for, in sentences.
+    pub explanation: Vec<String>,
+    /// Its lines of the audit trail, newest first.
+    pub audit: Vec<Audit>,
+}
+
+/// Waiting jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JobList {
+    /// Pool by pool, those without a claim first.
+    pub jobs: Vec<WaitingJob>,
+    /// Whether these are all.
+    #[serde(flatten)]
+    pub more: More,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitingJob {
+    /// Its key.
+    pub job: JobKey,
+    /// `owner/repo`.
+    pub repository: Arc<str>,
+    /// Its name, as the workflow's author wrote it.
+    pub name: Arc<str>,
+    /// The labels of `runs-on`.
+    pub labels: Labels,
+    /// The pool that serves it.
+    pub pool: Option<PoolName>,
+    /// Its last move to another pool.
+    pub moved: Option<Moved>,
+    /// When GitHub queued it.
+    pub queued_at: Time,
+    /// How long it could have had a runner, seconds.
+    pub age_seconds: Seconds,
+    /// The instance that is meant for it.
+    pub claim: Option<InstanceName>,
+    /// Why nothing is launched for it now.
+    pub hold: Option<Hold>,
+}
+
+impl WaitingJob {
+    /// The job in short.
+    #[must_use]
+    pub fn new(job: Job, now: Time) -> Self {
+        Self {
+            job: job.key(),
+            queued_at: job.queued_at(),
+            age_seconds: now.since(job.waits_since()),
+            repository: job.last_event.repository,
+            name: job.last_event.name,
+            labels: job.last_event.labels,
+            pool: job.pool,
+            moved: job.moved,
+            claim: job.claim,
+            hold: job.hold,
+        }
+    }
+}
+
+/// Whether a list is all, and how to see more of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct More {
+    /// There is more than is shown.
+    pub more: bool,
+    /// How to see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<bool> for More {
+    fn from(more: bool) -> Self {
+        let hint = more.then(|| {
+            format!("not all are shown: name a \"pool\", or a larger \"limit\" (up to {MAX_LIMIT})")
+        });
+        Self { more, hint }
+    }
+}
+
+/// Why a job is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedJob {
+    /// Its record.
+    pub job: Job,
+    /// In sentences.
+    pub explanation: Vec<String>,
+}
+
+/// Why an instance is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedInstance {
+    /// In sentences.
+    pub explanation: Vec<String>,
+}

@@ -1,0 +1,93 @@
+//! What an operator is answered, as JSON.
+
+mod listings;
+mod orders;
+mod pools;
+mod status;
+
+use serde::{Serialize, Serializer};
+
+pub use self::listings::{
+    ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More, ShownInstance,
+    WaitingJob,
+};
+pub use self::orders::{DeleteDryRun, OrderedDelete, ShownSwitches, SwitchedNow};
+pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
+pub use self::status::{
+    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus, UnhealthyEntity,
+};
+use super::error::AdminError;
+use super::request::VERSION;
+use crate::metrics::Metric;
+
+/// An answer. Its fields stand beside `version` and `ok` in the JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To `list`.
+    List(InstanceList),
+    /// To `show`.
+    Show(Box<ShownInstance>),
+    /// To `jobs`.
+    Jobs(JobList),
+    /// To `explain` with a job.
+    ExplainJob(Box<ExplainedJob>),
+    /// To `explain` with an instance or a machine.
+    ExplainInstance(ExplainedInstance),
+    /// To `status`.
+    Status(Box<StackStatus>),
+    /// To `pools` that names nothing.
+    Pools(ShownPools),
+    /// To `pools` with `history`.
+    PoolsHistory(PoolsHistory),
+    /// To `pools` with a file or a version, dry runs included.
+    Applied(AppliedPools),
+    /// To `switch`.
+    Switch(SwitchedNow),
+    /// To `delete`.
+    Delete(OrderedDelete),
+    /// To `delete` as a dry run.
+    DeleteDryRun(DeleteDryRun),
+}
+
+/// All that a caller gets. An error stands as `error` in the JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer, or why there is none.
+    pub outcome: Result<Answer, AdminError>,
+}
+
+impl Reply {
+    /// What the alarms are to know of it: a delete that may take a running job with it, or leave
+    /// a machine behind.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        match &self.outcome {
+            Ok(Answer::Delete(done)) if done.is_by_force() => vec![(Metric::ForceUsed, 1.0)],
+            Ok(_) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+impl Serialize for Reply {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Outcome<'a> {
+            Answer(&'a Answer),
+            Error { error: &'a AdminError },
+        }
+        #[derive(Serialize)]
+        struct Fields<'a> {
+            version: u64,
+            ok: bool,
+            #[serde(flatten)]
+            outcome: Outcome<'a>,
+        }
+        let outcome = match &self.outcome {
+            Ok(answer) => Outcome::Answer(answer),
+            Err(error) => Outcome::Error { error },
+        };
+        Fields { version: VERSION, ok: self.outcome.is_ok(), outcome }.serialize(serializer)
+    }
+}

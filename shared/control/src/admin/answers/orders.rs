@@ -1,0 +1,69 @@
+//! Deletes and switches.
+
+use std::collections::BTreeMap;
+
+use muster_domain::ids::{InstanceName, PoolName};
+use muster_domain::instance::{Order, State};
+use muster_domain::switches::{SwitchedOff, Switches};
+use serde::Serialize;
+
+/// A delete that was ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OrderedDelete {
+    /// The instance.
+    pub name: InstanceName,
+    /// Its state with the order.
+    pub state: State,
+    /// The order, joined with those before.
+    pub order: Option<Order>,
+    /// What happens next.
+    pub message: &'static str,
+}
+
+impl OrderedDelete {
+    /// Whether the order does not wait for GitHub and EC2, or for a running job.
+    #[must_use]
+    pub fn is_by_force(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.force || order.kill_running_job)
+    }
+}
+
+/// What a delete would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteDryRun {
+    /// Always true.
+    pub dry_run: bool,
+    /// The instance.
+    pub name: InstanceName,
+    /// Its state.
+    pub state: State,
+    /// Its state with the order.
+    pub would_be: State,
+}
+
+/// The switches after a `switch`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SwitchedNow {
+    /// As they are now.
+    pub switches: ShownSwitches,
+}
+
+/// The switches; none where something is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShownSwitches {
+    /// New machines of every pool.
+    pub launches: Option<SwitchedOff>,
+    /// Every delete without force.
+    pub deletes: Option<SwitchedOff>,
+    /// Launches and deletes in one.
+    pub maintenance: Option<SwitchedOff>,
+    /// New machines of these pools.
+    pub pools: BTreeMap<PoolName, SwitchedOff>,
+}
+
+impl From<Switches> for ShownSwitches {
+    fn from(switches: Switches) -> Self {
+        let Switches { schema: _, launches, deletes, maintenance, pools } = switches;
+        Self { launches, deletes, maintenance, pools }
+    }
+}

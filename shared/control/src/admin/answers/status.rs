@@ -1,0 +1,172 @@
+//! The stack as a whole.
+
+use std::collections::BTreeMap;
+
+use muster_domain::audit::Audit;
+use muster_domain::entity::{EntityHealth, RefusedPool};
+use muster_domain::ids::{Entity, InstanceName, MachineId, PoolName};
+use muster_domain::instance::ErrorDetail;
+use muster_domain::job::Hold;
+use muster_domain::job::labels::LabelRows;
+use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::orphan::Orphan;
+use muster_domain::pool::limits::Scope;
+use muster_domain::switches::SwitchedOff;
+use muster_domain::time::{Seconds, Time};
+use serde::Serialize;
+
+use super::orders::ShownSwitches;
+
+/// The stack, its pools, entities, orphans and switches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StackStatus {
+    /// The stack's name.
+    pub stack: String,
+    /// The release that answers.
+    pub release: &'static str,
+    /// The form in which it writes records.
+    pub record_version: u16,
+    /// When this was asked.
+    pub now: Time,
+    /// In order of the pool file.
+    pub pools: Vec<PoolStatus>,
+    /// Of stack and entities.
+    pub limits: Vec<LimitStatus>,
+    /// What is switched off.
+    pub switches: ShownSwitches,
+    /// What EC2 refuses and is not asked for now; none while it never refused anything.
+    pub cooldowns: Option<Vec<Cooldown>>,
+    /// The last lines of the audit trail about switches, newest first.
+    pub switched: Vec<Audit>,
+    /// The App at GitHub.
+    pub app: AppStatus,
+    /// Those that a pool names, and those that GitHub refuses.
+    pub entities: Vec<EntityStatus>,
+    /// Those that GitHub refuses or limits now.
+    pub unhealthy_entities: Vec<UnhealthyEntity>,
+    /// The orphan ledger.
+    pub orphans: Vec<OrphanStatus>,
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: PoolName,
+    /// Its labels, one row for each kind of job.
+    pub labels: LabelRows,
+    /// The entity whose runners these are; none where the job decides.
+    pub entity: Option<Entity>,
+    /// Higher ones are chosen first.
+    pub priority: u32,
+    /// Whether it takes new jobs.
+    pub enabled: bool,
+    /// Whether the pool file holds its launches back.
+    pub paused: bool,
+    /// Most live instances.
+    pub max: u32,
+    /// How many idle runners it keeps.
+    pub min_idle: u32,
+    /// Why it launches no idle runner now.
+    pub min_idle_hold: Option<Hold>,
+    /// Live instances.
+    pub live: u32,
+    /// Instances on their way out.
+    pub ending: usize,
+    /// Jobs that wait, with and without a claim.
+    pub waiting_jobs: usize,
+    /// How long the oldest of them could have had a runner, seconds.
+    pub oldest_waiting_job_seconds: Option<Seconds>,
+    /// The switch that holds its launches back.
+    pub launches_off: Option<SwitchedOff>,
+    /// When it was taken out of the pool file.
+    pub removed_at: Option<Time>,
+}
+
+/// A limit of the stack or of an entity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitStatus {
+    /// What it counts.
+    pub of: Scope,
+    /// Most live instances.
+    pub max: Option<u32>,
+    /// Live instances that count.
+    pub live: u32,
+}
+
+/// What the App lacks at GitHub.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum AppStatus {
+    /// GitHub has told its settings.
+    Known {
+        /// Each in a sentence.
+        lacks: Vec<&'static str>,
+    },
+    /// GitHub has not.
+    Unknown {
+        /// Why, in a sentence.
+        unknown: String,
+    },
+}
+
+/// An entity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EntityStatus {
+    /// Its name.
+    pub entity: Entity,
+    /// The pools that name it.
+    pub pools: Vec<PoolName>,
+    /// Whether GitHub lets us launch for it.
+    pub healthy: bool,
+    /// Since when GitHub refuses our credentials.
+    pub unauthorized_since: Option<Time>,
+    /// Why nothing is launched for it now, in a sentence.
+    pub launches_held: Option<String>,
+    /// GitHub's last refusal.
+    pub last_error: Option<ErrorDetail>,
+    /// The pools whose runners GitHub refuses; none while it refuses nothing of the entity's.
+    pub refused_pools: Option<BTreeMap<PoolName, RefusedPool>>,
+}
+
+/// An entity that GitHub refuses or limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnhealthyEntity {
+    /// Its name.
+    pub entity: Entity,
+    /// Since when GitHub refuses our credentials.
+    pub unauthorized_since: Option<Time>,
+    /// GitHub's last refusal.
+    pub last_error: Option<ErrorDetail>,
+    /// Until when GitHub's rate limit lasts.
+    pub limited_until: Option<Time>,
+}
+
+impl From<EntityHealth> for UnhealthyEntity {
+    fn from(health: EntityHealth) -> Self {
+        let EntityHealth { entity, unauthorized_since, last_error, limited_until, .. } = health;
+        Self { entity, unauthorized_since, last_error, limited_until }
+    }
+}
+
+/// A machine of the orphan ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OrphanStatus {
+    /// The machine.
+    pub machine: MachineId,
+    /// The instance that gave it up; none for one that was found by its tag alone.
+    pub instance: Option<InstanceName>,
+    /// When it was entered.
+    pub since: Time,
+    /// How often its termination has failed since then.
+    pub attempts: u32,
+    /// The last of those failures.
+    pub last_error: Option<ErrorDetail>,
+}
+
+impl From<Orphan> for OrphanStatus {
+    fn from(orphan: Orphan) -> Self {
+        let Orphan { machine, instance, since, attempts, last_error, .. } = orphan;
+        Self { machine, instance, since, attempts, last_error }
+    }
+}
