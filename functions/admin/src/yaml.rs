@@ -1,15 +1,16 @@
 //! YAML, as operators write pool files.
 
+use muster_control::admin::YamlError;
 use serde_json::Value;
 
 /// Reads a text. `yes` and `on` are texts and no truth values, and a field that is written twice is
 /// a mistake.
 ///
 /// # Errors
-/// What is wrong, with its line.
-pub(crate) fn read(text: &str) -> Result<Value, String> {
+/// When it is not YAML.
+pub(crate) fn read(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| YamlError(error.to_string()))
 }
 
 #[cfg(test)]
@@ -40,7 +41,7 @@ mod tests {
         for (text, line) in
             [("a: 1\na: 2\n", "line 2"), ("a: [1\nb: 2", "line 2"), ("a:\n  b: 1\n c: 2", "line 3")]
         {
-            let Err(told) = read(text) else { panic!("accepted: {text:?}") };
+            let Err(YamlError(told)) = read(text) else { panic!("accepted: {text:?}") };
             assert!(told.contains(line), "{told}");
         }
     }

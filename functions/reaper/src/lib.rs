@@ -120,7 +120,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
                 messages.push(received);
             }
             Err(why) => {
-                tracing::error!(sqs.message_id = id, why, "rejected a message that cannot be read");
+                tracing::error!(sqs.message_id = id, error = %why, "rejected a message that cannot be read");
                 metrics.push((Metric::UnknownRecords, 1.0));
                 response.add_failure(id);
             }
@@ -141,7 +141,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
     Ok(Outcome { response: serde_json::to_value(response)?, metrics })
 }
 
-fn received(record: SqsMessage) -> Result<Received, String> {
+fn received(record: SqsMessage) -> Result<Received, MessageError> {
     let message = read(&record)?;
     let receives = record.attributes.get("ApproximateReceiveCount");
     let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
@@ -169,15 +169,24 @@ struct Detail {
     state: Option<String>,
 }
 
+/// A message that is neither ours nor one of EC2's events.
+#[derive(Debug, thiserror::Error)]
+enum MessageError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("event of {0}")]
+    Source(String),
+}
+
 /// A message of our own, or one of EC2's events.
-fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
+fn read(record: &SqsMessage) -> Result<ReapMessage, MessageError> {
     let body = record.body.as_deref().unwrap_or_default();
     if let Ok(message) = serde_json::from_str(body) {
         return Ok(message);
     }
-    let envelope: Envelope = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let envelope: Envelope = serde_json::from_str(body)?;
     if envelope.source != "aws.ec2" {
-        return Err(format!("event of {}", envelope.source));
+        return Err(MessageError::Source(envelope.source));
     }
     let what = match envelope.detail_type.as_str() {
         SPOT_WARNING => SPOT_INTERRUPTION.to_owned(),
@@ -190,7 +199,7 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, String> {
 mod tests {
     use super::*;
 
-    fn messages(event: &str) -> Vec<Result<ReapMessage, String>> {
+    fn messages(event: &str) -> Vec<Result<ReapMessage, MessageError>> {
         let event: SqsEvent = serde_json::from_str(event).expect("an SQS batch");
         event.records.iter().map(read).collect()
     }

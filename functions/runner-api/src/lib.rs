@@ -79,7 +79,9 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         "POST /runner/register" => None,
         "POST /runner/events" | "POST /runner/job-started" => match read(request) {
             Ok(report) => Some(report),
-            Err(why) => return answer(400, &problem("bad_request", &why, Action::Shutdown)),
+            Err(why) => {
+                return answer(400, &problem("bad_request", &why.to_string(), Action::Shutdown));
+            }
         },
         _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)),
     };
@@ -136,18 +138,23 @@ fn caller(request: &ApiGatewayV2httpRequest, instance_role: &str) -> Option<Mach
     session.parse().ok()
 }
 
-fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, String> {
+/// A report that cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum ReportBodyError {
+    #[error(transparent)]
+    Base64(#[from] base64::DecodeError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyError> {
     let body = request.body.as_deref().unwrap_or_default();
     let event: Event = if request.is_base64_encoded {
         use base64::Engine as _;
-        let bytes = base64::engine::general_purpose::STANDARD
-            .decode(body)
-            .map_err(|error| error.to_string())?;
-        serde_json::from_slice(&bytes)
+        serde_json::from_slice(&base64::engine::general_purpose::STANDARD.decode(body)?)?
     } else {
-        serde_json::from_str(body)
-    }
-    .map_err(|error| error.to_string())?;
+        serde_json::from_str(body)?
+    };
     Ok(match event {
         Event::RunnerStarted { runner_name, hooks } => {
             MachineReport::RunnerStarted { runner: runner_name, hooks }

@@ -20,7 +20,7 @@ mod decide;
 mod event;
 pub mod payload;
 
-use muster_aws::secrets::WebhookSecret;
+use muster_aws::secrets::{SecretError, WebhookSecret};
 use muster_control::ports::Queue;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
@@ -35,8 +35,12 @@ pub trait Signatures {
     ///
     /// # Errors
     /// When that cannot be told: no secret is known.
-    async fn is_signed(&self, body: &[u8], header: Option<&str>, now: Time)
-    -> Result<bool, String>;
+    async fn is_signed(
+        &self,
+        body: &[u8],
+        header: Option<&str>,
+        now: Time,
+    ) -> Result<bool, SecretError>;
 }
 
 impl Signatures for WebhookSecret {
@@ -45,8 +49,8 @@ impl Signatures for WebhookSecret {
         body: &[u8],
         header: Option<&str>,
         now: Time,
-    ) -> Result<bool, String> {
-        Self::is_signed(self, body, header, now).await.map_err(|error| error.to_string())
+    ) -> Result<bool, SecretError> {
+        Self::is_signed(self, body, header, now).await
     }
 }
 
@@ -102,7 +106,8 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             Ok(true) => {}
             Ok(false) => return Answer::unsigned().into(),
             Err(error) => {
-                return Outcome { error: Some(error), ..Answer::no_secret().into() };
+                let error = Some(error.to_string());
+                return Outcome { error, ..Answer::no_secret().into() };
             }
         }
         let outcome = match decide(event, &body, self.app) {
@@ -112,7 +117,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         Outcome { verified: true, ..outcome }
     }
 
-    async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, String> {
+    async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, SecretError> {
         match &event.headers.signature {
             Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
             // Two of them: we would have to choose which one to believe.

@@ -79,9 +79,9 @@ struct Installation {
 /// Reads a `workflow_job` payload.
 ///
 /// # Errors
-/// What is wrong with the JSON, for the answer to GitHub.
-pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, String> {
-    let payload: Payload = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+/// When it is not such a payload.
+pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
+    let payload: Payload = serde_json::from_slice(body)?;
     let status = match payload.action.as_str() {
         "waiting" => JobStatus::Waiting,
         "queued" => JobStatus::Queued,

@@ -6,7 +6,7 @@ use muster_domain::message::{JobsMessage, to_ascii_json};
 use muster_webhook::{Answer, Event, MAX_BODY};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, Secrets, handle, sign, webhook};
+use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, Secrets, handle, sign, unavailable, webhook};
 
 const STRANGE: &str = "a-secret-that-the-app-never-had-at-any-time";
 
@@ -247,7 +247,7 @@ fn a_queue_that_takes_nothing_fails_the_delivery() {
 #[test]
 fn a_secret_that_cannot_be_read_fails_the_delivery_without_saying_why() {
     let mut webhook = webhook();
-    webhook.signatures = Secrets(Err("arn:aws:secretsmanager:… AccessDenied"));
+    webhook.signatures = Secrets(Err(unavailable("arn:aws:secretsmanager:…", "AccessDenied")));
     let (answer, sent) = handle(&webhook, &sample());
     assert_eq!((answer.status, answer.outcome, sent), (503, "failed", 0));
     assert!(!answer.reason.contains("arn:"), "{}", answer.reason);

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{CURRENT, Knock, QUEUED, Secrets, handle, sign, webhook};
+use support::{CURRENT, Knock, QUEUED, Secrets, handle, sign, unavailable, webhook};
 use tracing_subscriber::fmt::MakeWriter;
 
 #[derive(Clone, Default)]
@@ -67,9 +67,9 @@ fn failures_are_errors_with_their_reason() {
     assert_eq!((&lines[0]["level"], lines.len()), (&json!("ERROR"), 1));
     assert_eq!(lines[0]["error"], "queue unavailable: SendMessage: InternalError");
     let mut blind = webhook();
-    blind.signatures = Secrets(Err("secret s cannot be read"));
+    blind.signatures = Secrets(Err(unavailable("s", "no answer")));
     let lines = logged(|| drop(handle(&blind, &Knock::of(QUEUED))));
-    assert_eq!(lines[0]["error"], "secret s cannot be read");
+    assert_eq!(lines[0]["error"], "secret s cannot be read: no answer");
 }
 
 #[test]

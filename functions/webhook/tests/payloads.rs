@@ -26,7 +26,7 @@ fn waiting() -> Value {
 }
 
 fn read(payload: &Value) -> Result<Delivery, String> {
-    read_workflow_job(payload.to_string().as_bytes())
+    read_workflow_job(payload.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 fn event(payload: &Value) -> JobEvent {

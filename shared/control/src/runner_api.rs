@@ -15,10 +15,11 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
 use crate::Settings;
+use crate::health::{note, note_health};
 use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
 };
-use crate::reaps::reap::{note, note_health, registrar};
+use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 

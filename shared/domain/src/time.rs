@@ -71,12 +71,20 @@ impl fmt::Display for Time {
     }
 }
 
-impl FromStr for Time {
-    type Err = String;
+/// A text that is not a time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("not a time: {text:?}: {source}")]
+pub struct ParseTimeError {
+    text: String,
+    source: jiff::Error,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Time {
+    type Err = ParseTimeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         let timestamp: jiff::Timestamp =
-            text.parse().map_err(|e| format!("not a time: {text:?}: {e}"))?;
+            text.parse().map_err(|source| ParseTimeError { text: text.to_owned(), source })?;
         Ok(Self(timestamp.as_millisecond()))
     }
 }
@@ -130,7 +138,7 @@ mod tests {
         sorted.sort();
         assert_eq!(texts, sorted);
         for (time, text) in times.iter().zip(&texts) {
-            assert_eq!(text.parse(), Ok(Time(*time)));
+            assert_eq!(text.parse::<Time>().ok(), Some(Time(*time)));
         }
     }
 

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use anyhow::ensure;
+use muster_aws::secrets::SecretError;
 use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
@@ -24,7 +25,7 @@ impl Signatures for Secret {
         body: &[u8],
         header: Option<&str>,
         _now: Time,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, SecretError> {
         Ok(signature::is_valid(&[WEBHOOK_SECRET], header, body))
     }
 }

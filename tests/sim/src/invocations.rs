@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_control::admin::{Admin, AdminErrorCode, Answer};
+use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
 use muster_control::ports::{Compute, Github, Queue};
@@ -287,7 +287,8 @@ async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
     let parameters = parameters(door);
     let Some(settings) = &settings(door, &parameters).await else { return };
-    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let yaml =
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
     let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

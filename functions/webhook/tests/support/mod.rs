@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use muster_aws::secrets::SecretError;
 use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
@@ -97,7 +98,12 @@ impl Knock {
 }
 
 /// Secrets that are known, or none.
-pub(crate) struct Secrets(pub(crate) Result<Vec<&'static str>, &'static str>);
+pub(crate) struct Secrets(pub(crate) Result<Vec<&'static str>, SecretError>);
+
+/// Secrets Manager does not answer.
+pub(crate) fn unavailable(id: &str, why: &str) -> SecretError {
+    SecretError::Unavailable { id: id.to_owned(), why: why.to_owned() }
+}
 
 impl Signatures for Secrets {
     async fn is_signed(
@@ -105,8 +111,8 @@ impl Signatures for Secrets {
         body: &[u8],
         header: Option<&str>,
         _now: Time,
-    ) -> Result<bool, String> {
-        let secrets = self.0.as_ref().map_err(ToString::to_string)?;
+    ) -> Result<bool, SecretError> {
+        let secrets = self.0.as_ref().map_err(Clone::clone)?;
         Ok(signature::is_valid(secrets, header, body))
     }
 }

@@ -3,6 +3,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::ReadError;
+use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::entity::EntityHealth;
 use muster_domain::hash::fnv1a;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
 
 use super::keys::{self, Place, n, s};
-use super::schema::{self, Form};
+use super::schema::{self, Form, FormError};
 use crate::error::text;
 use crate::item::Item;
 
@@ -44,11 +45,11 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
 }
 
 /// The item of a record without a version: the last writer wins, or there is only one.
-pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, String> {
+pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, FormError> {
     let mut body = match to_attribute_value(record) {
         Ok(AttributeValue::M(body)) => body,
-        Ok(_) => return Err("the record is not a map".to_owned()),
-        Err(error) => return Err(error.to_string()),
+        Ok(_) => return Err(FormError::NoMap),
+        Err(error) => return Err(error.into()),
     };
     strip_nulls(&mut body);
     let mut item = if R::IS_FLAT {
@@ -57,7 +58,7 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, St
         Item::from([(keys::BODY.to_owned(), AttributeValue::M(body))])
     };
     item.insert(R::PLACE.key().to_owned(), s(record.key()));
-    item.insert(keys::SCHEMA.to_owned(), n(muster_domain::SCHEMA));
+    item.insert(keys::SCHEMA.to_owned(), n(SCHEMA));
     item.extend(record.marks(timings).into_iter().map(|(name, value)| (name.to_owned(), value)));
     Ok(item)
 }
@@ -79,7 +80,7 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     };
     // Earlier releases repeated it there.
     body.remove(keys::VERSION);
-    schema::upgrade(R::FORM, schema, &mut body).map_err(unreadable)?;
+    schema::upgrade(R::FORM, schema, &mut body).map_err(|error| unreadable(error.to_string()))?;
     let record: R = from_attribute_value(AttributeValue::M(body))
         .map_err(|error| unreadable(error.to_string()))?;
     // What the conditions compare must be what the record says of itself.

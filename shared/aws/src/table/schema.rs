@@ -25,12 +25,21 @@ pub(crate) enum Form {
     Pools,
 }
 
+/// A record that is not to be written or read in the present form.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FormError {
+    #[error("the record is not a map")]
+    NoMap,
+    #[error(transparent)]
+    Value(#[from] serde_dynamo::Error),
+    #[error("its schema is {0}, and this version reads {OLDEST_SCHEMA} to {SCHEMA}")]
+    Schema(u64),
+}
+
 /// Brings a record's fields to the present form.
-pub(crate) fn upgrade(form: Form, schema: u64, body: &mut Item) -> Result<(), String> {
+pub(crate) fn upgrade(form: Form, schema: u64, body: &mut Item) -> Result<(), FormError> {
     if !(u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA)).contains(&schema) {
-        return Err(format!(
-            "its schema is {schema}, and this version reads {OLDEST_SCHEMA} to {SCHEMA}"
-        ));
+        return Err(FormError::Schema(schema));
     }
     if schema < u64::from(SCHEMA) {
         from_previous(form, body);

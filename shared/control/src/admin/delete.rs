@@ -14,8 +14,9 @@ use muster_domain::time::{Seconds, Time};
 use super::answers::{Answer, DeleteDryRun, OrderedDelete};
 use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
+use crate::health::note_health;
 use crate::ports::{Github, Queue, Table, Write};
-use crate::reaps::reap::{note_health, registrar};
+use crate::reaps::reap::registrar;
 use crate::wake::nonce;
 use crate::writes::{self, CONFLICT_ROUNDS};
 

@@ -37,8 +37,13 @@ pub struct Admin<'a, T, Q, G, I> {
     /// The stack.
     pub settings: &'a Settings,
     /// Reads YAML, or says what is wrong with it. The admin function alone has such a reader.
-    pub yaml: fn(&str) -> Result<Value, String>,
+    pub yaml: fn(&str) -> Result<Value, YamlError>,
 }
+
+/// A text that is not YAML; with what is wrong, and its line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct YamlError(pub String);
 
 /// The answer when the set of pools cannot be read.
 #[must_use]

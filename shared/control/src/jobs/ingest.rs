@@ -244,7 +244,7 @@ impl<T: Table> Ingest<'_, T> {
                 job.pool = Some(pool.name.clone());
                 job.unmatched = None;
             }
-            Err(why) => job.unmatched = Some(why),
+            Err(why) => job.unmatched = Some(why.to_string()),
         }
     }
 

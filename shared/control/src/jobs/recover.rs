@@ -15,9 +15,9 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::health::note_health;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::ports::{CommitError, Delivery, Github, Queue, Registrar, Table};
-use crate::reaps::reap::note_health;
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 

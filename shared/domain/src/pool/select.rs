@@ -38,11 +38,16 @@ pub fn candidates<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Vec<&'a
     serving
 }
 
+/// No pool serves a job; the text says why, pool by pool, in a kilobyte at most.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoPoolError(pub String);
+
 /// The pool for a job.
 ///
 /// # Errors
-/// Why no pool serves it, pool by pool.
-pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a Pool, String> {
+/// When no pool serves it.
+pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a Pool, NoPoolError> {
     candidates(pools, balance, job).first().copied().ok_or_else(|| {
         let reasons: Vec<String> = pools
             .iter()
@@ -50,10 +55,10 @@ pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a 
                 pool.serves(job).err().map(|why| format!("pool {}: {why}", pool.name))
             })
             .collect();
-        match reasons.len() {
+        NoPoolError(match reasons.len() {
             0 => "no pool is configured".to_owned(),
             _ => bounded(&reasons),
-        }
+        })
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use muster_conformance::records;
 use muster_control::Settings;
-use muster_control::admin::{Admin, Reply, unavailable};
+use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::metrics::Metric;
 use muster_control::ports::{ReadError, Table, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
@@ -43,7 +43,8 @@ fn ask(bench: &Bench, request: Value) -> Value {
 
 fn reply(bench: &Bench, request: Value) -> Reply {
     let door = &bench.door;
-    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let yaml =
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
     let limits =
         Limits { stack: Some(10), entities: [("Acme".parse().expect("an entity"), 5)].into() };
     let settings = &Settings { limits, ..door.sim.settings.clone() };

@@ -1,6 +1,6 @@
 //! What operators are shown of many records.
 
-use muster_control::admin::Admin;
+use muster_control::admin::{Admin, YamlError};
 use muster_control::ports::{Table, Write};
 use muster_domain::entity::EntityHealth;
 use muster_domain::instance::ErrorDetail;
@@ -19,7 +19,7 @@ pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
 /// The same, with something done before each call.
 pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize)) -> Value {
     let door = &bench.door;
-    let yaml = |text: &str| Err(text.to_owned());
+    let yaml = |text: &str| Err(YamlError(text.to_owned()));
     let settings = &door.sim.settings;
     let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     json!(bench.drive_with(pass.answer(request, door.now()), before))

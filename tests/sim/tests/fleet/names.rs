@@ -1,7 +1,7 @@
 //! A pool file with names: what is asked, what is stored, and that nothing changes without an
 //! answer.
 
-use muster_control::admin::Admin;
+use muster_control::admin::{Admin, YamlError};
 use muster_domain::ids::EntityKind;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
@@ -62,7 +62,8 @@ fn ask(bench: &Bench, request: Value) -> Value {
     request["version"] = json!(1);
     request["action"] = json!("pools");
     let door = &bench.door;
-    let yaml = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+    let yaml =
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
     let settings = &door.sim.settings;
     let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
     json!(bench.drive(pass.answer(request, door.now())))

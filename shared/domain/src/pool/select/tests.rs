@@ -77,7 +77,7 @@ fn pack_takes_the_first_and_round_robin_each_in_its_turn() {
 
 #[test]
 fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
-    let why = |pools: &[Pool], job: &Job| choose(pools, Pack, job).expect_err("nobody serves it");
+    let why = |pools: &[Pool], job: &Job| choose(pools, Pack, job).expect_err("nobody serves it").0;
     let public = job(1).with(|job| job.last_event.private = false);
     assert_eq!(why(&[], &job(1)), "no pool is configured");
     assert_eq!(
@@ -104,7 +104,7 @@ fn a_hostile_job_gets_a_reason_of_bounded_length() {
     let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "ä€𐍈".repeat(28))).collect();
     let hostile = job(1).with(|job| job.last_event.labels = Labels::new(&labels));
     let pools: Vec<Pool> = (0..20).map(|n| first(&format!("pool-{n}"), 0)).collect();
-    let why = choose(&pools, Pack, &hostile).expect_err("nobody serves it");
+    let why = choose(&pools, Pack, &hostile).expect_err("nobody serves it").0;
     assert!(why.len() <= 1024, "{} bytes", why.len());
     assert!(why.starts_with("pool pool-0: its runners do not carry the label(s) 000"), "{why}");
     assert!(why.contains(" and 95 more"), "{why}");

@@ -1,0 +1,64 @@
+//! EC2.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
+use muster_domain::time::Time;
+
+use super::Page;
+
+/// A machine as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedMachine {
+    /// EC2's id.
+    pub id: MachineId,
+    /// Its state.
+    pub state: Machine,
+    /// When EC2 launched it.
+    pub launched_at: Time,
+    /// The tag `muster:launch`, where it is one of ours.
+    pub launch: Option<LaunchId>,
+}
+
+/// EC2, limited to machines that carry our stack's tag.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Compute {
+    /// CreateFleet (instant) with the launch's id as client token. An error is of the whole call.
+    async fn launch(
+        &self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError>;
+    /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves
+    /// nothing.
+    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError>;
+    /// The machine's state. `Absent` when EC2 does not know it.
+    async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
+    /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does
+    /// not know it.
+    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
+    /// All machines of our stack that are not gone, page by page.
+    async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
+    /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's
+    /// own: the row's ladder is the retry. Answers what EC2 says that they are now.
+    /// [`crate::reaps::terminate::all`] keeps what is wrong with one of them from the others.
+    async fn terminate(
+        &self,
+        machines: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
+}
+
+/// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
+pub const MAX_TERMINATED: usize = 100;
+
+/// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected
+/// machine fails those of its own zone alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it is for a machine that it is about.
+    pub answer: Termination,
+    /// The machines of the call that EC2 names in it.
+    pub named: BTreeSet<MachineId>,
+}

@@ -1,0 +1,138 @@
+//! GitHub.
+
+use muster_domain::entity::app::AppSettings;
+use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::instance::ErrorDetail;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::time::Time;
+
+/// Where a runner is, or will be, registered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Registrar {
+    /// The entity.
+    pub entity: Entity,
+    /// The App installation to act as; looked up when none is known.
+    pub installation: Option<InstallationId>,
+}
+
+/// A runner's just-in-time configuration. A credential: never logged, never stored.
+#[derive(Clone)]
+pub struct JitConfig {
+    /// The registration's number.
+    pub runner: RunnerId,
+    /// What the agent takes as `--jitconfig`.
+    pub encoded: String,
+}
+
+/// The answer to a configuration call that is not a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JitError {
+    /// 409: the name is taken, most likely by our own earlier call.
+    NameTaken,
+    /// The call failed.
+    ProviderError(ProviderError),
+    /// GitHub says that the request is wrong (for example 404 for the entity, 422 for the group).
+    Refused(ErrorDetail),
+}
+
+/// A job as GitHub shows it when asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSeen {
+    /// Where GitHub is with it.
+    pub status: JobStatus,
+    /// The runner that took it, by name.
+    pub runner: Option<String>,
+    /// How it ended.
+    pub conclusion: Option<String>,
+}
+
+impl JobSeen {
+    /// The event that would have told it, after what is on record.
+    #[must_use]
+    pub fn event(self, said: JobEvent) -> JobEvent {
+        JobEvent {
+            status: self.status,
+            runner: self.runner.filter(|name| !name.is_empty()),
+            conclusion: self.conclusion,
+            ..said
+        }
+    }
+}
+
+/// An attempt to deliver a `workflow_job` event to the App's webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its number.
+    pub id: u64,
+    /// Names the event: all attempts share it.
+    pub guid: String,
+    /// When it was tried.
+    pub at: Time,
+    /// It was answered with something that another attempt would not change.
+    pub settled: bool,
+}
+
+/// GitHub.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Github {
+    /// Registers a runner and returns its configuration.
+    async fn configure(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+        labels: &[String],
+        group: u64,
+    ) -> Result<JitConfig, JitError>;
+    /// A runner by its number.
+    async fn runner(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<RunnerSeen, ProviderError>;
+    /// A runner by its name.
+    async fn runner_named(
+        &self,
+        registrar: &Registrar,
+        name: &str,
+    ) -> Result<RunnerSeen, ProviderError>;
+    /// A job of a repository (`owner/repo`); none when GitHub does not show it.
+    async fn job(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        job: u64,
+    ) -> Result<Option<JobSeen>, ProviderError>;
+    /// Removes a registration.
+    async fn deregister(
+        &self,
+        registrar: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, ProviderError>;
+    /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt
+    /// first. GitHub keeps attempts for three days.
+    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError>;
+    /// Has GitHub try once more. False when it does not keep the delivery any more.
+    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
+}
+
+/// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at
+/// no other time.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Directory {
+    /// The entity of an id, as it is called now; none when the App is not installed there, or
+    /// suspended.
+    async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
+    /// Which events the App is sent, and what it may do.
+    async fn app(&self) -> Result<AppSettings, ProviderError>;
+    /// All runner groups of an organization or enterprise.
+    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
+}
+
+/// EC2's images. Asked when a pool file is applied, and at no other time.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Images {
+    /// The newest available image that fits; none when there is none.
+    async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError>;
+}

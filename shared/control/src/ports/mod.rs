@@ -1,0 +1,18 @@
+//! What the passes need of the world, in the domain's words.
+//!
+//! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and
+//! the simulated one. The passes are written once, over these.
+
+mod compute;
+mod github;
+mod queue;
+mod table;
+mod write;
+
+pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, Refusal};
+pub use self::github::{
+    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar,
+};
+pub use self::queue::{Queue, QueueError};
+pub use self::table::{CommitError, Page, ReadError, Standing, Table};
+pub use self::write::Write;

@@ -1,0 +1,81 @@
+//! What a pass writes, in one commit.
+
+use muster_domain::ids::JobKey;
+use muster_domain::instance::{DeleteReason, Instance, State};
+use muster_domain::lifecycle::Record;
+use muster_domain::stored::{Change, Stored};
+use muster_domain::time::Time;
+
+use super::Reap;
+use crate::launches::headroom;
+use crate::ports::{CommitError, Compute, Github, Queue, Table, Write};
+use crate::writes::{self, PassError};
+
+impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+    /// Answers with the instance as it is stored then, and the job that became demand again.
+    pub(super) async fn commit(
+        &self,
+        before: &Stored<Instance>,
+        next: &Instance,
+        records: Vec<Record>,
+        now: Time,
+    ) -> Result<(Stored<Instance>, Option<JobKey>), PassError> {
+        let timings = &self.settings.timings;
+        let mut writes = writes::for_instance(self.table, before, next, now, timings).await?;
+        writes.extend(records.into_iter().map(|record| match record {
+            Record::Audit(audit) => Write::Audit(audit),
+            Record::Orphan(orphan) => Change::create(orphan).into(),
+        }));
+        writes.extend(self.idle_failure(before, next, now).await?);
+        if writes.is_empty() {
+            return Ok((before.clone(), None));
+        }
+        let gave_back = writes.iter().find_map(|write| match write {
+            Write::Job(job) => Some(job.key()),
+            _ => None,
+        });
+        let committed = match self.table.commit(&writes).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                let uncounted = match error {
+                    CommitError::Conflict => headroom::uncounted(self.table, &writes).await?,
+                    CommitError::Unavailable(_) => Vec::new(),
+                };
+                if uncounted.is_empty() {
+                    return Err(error.into());
+                }
+                tracing::error!(instance.id = %next.name, ?uncounted,
+                    "a counter is at zero beside a live record: not counted down");
+                writes.retain(|write| !uncounted.contains(write));
+                self.table.commit(&writes).await?
+            }
+        };
+        if before.state() != next.state() {
+            tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
+                reason = next.events.last().map(|event| &*event.what), "instance changed state");
+            let outlived =
+                next.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime);
+            if before.state() == State::Running && outlived {
+                self.outlived.set(self.outlived.get() + 1);
+            }
+        }
+        let change = before.changed(next.clone());
+        let stored = change.map_or_else(|| before.clone(), |change| change.stored(&committed));
+        Ok((stored, gave_back))
+    }
+
+    /// Holds the min idle of the pool back after a machine that no job needed yet brought no
+    /// runner.
+    pub(super) async fn idle_failure(
+        &self,
+        before: &Instance,
+        next: &Instance,
+        now: Time,
+    ) -> Result<Option<Write>, PassError> {
+        let keeps_idle = self.settings.pool(&next.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        let Some(why) = before.failed_idle(next).filter(|_| keeps_idle) else { return Ok(None) };
+        let Some(stored) = self.table.capacity(&next.pool).await? else { return Ok(None) };
+        let held = stored.idle_failed(why, now, &self.settings.timings);
+        Ok(Some(stored.change(held).into()))
+    }
+}

@@ -1,0 +1,158 @@
+//! What a pass looks at: the machine, the runner, the launch, the claimed job.
+
+use muster_domain::entity::Asked;
+use muster_domain::instance::{ErrorDetail, Instance};
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::lifecycle::Need;
+use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen};
+use muster_domain::pool::scale_down::{self, Listed, Standing};
+use muster_domain::stored::Stored;
+use muster_domain::time::Time;
+
+use super::{Reap, registrar};
+use crate::health::note_health;
+use crate::jobs::ingest::Ingest;
+use crate::ports::{CommitError, Compute, Github, Queue, Table};
+use crate::writes::PassError;
+
+/// Most jobs that are counted as the demand that an idle runner may yet serve.
+const MAX_DEMAND: u32 = 100;
+
+impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+    pub(super) async fn look(
+        &self,
+        need: Need,
+        instance: &Instance,
+        seen: &mut Observation,
+        now: Time,
+    ) -> Result<(), PassError> {
+        match need {
+            Need::Machine => {
+                let answer = match instance.machine() {
+                    Some(machine) => self.compute.machine(machine).await,
+                    None => Err(nothing_to_look_at(now, "DescribeInstances")),
+                };
+                seen.machine_reason = answer.as_ref().ok().and_then(|seen| seen.reason.clone());
+                seen.machine = answered(answer.map(|seen| seen.state));
+            }
+            Need::Runner => {
+                let answer = self.runner(instance).await;
+                self.note_health(instance, answer.as_ref().err(), now).await?;
+                seen.runner = answered(answer);
+            }
+            Need::Launch => {
+                let launch = self.table.launch(&instance.launch).await?;
+                seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
+            }
+            Need::Standing => seen.standing = self.standing(instance, now).await?,
+            Need::ClaimedJob => {
+                seen.claimed_job_waits = self.claimed_job(instance, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an idle runner stands among those of its pool.
+    pub(super) async fn standing(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<Look<Standing>, PassError> {
+        let Some(pool) = self.settings.pool(&instance.pool) else {
+            return Ok(Look::Seen(Standing::default()));
+        };
+        let capacity = self.table.capacity(&pool.name).await?;
+        let listed = Listed {
+            free: records(self.table.free_instances(&pool.name).await?),
+            marked: records(self.table.marked_instances(&pool.name).await?),
+            demand: records(self.table.demand(&pool.name, MAX_DEMAND).await?),
+            scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
+        };
+        let timings = &self.settings.timings;
+        Ok(Look::Seen(scale_down::standing(instance, pool, &listed, timings, now)))
+    }
+
+    /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked,
+    /// and what it says is folded into the row.
+    pub(super) async fn claimed_job(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<Look<bool>, PassError> {
+        let job = match instance.claim() {
+            Some(key) => self.table.job(key).await?,
+            None => None,
+        };
+        let claims =
+            |job: &Stored<Job>| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
+        let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
+        let registrar = registrar(instance);
+        let (repository, number) = (&*job.last_event.repository, job.key().job);
+        let answer = self.github.job(&registrar, repository, number).await;
+        self.note_health(instance, answer.as_ref().err(), now).await?;
+        match answer {
+            Err(trouble) => Ok(Look::Failed(trouble)),
+            // Not shown to us: no reason to drop a job.
+            Ok(None) => Ok(Look::Seen(true)),
+            Ok(Some(shown)) if shown.status == JobStatus::Queued => Ok(Look::Seen(true)),
+            Ok(Some(shown)) if shown.status == JobStatus::Waiting => {
+                let ingest = Ingest { table: self.table, settings: self.settings };
+                ingest.found_waiting(&job, now).await?;
+                // The first such answer is a reason to ask again, the second takes the claim.
+                Err(CommitError::Conflict.into())
+            }
+            Ok(Some(shown)) => {
+                let ingest = Ingest { table: self.table, settings: self.settings };
+                ingest.fold(&shown.event(job.into_record().last_event), now).await?;
+                // The fold has most likely changed this instance too: start over with what stands
+                // now.
+                Err(CommitError::Conflict.into())
+            }
+        }
+    }
+
+    pub(super) async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, ProviderError> {
+        let registrar = registrar(instance);
+        match instance.runner.id {
+            Some(id) => self.github.runner(&registrar, id).await,
+            None => self.github.runner_named(&registrar, &instance.runner_name()).await,
+        }
+    }
+
+    /// Keeps the entity's health in step with GitHub's answers.
+    pub(super) async fn note_health(
+        &self,
+        instance: &Instance,
+        trouble: Option<&ProviderError>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let healthy = &self.known.healthy;
+        if trouble.is_some() {
+            healthy.forget(&instance.entity);
+            return note_health(self.table, &instance.entity, Asked::Other, trouble, now).await;
+        }
+        let read =
+            async || note_health(self.table, &instance.entity, Asked::Other, None, now).await;
+        healthy.get(&instance.entity, self.together.moved(), read).await
+    }
+}
+
+fn records<T>(stored: Vec<Stored<T>>) -> Vec<T> {
+    stored.into_iter().map(Stored::into_record).collect()
+}
+
+pub(super) fn answered<S>(answer: Result<S, ProviderError>) -> Look<S> {
+    match answer {
+        Ok(seen) => Look::Seen(seen),
+        Err(trouble) => Look::Failed(trouble),
+    }
+}
+
+fn nothing_to_look_at(now: Time, operation: &str) -> ProviderError {
+    ProviderError::Unavailable(ErrorDetail {
+        at: now,
+        operation: operation.to_owned(),
+        code: "NoMachine".to_owned(),
+        message: "no machine is bound".to_owned(),
+    })
+}

@@ -1,0 +1,117 @@
+//! What a pass does to the world, and whom it wakes.
+
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::lifecycle::Effect;
+use muster_domain::observation::{Look, Observation, RunnerSeen, Termination};
+use muster_domain::time::{Seconds, Time};
+
+use super::observe::answered;
+use super::{Reap, registrar};
+use crate::launches::headroom;
+use crate::launches::quota;
+use crate::ports::{Compute, Github, Queue, Table};
+use crate::woken::Woken;
+use crate::writes::PassError;
+
+impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+    pub(super) async fn perform(
+        &self,
+        effect: Effect,
+        instance: &Instance,
+        seen: &mut Observation,
+        now: Time,
+    ) -> Result<(), PassError> {
+        match effect {
+            Effect::Deregister(id) => {
+                let answer = self.github.deregister(&registrar(instance), id).await;
+                self.note_health(instance, answer.as_ref().err(), now).await?;
+                seen.deregistration = answered(answer);
+            }
+            Effect::Terminate(machine) => {
+                let answer = self.together.terminate(&machine).await;
+                if let Termination::Failed(class, fault) = &answer {
+                    tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
+                        code = fault.code, error = fault.message, "failed to terminate a machine");
+                }
+                seen.machine = Look::Unknown;
+                seen.termination = Some(answer);
+            }
+            // Sent with whatever else the step wakes.
+            Effect::WakePool => {}
+        }
+        Ok(())
+    }
+
+    /// Wakes those for whom a step has made something: a job that needs another runner, which its
+    /// pass reads by key and waits for as long as it is held back; or room.
+    pub(super) async fn wake(
+        &self,
+        instance: &Instance,
+        gave_back: Option<JobKey>,
+        asks: bool,
+        ended: bool,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let mut woken = Woken::default();
+        match gave_back {
+            Some(job) => woken.for_job(instance.pool.clone(), job),
+            None if asks => woken.whole(instance.pool.clone()),
+            None => {}
+        }
+        if ended {
+            let waiting = headroom::waiting_for(self.table, self.settings, instance, now).await?;
+            waiting.into_iter().for_each(|pool| woken.whole(pool));
+            match self.reopen_quota(instance).await {
+                Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
+                // Its wait ends by itself.
+                Err(error) => {
+                    tracing::warn!(instance.id = %instance.name, %error, "failed to reopen a quota");
+                }
+            }
+        }
+        let messages = woken.messages();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        Ok(self.queue.send_wakes(&messages, Seconds(0)).await?)
+    }
+
+    /// Opens the quotas that may have counted an ended machine.
+    pub(super) async fn reopen_quota(&self, ended: &Instance) -> Result<Vec<PoolName>, PassError> {
+        let read = async || self.table.cooldowns().await;
+        let stored = self.known.cooldowns.get(&(), self.together.moved(), read).await?;
+        match stored {
+            Some(stored) => quota::reopen(self.table, self.settings, ended, &stored).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Removes what GitHub may have kept of an instance that has ended: the registration of a
+    /// machine that died, and those of earlier names whose answer was lost. Tried once, when all
+    /// else is done: nobody waits for it, no job can reach them, and GitHub itself removes an
+    /// ephemeral runner that was offline for a day.
+    pub(super) async fn forget(&self, instance: &Instance) {
+        let names = instance.names_left();
+        // Without an answer nothing is removed on a guess.
+        if names.is_empty() || !matches!(self.deletes_off().await, Ok(false)) {
+            return;
+        }
+        let registrar = registrar(instance);
+        for name in names {
+            let known = instance.runner.id.filter(|_| name == instance.runner_name());
+            let id = match known {
+                Some(id) => id,
+                None => match self.github.runner_named(&registrar, &name).await {
+                    Ok(
+                        RunnerSeen::Busy(id) | RunnerSeen::NotBusy(id) | RunnerSeen::Offline(id),
+                    ) => id,
+                    Ok(RunnerSeen::Absent) | Err(_) => continue,
+                },
+            };
+            let answer = self.github.deregister(&registrar, id).await;
+            tracing::info!(instance.id = %instance.name, runner.name = name, runner.id = %id, ?answer,
+                "removed a registration without a machine");
+        }
+    }
+}
