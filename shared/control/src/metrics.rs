@@ -2,6 +2,7 @@
 //! together.
 
 use muster_domain::ec2::ErrorClass;
+use strum::VariantArray as _;
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
@@ -9,7 +10,7 @@ pub const NAMESPACE: &str = "Muster";
 pub const DIMENSION: &str = "Stack";
 
 /// A metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 pub enum Metric {
     /// Age of the oldest row in `pending_delete`, `pending_force_delete` or `deleting`, seconds.
     OldestPendingDeleteAgeSeconds,
@@ -61,31 +62,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 23] = [
-        Self::OldestPendingDeleteAgeSeconds,
-        Self::OldestQueuedJobAgeSeconds,
-        Self::ReaperTick,
-        Self::ForceUsed,
-        Self::Orphans,
-        Self::LaunchFailed,
-        Self::EntitiesUnhealthy,
-        Self::JobsExpired,
-        Self::UnknownRecords,
-        Self::MaxLifetimeKills,
-        Self::SwitchedOffSeconds,
-        Self::BlastRadius,
-        Self::LaunchThrottled,
-        Self::LaunchNoCapacity,
-        Self::LaunchOverQuota,
-        Self::LaunchMisconfigured,
-        Self::LaunchDenied,
-        Self::LaunchNotYetVisible,
-        Self::LaunchTokenMismatch,
-        Self::LaunchUnanswered,
-        Self::PoolsPaused,
-        Self::JobsOverdue,
-        Self::WebhooksRedelivered,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The one that counts launch calls with an answer of this class; none for those that no launch
     /// gets.
@@ -106,32 +83,8 @@ impl Metric {
 
     /// The name in CloudWatch.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OldestPendingDeleteAgeSeconds => "OldestPendingDeleteAgeSeconds",
-            Self::OldestQueuedJobAgeSeconds => "OldestQueuedJobAgeSeconds",
-            Self::ReaperTick => "ReaperTick",
-            Self::ForceUsed => "ForceUsed",
-            Self::Orphans => "Orphans",
-            Self::LaunchFailed => "LaunchFailed",
-            Self::EntitiesUnhealthy => "EntitiesUnhealthy",
-            Self::JobsExpired => "JobsExpired",
-            Self::UnknownRecords => "UnknownRecords",
-            Self::MaxLifetimeKills => "MaxLifetimeKills",
-            Self::SwitchedOffSeconds => "SwitchedOffSeconds",
-            Self::BlastRadius => "BlastRadius",
-            Self::LaunchThrottled => "LaunchThrottled",
-            Self::LaunchNoCapacity => "LaunchNoCapacity",
-            Self::LaunchOverQuota => "LaunchOverQuota",
-            Self::LaunchMisconfigured => "LaunchMisconfigured",
-            Self::LaunchDenied => "LaunchDenied",
-            Self::LaunchNotYetVisible => "LaunchNotYetVisible",
-            Self::LaunchTokenMismatch => "LaunchTokenMismatch",
-            Self::LaunchUnanswered => "LaunchUnanswered",
-            Self::PoolsPaused => "PoolsPaused",
-            Self::JobsOverdue => "JobsOverdue",
-            Self::WebhooksRedelivered => "WebhooksRedelivered",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// CloudWatch's unit.

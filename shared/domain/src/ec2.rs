@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 use crate::ids::PoolName;
 
@@ -44,7 +45,19 @@ impl std::fmt::Display for Override {
 
 /// What a launch error means for the next step. `muster_ec2` maps EC2's error codes to these classes.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
     /// Too many calls: the same again, later.
@@ -69,17 +82,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Throttle,
-        Self::Capacity,
-        Self::Quota,
-        Self::Configuration,
-        Self::Authorization,
-        Self::Consistency,
-        Self::Idempotency,
-        Self::Blocked,
-        Self::Ambiguous,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Whether the call certainly did not launch anything.
     #[must_use]

@@ -2,13 +2,17 @@
 
 use muster_domain::pool_file::Problem;
 use serde::Serialize;
+use strum::VariantArray as _;
 
 use crate::ports::{CommitError, ReadError};
 use crate::writes::PassError;
 
 /// What kind of error it is: a word for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::IntoStaticStr, strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum AdminErrorCode {
     /// The instance is deleted already.
     AlreadyDeleted,
@@ -36,36 +40,12 @@ pub enum AdminErrorCode {
 
 impl AdminErrorCode {
     /// All codes.
-    pub const ALL: [Self; 11] = [
-        Self::AlreadyDeleted,
-        Self::BadPoolFile,
-        Self::BadRequest,
-        Self::BadVersion,
-        Self::Busy,
-        Self::BusyRecord,
-        Self::NotAllowed,
-        Self::NotFound,
-        Self::SwitchedOff,
-        Self::Unavailable,
-        Self::UnreadableRecord,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// As the JSON has it.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AlreadyDeleted => "already_deleted",
-            Self::BadPoolFile => "bad_pool_file",
-            Self::BadRequest => "bad_request",
-            Self::BadVersion => "bad_version",
-            Self::Busy => "busy",
-            Self::BusyRecord => "busy_record",
-            Self::NotAllowed => "not_allowed",
-            Self::NotFound => "not_found",
-            Self::SwitchedOff => "switched_off",
-            Self::Unavailable => "unavailable",
-            Self::UnreadableRecord => "unreadable_record",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -114,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_json_has_each_code_as_its_word() {
-        for code in AdminErrorCode::ALL {
+        for code in AdminErrorCode::ALL.iter().copied() {
             assert_eq!(serde_json::json!(code), code.as_str());
         }
     }

@@ -56,7 +56,7 @@ impl JobsReport {
             if !report.refusals.is_empty() {
                 // The others as none, so that each class has a line once there is any.
                 let of = |class| report.refusals.get(&class).map_or(0.0, |count| *count as f64);
-                let classes = ErrorClass::ALL.into_iter();
+                let classes = ErrorClass::ALL.iter().copied();
                 let counted =
                     classes.filter_map(|class| Some((Metric::for_refusal(class)?, of(class))));
                 metrics.extend(counted);

@@ -9,8 +9,9 @@ use crate::ids::{JobKey, RunnerId};
 use crate::time::Time;
 
 /// Why an instance is on its way out.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeleteReason {
     /// Somebody asked for it; who and why stand in the order.
     Ordered,
@@ -47,23 +48,8 @@ pub enum DeleteReason {
 impl DeleteReason {
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Ordered => "ordered",
-            Self::RunnerEnded => "runner_ended",
-            Self::JobCompleted => "job_completed",
-            Self::BootTimeout => "boot_timeout",
-            Self::Idle => "idle",
-            Self::NotNeeded => "not_needed",
-            Self::LaunchFailed => "launch_failed",
-            Self::MachineGone => "machine_gone",
-            Self::MachineStopped => "machine_stopped",
-            Self::MaxLifetime => "max_lifetime",
-            Self::Retired => "retired",
-            Self::Unreachable => "unreachable",
-            Self::SpotNotice => "spot_notice",
-            Self::Outdated => "outdated",
-        }
+    pub fn as_str(&self) -> &'static str {
+        self.into()
     }
 }
 

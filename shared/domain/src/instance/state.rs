@@ -1,10 +1,25 @@
 //! The two state words of an instance and the table of legal moves.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 /// Where an instance is in its life, spelt as GARM spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum State {
     /// Waits for its next launch attempt; EC2 holds nothing for it.
     PendingCreate,
@@ -26,30 +41,12 @@ pub enum State {
 
 impl State {
     /// All states, in the order of life.
-    pub const ALL: [Self; 8] = [
-        Self::PendingCreate,
-        Self::Creating,
-        Self::Running,
-        Self::Error,
-        Self::PendingDelete,
-        Self::PendingForceDelete,
-        Self::Deleting,
-        Self::Deleted,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PendingCreate => "pending_create",
-            Self::Creating => "creating",
-            Self::Running => "running",
-            Self::Error => "error",
-            Self::PendingDelete => "pending_delete",
-            Self::PendingForceDelete => "pending_force_delete",
-            Self::Deleting => "deleting",
-            Self::Deleted => "deleted",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Everything but `deleted`: counts against the pool's maximum.
@@ -139,8 +136,21 @@ pub const TRANSITIONS: &[Transition] = {
 };
 
 /// Where the runner software on the machine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RunnerState {
     /// Has not asked for its configuration yet.
     Pending,
@@ -159,15 +169,8 @@ pub enum RunnerState {
 impl RunnerState {
     /// The word in tables, logs and answers.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Installing => "installing",
-            Self::Idle => "idle",
-            Self::Active => "active",
-            Self::Failed => "failed",
-            Self::Terminated => "terminated",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -177,7 +180,7 @@ mod tests {
 
     #[test]
     fn deleted_is_absorbing_and_force_is_not_downgraded() {
-        for to in State::ALL {
+        for to in State::ALL.iter().copied() {
             assert!(!State::Deleted.may_become(to), "deleted → {to}");
         }
         assert!(!State::PendingForceDelete.may_become(State::PendingDelete));
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn force_is_allowed_in_every_live_state() {
-        for state in State::ALL {
+        for state in State::ALL.iter().copied() {
             let stays = matches!(state, State::PendingForceDelete | State::Deleted);
             assert_eq!(state.may_become(State::PendingForceDelete), !stays, "{state}");
         }

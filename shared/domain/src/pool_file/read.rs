@@ -280,24 +280,10 @@ pub(super) fn named<T>(
 
 /// The known name that was most likely meant.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let close = known.iter().map(|other| (distance(name, other), *other));
+    let name = name.to_lowercase();
+    let distance = |other: &str| strsim::levenshtein(&name, &other.to_lowercase());
+    let close = known.iter().map(|other| (distance(other), *other));
     let (distance, other) = close.min()?;
     // More than a third wrong is no slip of the pen.
     (!name.is_empty() && distance <= (other.chars().count() / 3).max(1)).then_some(other)
-}
-
-/// How many letters must be changed, added or left out (Levenshtein's distance), in any case.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,6 +1,8 @@
 //! The webhook's answers, one by one.
 
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use muster_e2e::github::{sample, signature};
 use muster_e2e::wait::when;
 use muster_e2e::{Stack, Test, wait_for};
@@ -179,28 +181,13 @@ async fn base64(stack: &Stack, payload: &Value, signed: bool) -> Result<()> {
     let mut event: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let body = payload.to_string();
     let key = if signed { CURRENT.to_owned() } else { "1".repeat(64) };
-    event["body"] = json!(to_base64(body.as_bytes()));
+    event["body"] = json!(STANDARD.encode(body.as_bytes()));
     event["headers"][SIGNATURE] = json!(signature(&key, body.as_bytes()));
     event["headers"]["content-length"] = json!(body.len().to_string());
     let answer = stack.aws.invoke(&format!("{}-webhook", stack.name), &event).await?;
     let wanted = if signed { 202 } else { 401 };
     ensure!(answer["statusCode"] == wanted, "base64: {answer}");
     Ok(())
-}
-
-fn to_base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut word = [0; 3];
-        word[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes([0, word[0], word[1], word[2]]);
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
 
 async fn nothing_was_queued(stack: &Stack) -> Result<()> {
