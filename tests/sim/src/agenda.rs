@@ -96,7 +96,7 @@ pub enum Event {
     Operator(u32),
     /// A fault window opens or closes.
     Window(u32),
-    /// The odds of the faults change.
+    /// The rates of the faults change.
     Weather(u32),
     /// A record has expired, and the table removes it.
     Expire(u32),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::agenda::Millis;
 use crate::executor::{Pause, Sim};
-use crate::naive::Naive;
+use crate::naive::PeerPolicy;
 use crate::world::World;
 
 /// A caller's end of the simulated cloud: all four ports.
@@ -39,7 +39,7 @@ impl Door {
 
     /// The policy that stands in place of ours.
     #[must_use]
-    pub fn naive(&self) -> Option<Naive> {
+    pub fn naive(&self) -> Option<PeerPolicy> {
         self.sim.world.borrow().naive
     }
 

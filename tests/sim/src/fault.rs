@@ -237,9 +237,9 @@ impl Counts {
 
 /// How likely each kind is, in parts per million of its opportunities.
 #[derive(Clone, Debug)]
-pub struct Odds([u32; KINDS]);
+pub struct FaultRates([u32; KINDS]);
 
-impl Odds {
+impl FaultRates {
     /// Nothing goes wrong.
     #[must_use]
     pub const fn none() -> Self {
@@ -250,29 +250,29 @@ impl Odds {
     /// one seed finds more than all of them always: some bugs need the quiet (Groce et al., "Swarm
     /// testing", 2012).
     pub fn swarm(rng: &mut Rng) -> Self {
-        let mut odds = Self::none();
+        let mut fault_rates = Self::none();
         let share = [150_000, 300_000, 600_000][rng.index(3)];
         for fault in Fault::ALL {
             if rng.chance(share) {
-                odds.set(*fault, strength(*fault) * [1, 3, 10, 30][rng.index(4)] / 10);
+                fault_rates.set(*fault, strength(*fault) * [1, 3, 10, 30][rng.index(4)] / 10);
             }
         }
         if rng.chance(300_000) {
             for fault in STORMS[rng.index(STORMS.len())] {
                 let usual = strength(*fault);
                 let more = if usual <= 10_000 { 3 } else { 8 };
-                odds.set(*fault, (usual * more).min(600_000));
+                fault_rates.set(*fault, (usual * more).min(600_000));
             }
         }
-        odds
+        fault_rates
     }
 
-    /// Sets the odds of one kind.
+    /// Sets the rates of one kind.
     pub const fn set(&mut self, fault: Fault, ppm: u32) {
         self.0[fault as usize] = ppm;
     }
 
-    /// The odds of one kind.
+    /// The rates of one kind.
     #[must_use]
     pub const fn of(&self, fault: Fault) -> u32 {
         self.0[fault as usize]
@@ -347,7 +347,7 @@ const STORMS: [&[Fault]; 8] = [
     ],
 ];
 
-/// The usual odds: rarer for what has an opportunity at every call than for what has one in a
+/// The usual rates: rarer for what has an opportunity at every call than for what has one in a
 /// machine's life.
 const fn strength(fault: Fault) -> u32 {
     match fault {
@@ -372,9 +372,9 @@ const fn strength(fault: Fault) -> u32 {
 /// Chance, one stream for each kind of fault: leaving one kind out does not change when the others
 /// strike, so a failing seed can be made shorter.
 #[derive(Clone, Debug)]
-pub struct Luck([Rng; KINDS]);
+pub struct FaultStreams([Rng; KINDS]);
 
-impl Luck {
+impl FaultStreams {
     /// The streams of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -385,7 +385,7 @@ impl Luck {
         }))
     }
 
-    /// Whether the fault strikes at these odds.
+    /// Whether the fault strikes at these rates.
     pub const fn strikes(&mut self, fault: Fault, ppm: u32) -> bool {
         self.0[fault as usize].chance(ppm)
     }
@@ -419,13 +419,13 @@ mod tests {
     #[test]
     fn one_kind_less_does_not_change_when_another_strikes() {
         let strikes = |others: bool| {
-            let mut luck = Luck::new(9);
+            let mut fault_streams = FaultStreams::new(9);
             let mut told = Vec::new();
             for _ in 0..500 {
                 if others {
-                    luck.strikes(Fault::Crash, 500_000);
+                    fault_streams.strikes(Fault::Crash, 500_000);
                 }
-                told.push(luck.strikes(Fault::Stall, 300_000));
+                told.push(fault_streams.strikes(Fault::Stall, 300_000));
             }
             told
         };
@@ -435,9 +435,10 @@ mod tests {
 
     #[test]
     fn some_seed_brings_every_kind_and_some_seed_leaves_it_out() {
-        let swarms: Vec<Odds> = (0..200).map(|seed| Odds::swarm(&mut Rng::new(seed))).collect();
+        let swarms: Vec<FaultRates> =
+            (0..200).map(|seed| FaultRates::swarm(&mut Rng::new(seed))).collect();
         for fault in Fault::ALL {
-            let with = swarms.iter().filter(|odds| odds.of(*fault) > 0).count();
+            let with = swarms.iter().filter(|fault_rates| fault_rates.of(*fault) > 0).count();
             assert!((20..180).contains(&with), "{fault:?}: {with} of 200");
         }
     }

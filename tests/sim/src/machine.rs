@@ -81,7 +81,7 @@ impl Script {
         let (behaviour, usual, by_hand) = {
             let mut world = self.sim.world.borrow_mut();
             let usual = world.between(15 * SECOND, 70 * SECOND);
-            let by_hand = world.manner.by_hand && !world.ec2.boots_alone;
+            let by_hand = world.cloud_config.by_hand && !world.ec2.boots_alone;
             (world.ec2.at(self.machine).behaviour, usual, by_hand)
         };
         if behaviour.never_boots {

@@ -246,7 +246,7 @@ impl World {
         queue.poll_at = None;
         loop {
             let batch = self.queues.of(which).template.batch;
-            let full = self.manner.by_hand || self.queues.full_batches;
+            let full = self.cloud_config.by_hand || self.queues.full_batches;
             let most = if full { batch } else { 1 + self.rng.below(batch) };
             let queue = self.queues.of(which);
             if queue.running >= queue.template.concurrency {

@@ -62,7 +62,8 @@ impl<B: Fn(&Plan) -> Option<Millis>> Shrinker<B> {
         shorter |= self.drop_each(|plan| &mut plan.jobs);
         shorter |= self.drop_each(|plan| &mut plan.weathers);
         for fault in Fault::ALL {
-            let strikes = self.plan.weathers.iter().any(|(_, odds)| odds.of(*fault) > 0);
+            let strikes =
+                self.plan.weathers.iter().any(|(_, fault_rates)| fault_rates.of(*fault) > 0);
             shorter |= strikes && self.attempt(|plan| *plan = plan.clone().without(&[*fault]));
         }
         shorter |= self.plan.strangers > 0 && self.attempt(|plan| plan.strangers = 0);
@@ -126,12 +127,12 @@ impl Plan {
             format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
         };
         let mut lines: Vec<(Millis, String)> = Vec::new();
-        for (from, odds) in &self.weathers {
+        for (from, fault_rates) in &self.weathers {
             let words: Vec<String> = Fault::ALL
                 .iter()
-                .filter(|fault| odds.of(**fault) > 0)
+                .filter(|fault| fault_rates.of(**fault) > 0)
                 .map(|fault| {
-                    format!("{} {:.1} %", fault.as_str(), f64::from(odds.of(*fault)) / 1e4)
+                    format!("{} {:.1} %", fault.as_str(), f64::from(fault_rates.of(*fault)) / 1e4)
                 })
                 .collect();
             lines.push((*from, format!("faults from here on: {}", words.join(", "))));
@@ -165,7 +166,9 @@ mod tests {
     fn what_does_not_matter_is_left_out() {
         let full = (0..100).map(Plan::of).max_by_key(|plan| plan.jobs.len()).expect("plans");
         let long = full.jobs.iter().map(|job| job.length).max();
-        let crashes = |plan: &Plan| plan.weathers.iter().any(|(_, odds)| odds.of(Fault::Crash) > 0);
+        let crashes = |plan: &Plan| {
+            plan.weathers.iter().any(|(_, fault_rates)| fault_rates.of(Fault::Crash) > 0)
+        };
         let mut full = full.without(&[Fault::Crash]);
         full.weathers[0].1.set(Fault::Crash, 10_000);
         // "Breaks" with the longest job and a chance of a crash, and needs nothing else.

@@ -13,11 +13,11 @@ use muster_domain::time::Time;
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
 use crate::calls::Calls;
 use crate::ec2::Ec2;
-use crate::fault::{Counts, Fault, Luck, Odds};
+use crate::fault::{Counts, Fault, FaultRates, FaultStreams};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
 use crate::invocations::{ApiCall, Call};
-use crate::naive::Naive;
+use crate::naive::PeerPolicy;
 use crate::names::right_app;
 use crate::queue::Queues;
 use crate::rng::Rng;
@@ -38,7 +38,7 @@ const AWAY: u8 = 0;
 
 /// What the simulated cloud is like under a seed, besides its faults.
 #[derive(Clone, Debug)]
-pub struct Manner {
+pub struct CloudConfig {
     /// A replayed fleet is answered with its machines. AWS does not document it; both must hold.
     pub replay_shows_machines: bool,
     /// Longest time a call takes.
@@ -133,17 +133,17 @@ pub struct World {
     /// What comes.
     pub agenda: Agenda,
     /// How likely each fault is now.
-    pub odds: Odds,
+    pub fault_rates: FaultRates,
     /// How likely each will be, when the weather changes.
-    pub weathers: Vec<Odds>,
+    pub weathers: Vec<FaultRates>,
     /// When each fault strikes.
-    pub luck: Luck,
+    pub fault_streams: FaultStreams,
     /// How often each struck.
     pub counts: Counts,
     /// No faults from here on.
     pub faults_end: Millis,
     /// What the cloud is like.
-    pub manner: Manner,
+    pub cloud_config: CloudConfig,
     /// The tables.
     pub tables: Tables,
     /// The queues.
@@ -194,7 +194,7 @@ pub struct World {
     /// The timeline of a scenario.
     pub story: Option<Vec<(Millis, String)>>,
     /// A peer's way of doing one thing, in place of ours.
-    pub naive: Option<Naive>,
+    pub naive: Option<PeerPolicy>,
     /// The calls that go wrong, in a disturbed scenario.
     pub(crate) disturbed: Option<Disturbed>,
     /// What the stack's parameters say since a later deployment.
@@ -221,7 +221,12 @@ impl Window {
 impl World {
     /// A world at its first moment.
     #[must_use]
-    pub fn new(seed: u64, pools: &[muster_domain::pool::Pool], odds: Odds, manner: Manner) -> Self {
+    pub fn new(
+        seed: u64,
+        pools: &[muster_domain::pool::Pool],
+        fault_rates: FaultRates,
+        cloud_config: CloudConfig,
+    ) -> Self {
         let mut rng = Rng::new(seed);
         let tables = Tables::new(pools);
         let github = Github::new(rng.next());
@@ -229,12 +234,12 @@ impl World {
             now: START,
             rng,
             agenda: Agenda::default(),
-            odds,
+            fault_rates,
             weathers: Vec::new(),
-            luck: Luck::new(seed),
+            fault_streams: FaultStreams::new(seed),
             counts: Counts::default(),
             faults_end: Millis::MAX,
-            manner,
+            cloud_config,
             tables,
             queues: Queues::default(),
             ec2: Ec2::default(),
@@ -318,8 +323,11 @@ impl World {
 
     /// Whether a fault strikes at this opportunity.
     pub fn strikes(&mut self, fault: Fault) -> bool {
-        let odds = self.odds.of(fault);
-        if odds == 0 || self.now >= self.faults_end || !self.luck.strikes(fault, odds) {
+        let fault_rates = self.fault_rates.of(fault);
+        if fault_rates == 0
+            || self.now >= self.faults_end
+            || !self.fault_streams.strikes(fault, fault_rates)
+        {
             return false;
         }
         self.strike(fault);
@@ -335,8 +343,9 @@ impl World {
     /// Whether an invocation may be stopped for its time-out.
     #[must_use]
     pub fn may_stall(&self) -> bool {
-        let all = self.weathers.iter().chain([&self.odds]);
-        self.now < self.faults_end && all.into_iter().any(|odds| odds.of(Fault::Stall) > 0)
+        let all = self.weathers.iter().chain([&self.fault_rates]);
+        self.now < self.faults_end
+            && all.into_iter().any(|fault_rates| fault_rates.of(Fault::Stall) > 0)
     }
 
     /// What befalls the next call of a function, where a disturbed scenario has it go wrong.
@@ -363,12 +372,12 @@ impl World {
 
     /// How long something takes: by chance, or the shortest where a scenario is told by hand.
     pub fn between(&mut self, shortest: Millis, longest: Millis) -> Millis {
-        if self.manner.by_hand { shortest } else { self.rng.between(shortest, longest) }
+        if self.cloud_config.by_hand { shortest } else { self.rng.between(shortest, longest) }
     }
 
     /// How long a call takes.
     pub fn latency(&mut self) -> Millis {
-        let slowest = self.manner.slowest_call;
+        let slowest = self.cloud_config.slowest_call;
         self.between(1, slowest)
     }
 
@@ -438,7 +447,7 @@ impl World {
             Event::StateEvent(machine, what) => self.state_event(machine, what),
             Event::Operator(number) => self.start(Task::Function(Call::Operator(number)), 0),
             Event::Window(number) => self.window(number),
-            Event::Weather(number) => self.odds = self.weathers[number as usize].clone(),
+            Event::Weather(number) => self.fault_rates = self.weathers[number as usize].clone(),
             Event::Expire(number) => self.expire(number),
             Event::Wake(_) | Event::Kill(_) | Event::Start(_) => {}
         }

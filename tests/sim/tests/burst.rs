@@ -14,7 +14,7 @@ use muster_sim::fault::Fault;
 use muster_sim::github::Job;
 use muster_sim::queue::Body;
 use muster_sim::schedule::{Plan, PlannedJob, pool};
-use muster_sim::world::{Manner, World};
+use muster_sim::world::{CloudConfig, World};
 
 const JOBS: u32 = 100;
 
@@ -22,8 +22,8 @@ const JOBS: u32 = 100;
 /// them yet.
 fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
-    let manner = Manner { replay_shows_machines: true, slowest_call, by_hand };
-    let mut world = World::new(seed, &pools, muster_sim::fault::Odds::none(), manner);
+    let cloud_config = CloudConfig { replay_shows_machines: true, slowest_call, by_hand };
+    let mut world = World::new(seed, &pools, muster_sim::fault::FaultRates::none(), cloud_config);
     for number in 0..JOBS {
         let job = Job::planned(number, "acme/web", true, Labels::new(["linux"]), Some(MINUTE));
         world.github.jobs.push(job);
@@ -85,7 +85,7 @@ fn a_hundred_jobs_in_one_batch_cost_two_launches_and_fourteen_calls_of_the_table
 /// synchronization")
 #[test]
 fn no_index_stands_between_an_event_and_its_launch() {
-    let (calls, claimed) = one_batch(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+    let (calls, claimed) = one_batch(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
     // The index shows a write after 50 milliseconds at the earliest, when all is over.
     assert_eq!(claimed, JOBS as usize);
     assert_eq!((calls.launches, calls.conflicts), (2, 0), "{calls:?}");
@@ -164,7 +164,7 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
             length: MINUTE,
         };
         plan.jobs = (0..1000).map(job).collect();
-        plan.manner.slowest_call = 20;
+        plan.cloud_config.slowest_call = 20;
         let mut world = plan.world();
         world.ec2.real_buckets = true;
         world.ec2.launch_takes = 2 * SECOND;
@@ -185,8 +185,9 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
     let pools: Vec<_> = (0..10)
         .map(|number| pool(&format!("p{number}"), LABELS[number], 200, "spot", None))
         .collect();
-    let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: false };
-    let mut world = World::new(seed, &pools, muster_sim::fault::Odds::none(), manner);
+    let cloud_config =
+        CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: false };
+    let mut world = World::new(seed, &pools, muster_sim::fault::FaultRates::none(), cloud_config);
     for number in 0..1000 {
         let labels = Labels::new(LABELS[number as usize % 10].iter().copied());
         world.github.jobs.push(Job::planned(number, "acme/web", true, labels, Some(HOUR)));

@@ -24,11 +24,11 @@ use muster_domain::timings::Timings;
 use muster_sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
 use muster_sim::door::Door;
 use muster_sim::executor::{Pause, Sim};
-use muster_sim::fault::{Fault, Odds};
+use muster_sim::fault::{Fault, FaultRates};
 use muster_sim::github::Job;
 use muster_sim::queue::{Body, Received};
 use muster_sim::schedule;
-use muster_sim::world::{Manner, World};
+use muster_sim::world::{CloudConfig, World};
 
 const SURELY: u32 = 1_000_000;
 const CHECK: TaskId = TaskId { place: u32::MAX, age: 0 };
@@ -42,8 +42,9 @@ impl Bench {
     fn new() -> Self {
         let pools =
             [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
-        let manner = Manner { replay_shows_machines: true, slowest_call: 1, by_hand: true };
-        let world = World::new(1, &pools, Odds::none(), manner);
+        let cloud_config =
+            CloudConfig { replay_shows_machines: true, slowest_call: 1, by_hand: true };
+        let world = World::new(1, &pools, FaultRates::none(), cloud_config);
         let settings = Settings::from_parameters("sim".into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
@@ -54,7 +55,7 @@ impl Bench {
     }
 
     fn surely(&self, fault: Fault) {
-        self.change(|world| world.odds.set(fault, SURELY));
+        self.change(|world| world.fault_rates.set(fault, SURELY));
     }
 
     fn named(&self, kind: EntityKind, number: u64, name: &str) -> (u64, Entity) {
@@ -152,7 +153,7 @@ impl ec2::Ec2World for Bench {
     }
 
     async fn answer_replays_barely(&self) {
-        self.change(|world| world.manner.replay_shows_machines = false);
+        self.change(|world| world.cloud_config.replay_shows_machines = false);
     }
 
     async fn fail(&self, call: ec2::Call, how: ec2::Failure) {
@@ -172,7 +173,7 @@ impl ec2::Ec2World for Bench {
     }
 
     async fn mend(&self) {
-        self.change(|world| world.odds = Odds::none());
+        self.change(|world| world.fault_rates = FaultRates::none());
     }
 
     async fn somebody_elses(&self) -> MachineId {
@@ -289,7 +290,7 @@ impl github::GithubWorld for Bench {
     }
 
     async fn mend(&self) {
-        self.change(|world| world.odds = Odds::none());
+        self.change(|world| world.fault_rates = FaultRates::none());
     }
 
     async fn registered(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ mod stories;
 
 use std::path::Path;
 
-use muster_sim::naive::Naive;
+use muster_sim::naive::PeerPolicy;
 use muster_sim::scenario::{Breakage, breakages, tell};
 
 use self::stories::scenarios;
@@ -53,7 +53,7 @@ fn every_regression_breaks_under_the_policy_that_it_names() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     assert!(broken.len() >= 21, "only {} regressions name a policy", broken.len());
-    let unused = Naive::ALL.iter().find(|naive| !broken.contains(naive));
+    let unused = PeerPolicy::ALL.iter().find(|naive| !broken.contains(naive));
     assert_eq!(unused, None, "a policy that no scenario names");
 }
 
@@ -63,7 +63,7 @@ fn every_policy_can_run_a_job() {
     let all = scenarios();
     let happy = all.iter().find(|(_, name, _)| name == "happy-path");
     let (_, _, text) = happy.expect("the happy path");
-    for naive in Naive::ALL {
+    for naive in PeerPolicy::ALL {
         if let Err(problem) = tell(text, Some(*naive)) {
             panic!("{}: {problem}", naive.as_str());
         }

@@ -66,7 +66,7 @@ impl World {
             let real = matches!(call, Call::Launch);
             return real && !self.ec2.buckets.0[call as usize].take(self.now, LAUNCHES);
         }
-        if self.odds.of(Fault::BucketEmpty) == 0 || self.now >= self.faults_end {
+        if self.fault_rates.of(Fault::BucketEmpty) == 0 || self.now >= self.faults_end {
             return false;
         }
         let empty = !self.ec2.buckets.0[call as usize].take(self.now, call.share());

@@ -95,7 +95,7 @@ impl World {
             }
             let answer = fleet.answer.clone();
             self.say(|| format!("  EC2 replays {id}"));
-            return Ok(if self.manner.replay_shows_machines {
+            return Ok(if self.cloud_config.replay_shows_machines {
                 answer
             } else {
                 LaunchAnswer::default()

@@ -385,7 +385,7 @@ impl World {
     }
 
     fn dispatch_soon(&mut self) {
-        let by_hand = self.manner.by_hand && !self.github.gives_jobs;
+        let by_hand = self.cloud_config.by_hand && !self.github.gives_jobs;
         if by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
             return;
         }

@@ -162,7 +162,7 @@ impl World {
             completed_at: time(job.completed_at),
         };
         // Some `completed` events carry no labels (actions-runner-controller #1370).
-        if status == JobStatus::Completed && !self.manner.by_hand && self.rng.chance(50_000) {
+        if status == JobStatus::Completed && !self.cloud_config.by_hand && self.rng.chance(50_000) {
             event.labels = Labels::default();
         }
         event

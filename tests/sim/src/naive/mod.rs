@@ -24,11 +24,11 @@ macro_rules! policies {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
         /// A policy of a peer.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Naive {
+        pub enum PeerPolicy {
             $($(#[$doc])* $name,)+
         }
 
-        impl Naive {
+        impl PeerPolicy {
             /// All policies.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
@@ -80,7 +80,7 @@ policies! {
     AgentsAreBelieved = "agents-are-believed",
 }
 
-impl Naive {
+impl PeerPolicy {
     /// The policy of a word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {

@@ -11,13 +11,13 @@ use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
-use super::Naive;
+use super::PeerPolicy;
 use crate::door::Door;
 
 /// The cloud as a peer calls it.
 pub(super) struct Peer<'a> {
     pub(super) door: &'a Door,
-    pub(super) naive: Naive,
+    pub(super) naive: PeerPolicy,
 }
 
 impl Peer<'_> {
@@ -31,9 +31,9 @@ impl Peer<'_> {
     fn token(&self, id: &LaunchId) -> LaunchId {
         let again = self.calls(id) - 1;
         let token = match self.naive {
-            Naive::NewTokenPerCall if again > 0 => format!("{id}-call-{again}"),
+            PeerPolicy::NewTokenPerCall if again > 0 => format!("{id}-call-{again}"),
             // The same token in another zone is another token (EC2 API idempotency, "zonal").
-            Naive::NextZoneAfterTimeout if again > 0 => format!("{id}-zone-{again}"),
+            PeerPolicy::NextZoneAfterTimeout if again > 0 => format!("{id}-zone-{again}"),
             _ => return id.clone(),
         };
         token.parse().unwrap_or_else(|_| id.clone())
@@ -47,7 +47,7 @@ impl Compute for Peer<'_> {
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
         let mut request = request.clone();
-        if self.naive == Naive::NextZoneAfterTimeout {
+        if self.naive == PeerPolicy::NextZoneAfterTimeout {
             let zones = request.overrides.len().max(1);
             request.overrides.rotate_left((self.calls(id) as usize - 1) % zones);
         }
@@ -76,7 +76,7 @@ impl Compute for Peer<'_> {
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
         let answer = self.door.terminate(machines).await;
         match self.naive {
-            Naive::TerminateIsBelieved => {
+            PeerPolicy::TerminateIsBelieved => {
                 Ok(machines.iter().map(|id| (id.clone(), Machine::Gone)).collect())
             }
             _ => answer,
@@ -94,7 +94,7 @@ impl Github for Peer<'_> {
     ) -> Result<JitConfig, JitError> {
         let instance = name.rsplit_once('-').map_or(name, |(instance, _)| instance);
         let name = match self.naive {
-            Naive::OneNameForEver => format!("{instance}-1"),
+            PeerPolicy::OneNameForEver => format!("{instance}-1"),
             _ => name.to_owned(),
         };
         self.door.configure(registrar, &name, labels, group).await
@@ -106,7 +106,7 @@ impl Github for Peer<'_> {
         id: RunnerId,
     ) -> Result<RunnerSeen, ProviderError> {
         match self.naive {
-            Naive::AgentsAreBelieved => Ok(RunnerSeen::NotBusy(id)),
+            PeerPolicy::AgentsAreBelieved => Ok(RunnerSeen::NotBusy(id)),
             _ => self.door.runner(registrar, id).await,
         }
     }

@@ -372,31 +372,31 @@ impl Scenario {
             ["ec2"] => return self.outage(Fault::OutageEc2),
             ["github"] => return self.outage(Fault::OutageGithub),
             ["machine", "events"] => {
-                self.change(|world| world.odds.set(Fault::StateEventLost, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::StateEventLost, 1_000_000));
                 return Ok(());
             }
             ["machines"] => {
-                self.change(|world| world.odds.set(Fault::LaunchAborted, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::LaunchAborted, 1_000_000));
                 return Ok(());
             }
             ["registrations"] => {
-                self.change(|world| world.odds.set(Fault::ConfigureAnswerLost, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::ConfigureAnswerLost, 1_000_000));
                 return Ok(());
             }
             ["configurations"] => {
-                self.change(|world| world.odds.set(Fault::ConfigureRefused, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::ConfigureRefused, 1_000_000));
                 return Ok(());
             }
             ["wake-ups"] => {
-                self.change(|world| world.odds.set(Fault::MessageLost, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::MessageLost, 1_000_000));
                 return Ok(());
             }
             ["tables"] => {
-                self.change(|world| world.odds.set(Fault::CommitRefused, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::CommitRefused, 1_000_000));
                 return Ok(());
             }
             ["listings"] => {
-                self.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+                self.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
                 return Ok(());
             }
             _ => return Err("no such failure".to_owned()),
@@ -424,12 +424,12 @@ impl Scenario {
                     world.windows.retain(|window| window.fault != Fault::OutageEc2);
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
-                "wake-ups" => world.odds.set(Fault::MessageLost, 0),
-                "tables" => world.odds.set(Fault::CommitRefused, 0),
-                "listings" => world.odds.set(Fault::IndexLate, 0),
-                "machines" => world.odds.set(Fault::LaunchAborted, 0),
-                "registrations" => world.odds.set(Fault::ConfigureAnswerLost, 0),
-                "configurations" => world.odds.set(Fault::ConfigureRefused, 0),
+                "wake-ups" => world.fault_rates.set(Fault::MessageLost, 0),
+                "tables" => world.fault_rates.set(Fault::CommitRefused, 0),
+                "listings" => world.fault_rates.set(Fault::IndexLate, 0),
+                "machines" => world.fault_rates.set(Fault::LaunchAborted, 0),
+                "registrations" => world.fault_rates.set(Fault::ConfigureAnswerLost, 0),
+                "configurations" => world.fault_rates.set(Fault::ConfigureRefused, 0),
                 _ => {
                     return Err(
                         "configurations, ec2, github, listings, machines, registrations, tables or wake-ups"

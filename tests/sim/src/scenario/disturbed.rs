@@ -8,7 +8,7 @@
 
 use super::{Scenario, commands};
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
-use crate::fault::Odds;
+use crate::fault::FaultRates;
 use crate::github::Status;
 use crate::run;
 use crate::world::World;
@@ -149,8 +149,8 @@ fn disturb(
 
 /// Nothing fails any more, machines boot, and jobs run for a minute, without anybody's word.
 fn go_on_by_itself(world: &mut World) {
-    world.manner.by_hand = false;
-    world.odds = Odds::none();
+    world.cloud_config.by_hand = false;
+    world.fault_rates = FaultRates::none();
     world.windows.clear();
     world.ec2.script.clear();
     world.ec2.without_spot = false;

@@ -18,9 +18,9 @@ use muster_domain::timings::Timings;
 
 use crate::agenda::{Event, Millis, SECOND, START};
 use crate::executor::Executor;
-use crate::fault::Odds;
-use crate::naive::Naive;
-use crate::world::{Manner, World};
+use crate::fault::FaultRates;
+use crate::naive::PeerPolicy;
+use crate::world::{CloudConfig, World};
 
 pub use self::disturbed::{Broken, Disturbance, disturb_each};
 pub(crate) use self::disturbed::{Disturbed, Way};
@@ -37,7 +37,7 @@ pub struct Scenario {
     balance: Balance,
     timeline: Vec<(Millis, String)>,
     replay_shows_machines: bool,
-    naive: Option<Naive>,
+    naive: Option<PeerPolicy>,
     disturbed: Option<Disturbed>,
 }
 
@@ -46,7 +46,7 @@ pub struct Scenario {
 /// # Errors
 /// The line at fault and what is wrong with it: a word that is not known, or an expectation that
 /// failed.
-pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
+pub fn tell(text: &str, naive: Option<PeerPolicy>) -> Result<String, String> {
     let mut scenario = Scenario::under(naive);
     for (number, line) in (1..).zip(text.lines()) {
         for command in commands(line) {
@@ -63,7 +63,7 @@ pub fn tell(text: &str, naive: Option<Naive>) -> Result<String, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breakage {
     /// The policy.
-    pub naive: Naive,
+    pub naive: PeerPolicy,
     /// The expectation, word for word, or the invariant.
     pub breaks: String,
 }
@@ -76,7 +76,7 @@ pub fn breakages(text: &str) -> Result<Vec<Breakage>, String> {
     let lines = text.lines().flat_map(commands).filter_map(|line| line.strip_prefix("naive "));
     let breakage = |line: &str| {
         let (word, breaks) = line.split_once(" breaks ").ok_or("naive POLICY breaks …")?;
-        let naive = Naive::named(word).ok_or_else(|| format!("{word}: no such policy"))?;
+        let naive = PeerPolicy::named(word).ok_or_else(|| format!("{word}: no such policy"))?;
         Ok(Breakage { naive, breaks: breaks.trim().to_owned() })
     };
     lines.map(breakage).collect()
@@ -90,7 +90,7 @@ fn commands(line: &str) -> impl Iterator<Item = &str> {
 
 impl Scenario {
     /// An empty one, under our passes or under a peer's policy.
-    fn under(naive: Option<Naive>) -> Self {
+    fn under(naive: Option<PeerPolicy>) -> Self {
         Self {
             executor: None,
             pools: Vec::new(),
@@ -109,9 +109,10 @@ impl Scenario {
         let (naive, disturbed) = (self.naive, &self.disturbed);
         let (limits, balance) = (&self.limits, self.balance);
         self.executor.get_or_insert_with(|| {
-            let manner = Manner { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
-            let mut world = World::new(1, pools, Odds::none(), manner);
-            let timings = naive.map_or_else(Timings::default, Naive::timings);
+            let cloud_config =
+                CloudConfig { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
+            let mut world = World::new(1, pools, FaultRates::none(), cloud_config);
+            let timings = naive.map_or_else(Timings::default, PeerPolicy::timings);
             let settings = Settings {
                 limits: limits.clone(),
                 balance,

@@ -1,5 +1,5 @@
 //! What a seed makes of a day: pools, jobs, cancellations, orders of operators, outages, and the
-//! odds of everything else.
+//! rates of everything else.
 //!
 //! A day is a few rushes with long quiet between them: many jobs and machines at once is where bugs
 //! live, and the quiet shows whether anything is left behind. Each rush may bring faults of its
@@ -13,10 +13,10 @@ use muster_control::Settings;
 use muster_domain::job::labels::Labels;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
-use crate::fault::{Fault, Odds};
+use crate::fault::{Fault, FaultRates};
 use crate::github::Job;
 use crate::rng::Rng;
-use crate::world::{Manner, Window, World};
+use crate::world::{CloudConfig, Window, World};
 
 pub use self::flips::{Flip, What};
 pub use self::orders::{Aim, Order};
@@ -63,9 +63,9 @@ pub struct Plan {
     /// The stack.
     pub settings: Settings,
     /// What the cloud is like.
-    pub manner: Manner,
-    /// From when on which odds hold.
-    pub weathers: Vec<(Millis, Odds)>,
+    pub cloud_config: CloudConfig,
+    /// From when on which rates hold.
+    pub weathers: Vec<(Millis, FaultRates)>,
     /// Jobs.
     pub jobs: Vec<PlannedJob>,
     /// Orders of operators.
@@ -88,7 +88,7 @@ pub struct Plan {
 struct Rush {
     from: Millis,
     length: Millis,
-    odds: Odds,
+    fault_rates: FaultRates,
 }
 
 impl Plan {
@@ -97,18 +97,19 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let settings = pools::settings(&mut rng, seed);
-        let odds = if rng.chance(50_000) { Odds::none() } else { Odds::swarm(&mut rng) };
-        let manner = Manner {
+        let fault_rates =
+            if rng.chance(50_000) { FaultRates::none() } else { FaultRates::swarm(&mut rng) };
+        let cloud_config = CloudConfig {
             replay_shows_machines: rng.chance(500_000),
             slowest_call: [5, 40, 400, 3_000][rng.index(4)],
             by_hand: false,
         };
-        let rushes = rushes(&mut rng, &odds);
+        let rushes = rushes(&mut rng, &fault_rates);
         let mut plan = Self {
             seed: rng.next(),
             settings,
-            manner,
-            weathers: vec![(START, odds)],
+            cloud_config,
+            weathers: vec![(START, fault_rates)],
             jobs: Vec::new(),
             orders: Vec::new(),
             flips: Vec::new(),
@@ -121,7 +122,7 @@ impl Plan {
         let mut flips = Rng::new(seed ^ 0xc2b2_ae3d_27d4_eb4f);
         for rush in &rushes {
             plan.rush_flips(&mut flips, rush);
-            plan.weathers.push((rush.from, rush.odds.clone()));
+            plan.weathers.push((rush.from, rush.fault_rates.clone()));
             plan.rush_jobs(&mut rng, rush);
             plan.rush_outages(&mut rng, rush);
             plan.rush_orders(&mut rng, rush);
@@ -226,7 +227,7 @@ impl Plan {
             Fault::OutageBoots,
         ];
         for fault in kinds {
-            if !rng.chance(rush.odds.of(fault)) {
+            if !rng.chance(rush.fault_rates.of(fault)) {
                 continue;
             }
             let from = rush.from + rng.between(0, rush.length);
@@ -239,8 +240,8 @@ impl Plan {
     /// The same day without some kinds of faults.
     #[must_use]
     pub fn without(mut self, faults: &[Fault]) -> Self {
-        for (_, odds) in &mut self.weathers {
-            faults.iter().for_each(|fault| odds.set(*fault, 0));
+        for (_, fault_rates) in &mut self.weathers {
+            faults.iter().for_each(|fault| fault_rates.set(*fault, 0));
         }
         self.windows.retain(|window| !faults.contains(&window.fault));
         self
@@ -249,13 +250,17 @@ impl Plan {
     /// The world of the day, with everything entered in its agenda.
     #[must_use]
     pub fn world(&self) -> World {
-        let mut world =
-            World::new(self.seed, &self.settings.pools, Odds::none(), self.manner.clone());
+        let mut world = World::new(
+            self.seed,
+            &self.settings.pools,
+            FaultRates::none(),
+            self.cloud_config.clone(),
+        );
         world.checker.know(&self.settings);
         world.faults_end = self.faults_end;
         world.kept = self.kept;
-        for (number, (from, odds)) in (0..).zip(&self.weathers) {
-            world.weathers.push(odds.clone());
+        for (number, (from, fault_rates)) in (0..).zip(&self.weathers) {
+            world.weathers.push(fault_rates.clone());
             world.agenda.at(*from, Event::Weather(number));
         }
         for (number, job) in (0..).zip(&self.jobs) {
@@ -295,7 +300,7 @@ impl Plan {
     }
 }
 
-fn rushes(rng: &mut Rng, day: &Odds) -> Vec<Rush> {
+fn rushes(rng: &mut Rng, day: &FaultRates) -> Vec<Rush> {
     let count = [1, 1, 2, 3][rng.index(4)];
     let mut rushes: Vec<Rush> = (0..count)
         .map(|_| Rush {
@@ -305,7 +310,7 @@ fn rushes(rng: &mut Rng, day: &Odds) -> Vec<Rush> {
                 false => START + rng.between(0, DAY - HOUR),
             },
             length: rng.between(10 * MINUTE, 40 * MINUTE),
-            odds: if rng.chance(700_000) { Odds::swarm(rng) } else { day.clone() },
+            fault_rates: if rng.chance(700_000) { FaultRates::swarm(rng) } else { day.clone() },
         })
         .collect();
     rushes.sort_by_key(|rush| rush.from);

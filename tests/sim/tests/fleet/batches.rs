@@ -44,10 +44,10 @@ fn an_event_comes_again_until_it_is_stored_and_its_pool_is_woken() {
     for fault in [Fault::ReadFailed, Fault::CommitRefused, Fault::SendFailed] {
         let bench = Bench::new();
         let event = queued(&bench, 1);
-        bench.change(|world| world.odds.set(fault, 1_000_000));
+        bench.change(|world| world.fault_rates.set(fault, 1_000_000));
         assert_eq!(run(&bench, std::slice::from_ref(&event)).acked, [false], "{fault:?}");
         assert_eq!(wakes(&bench), 0, "{fault:?}");
-        bench.change(|world| world.odds.set(fault, 0));
+        bench.change(|world| world.fault_rates.set(fault, 0));
         assert_eq!(run(&bench, &[event]).acked, [true], "{fault:?}");
         assert_eq!(wakes(&bench), 1, "{fault:?}");
     }
@@ -80,9 +80,9 @@ fn a_wake_up_comes_again_while_its_pool_is_held_and_when_its_pass_failed() {
     let wake = WakePool::for_jobs(&pool, &[key]).next().expect("one message");
     let wake = [received(JobsMessage::WakePool(wake))];
 
-    bench.change(|world| world.odds.set(Fault::ReadFailed, 1_000_000));
+    bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 1_000_000));
     assert_eq!(run(&bench, &wake).acked, [false], "the pass failed");
-    bench.change(|world| world.odds.set(Fault::ReadFailed, 0));
+    bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 0));
 
     let held = Capacity::empty(pool.clone()).woken("another", door.now(), &Timings::default());
     bench.put(&[Change::create(held).into()]);

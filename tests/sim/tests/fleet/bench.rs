@@ -20,10 +20,10 @@ use muster_sim::agenda::{Event, Millis, TaskId, Which};
 use muster_sim::calls::Calls;
 use muster_sim::door::Door;
 use muster_sim::executor::Sim;
-use muster_sim::fault::Odds;
+use muster_sim::fault::FaultRates;
 use muster_sim::invocations::{self, Call};
 use muster_sim::schedule;
-use muster_sim::world::{Manner, World};
+use muster_sim::world::{CloudConfig, World};
 
 const TEST: TaskId = TaskId { place: u32::MAX, age: 0 };
 /// Long after every boot deadline, and before every age limit.
@@ -47,8 +47,9 @@ impl Bench {
     }
 
     pub(crate) fn of(pools: Vec<Pool>) -> Self {
-        let manner = Manner { replay_shows_machines: true, slowest_call: 20, by_hand: true };
-        let world = World::new(1, &pools, Odds::none(), manner);
+        let cloud_config =
+            CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: true };
+        let world = World::new(1, &pools, FaultRates::none(), cloud_config);
         let timings = Timings::default();
         let settings = Settings::from_parameters("sim".into(), pools, timings);
         let sim = Rc::new(Sim { world: world.into(), settings });

@@ -84,7 +84,7 @@ fn queued(bench: &Bench, count: u64) {
 fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     let bench = Bench::new();
     queued(&bench, 60);
-    bench.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+    bench.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
     let now = bench.door.now();
     let before = waiting(7, now);
     let said = JobEvent { status: JobStatus::Completed, ..before.last_event.clone() };
@@ -110,8 +110,8 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         let wake = WakePool::whole(pool.clone());
         let pass = work.pass(&wake, 1, bench.door.now());
         let done = bench.drive_with(pass, |call| {
-            let odds = if call == broken { 1_000_000 } else { 0 };
-            bench.change(|world| world.odds.set(Fault::ReadFailed, odds));
+            let fault_rates = if call == broken { 1_000_000 } else { 0 };
+            bench.change(|world| world.fault_rates.set(Fault::ReadFailed, fault_rates));
         });
         failed += usize::from(done.is_err());
         let capacity = bench.change(|world| world.tables.capacities.get(&pool).cloned());
@@ -125,7 +125,7 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
 #[test]
 fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let bench = Bench::new();
-    bench.change(|world| world.odds.set(Fault::IndexLate, 1_000_000));
+    bench.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
     queued(&bench, 2);
     let (now, timings) = (bench.door.now(), Timings::default());
     let pool: PoolName = "small".parse().expect("a pool");
