@@ -12,6 +12,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use muster_control::causes::with_causes;
 use muster_control::ports::{CommitError, ReadError};
 
 use crate::item::Item;
@@ -39,7 +40,7 @@ impl Failure {
             code: service.and_then(ProvideErrorMetadata::code).map(str::to_owned),
             message: service
                 .and_then(ProvideErrorMetadata::message)
-                .map_or_else(|| chain(error), str::to_owned),
+                .map_or_else(|| with_causes(error), str::to_owned),
             status: error.raw_response().map(|response| response.status().as_u16()),
         }
     }
@@ -52,17 +53,6 @@ impl fmt::Display for Failure {
             None => f.write_str(&self.message),
         }
     }
-}
-
-/// An error and its causes, each of which the SDK keeps to itself.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 /// A read that failed.

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod admin;
+pub mod causes;
 pub(crate) mod health;
 pub mod jobs;
 pub mod launches;

@@ -29,11 +29,6 @@ use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 
-/// The tag that makes a machine ours; its value is the stack's name.
-pub const STACK_TAG: &str = "muster:stack";
-/// The tag that leads from a machine to its launch.
-pub const LAUNCH_TAG: &str = "muster:launch";
-
 /// How long CreateFleet and TerminateInstances may take. An instant fleet answers when its machines
 /// are launched, which takes seconds for large ones. The leases on rows are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);

@@ -9,10 +9,11 @@ use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::StateReason;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
+use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
 use muster_domain::time::Time;
 
-use crate::{Ec2, LAUNCH_TAG, STACK_TAG, classified, once};
+use crate::{Ec2, classified, once};
 
 /// What EC2 answers about an id that it does not know, or not yet.
 const NOT_FOUND: &str = "InvalidInstanceID.NotFound";

@@ -10,6 +10,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::rt::TokioExecutor;
+use muster_control::causes::{causes, with_causes};
 use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
@@ -78,7 +79,7 @@ impl Client {
         }
         match outcome {
             Err(_) => Err(failed("timeout", format!("no answer within {:?}", self.limit))),
-            Ok(Err(error)) => Err(failed(code_of(&error), chain(&error))),
+            Ok(Err(error)) => Err(failed(code_of(&error), told(&error))),
             Ok(Ok((status, headers, body))) => Ok(Answer {
                 operation: call.operation,
                 at,
@@ -197,7 +198,7 @@ fn redact(text: String, bearer: &SecretString) -> String {
 
 /// A short word for what went wrong, for people and metrics.
 fn code_of(error: &(dyn Error + 'static)) -> &'static str {
-    let kinds = sources(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let kinds = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
     for kind in kinds.map(io::Error::kind) {
         match kind {
             io::ErrorKind::TimedOut => return "timeout",
@@ -209,28 +210,7 @@ fn code_of(error: &(dyn Error + 'static)) -> &'static str {
     "no-answer"
 }
 
-/// The error and its causes in one line.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut line = String::new();
-    for cause in sources(error) {
-        let text = cause.to_string();
-        // Several layers repeat their cause in their own text.
-        if line.is_empty() {
-            line = text;
-        } else if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-    }
-    line.chars().filter(|c| !c.is_control()).take(300).collect()
-}
-
-fn sources<'a>(
-    error: &'a (dyn Error + 'static),
-) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    let mut next = Some(error);
-    std::iter::from_fn(move || {
-        let error = next?;
-        next = error.source();
-        Some(error)
-    })
+/// The error and its causes in one short line.
+fn told(error: &(dyn Error + 'static)) -> String {
+    with_causes(error).chars().filter(|c| !c.is_control()).take(300).collect()
 }

@@ -1,5 +1,6 @@
 //! Writes: each a conditional write of a whole item, several of them in one transaction.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use aws_sdk_dynamodb::Client;
@@ -35,6 +36,33 @@ pub(crate) enum Condition {
     Absent,
     /// An attribute has this value.
     Is(&'static str, AttributeValue),
+}
+
+/// A condition as DynamoDB takes it.
+#[derive(Default)]
+struct ConditionText {
+    expression: Option<String>,
+    names: Option<HashMap<String, String>>,
+    values: Option<HashMap<String, AttributeValue>>,
+}
+
+impl Condition {
+    fn text(self, place: Place) -> ConditionText {
+        let named = |name: &str| Some(HashMap::from([("#k".to_owned(), name.to_owned())]));
+        match self {
+            Self::Any => ConditionText::default(),
+            Self::Absent => ConditionText {
+                expression: Some("attribute_not_exists(#k)".to_owned()),
+                names: named(place.key()),
+                values: None,
+            },
+            Self::Is(name, value) => ConditionText {
+                expression: Some("#k = :v".to_owned()),
+                names: named(name),
+                values: Some(HashMap::from([(":v".to_owned(), value)])),
+            },
+        }
+    }
 }
 
 /// One action on one item.
@@ -246,16 +274,11 @@ async fn put_one(
         .table_name(names.table(place))
         .set_item(Some(item))
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    let put = match condition {
-        Condition::Any => put,
-        Condition::Absent => {
-            put.condition_expression(ABSENT).expression_attribute_names("#k", place.key())
-        }
-        Condition::Is(name, value) => put
-            .condition_expression(IS)
-            .expression_attribute_names("#k", name)
-            .expression_attribute_values(":v", value),
-    };
+    let ConditionText { expression, names, values } = condition.text(place);
+    let put = put
+        .set_condition_expression(expression)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values);
     let Err(error) = put.send().await else { return Ok(()) };
     match error::put_error(error) {
         PutFailure::Occupied(Some(found)) if found.get(keys::WRITER) == Some(&writer) => Ok(()),
@@ -301,9 +324,7 @@ async fn transact(
         .map_err(|error| error::transaction_error(&error))
 }
 
-const ABSENT: &str = "attribute_not_exists(#k)";
 const HAS_ROOM: &str = "#live <= :most AND #holder = :holder";
-const IS: &str = "#k = :v";
 
 fn request(
     names: &TableNames,
@@ -313,16 +334,11 @@ fn request(
     let request = match action {
         Action::Put { place, item, condition } => {
             let put = Put::builder().table_name(names.table(place)).set_item(Some(item));
-            let put = match condition {
-                Condition::Any => put,
-                Condition::Absent => {
-                    put.condition_expression(ABSENT).expression_attribute_names("#k", place.key())
-                }
-                Condition::Is(name, value) => put
-                    .condition_expression(IS)
-                    .expression_attribute_names("#k", name)
-                    .expression_attribute_values(":v", value),
-            };
+            let ConditionText { expression, names, values } = condition.text(place);
+            let put = put
+                .set_condition_expression(expression)
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values);
             request.put(put.build()?)
         }
         Action::Delete { place, key } => request.delete(
