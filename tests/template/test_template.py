@@ -12,7 +12,13 @@ from rendered import ROOT, Rendered, rendered, source
 
 DOMAIN = ROOT / "shared/domain/src"
 # What the functions write and read, from their source: dimension set exactly ["Stack"] ...
-METRICS = set(re.findall(r'Self::(\w+) => "\1"', (DOMAIN / "metrics.rs").read_text(encoding="utf-8")))
+METRICS = set(
+    re.findall(
+        r"^    (\w+),$",
+        (ROOT / "shared/control/src/metrics.rs").read_text(encoding="utf-8").split("pub enum Metric {")[1].split("\n}")[0],
+        re.MULTILINE,
+    )
+)
 # ... and the durations with their production defaults.
 TIMINGS = {
     field: int(default)
