@@ -17,6 +17,7 @@ use crate::launches::scale_up::{
 use crate::metrics::Metric;
 use crate::ports::{Compute, Queue, Table};
 use crate::woken::Woken;
+use crate::writes::PassError;
 
 /// A message of the jobs queue or of the launch queue.
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
                 tracing::error!(?error, "cannot read the set of pools");
-                self.leave_all(messages).await;
+                self.leave_all(messages, &Err(error), &mut report).await;
                 return report;
             }
         };
@@ -113,12 +114,18 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
         report
     }
 
-    async fn leave_all(&self, messages: &[Received]) {
-        for received in messages {
+    async fn leave_all(
+        &self,
+        messages: &[Received],
+        failed: &Result<LaunchReport, PassError>,
+        report: &mut JobsReport,
+    ) {
+        for (received, acked) in messages.iter().zip(&mut report.acked) {
             match received.message {
                 Some(JobsMessage::JobEvent { .. }) => self.leave_event(received).await,
                 Some(JobsMessage::WakePool(_)) => {
-                    self.hide_wake(received, again_after(received.receives)).await;
+                    *acked =
+                        self.leave_wake(received, comes_again(failed, received.receives)).await;
                 }
                 None => {}
             }
@@ -200,13 +207,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             }
             Err(error) => tracing::error!(pool.name = %wake.pool, ?error, "launch pass failed"),
         }
-        match wait {
-            Some(wait) => {
-                self.hide_wake(received, wait).await;
-                false
-            }
-            None => true,
-        }
+        self.leave_wake(received, wait).await
     }
 
     /// The event comes again in some seconds. Not hidden, it comes after the queue's own time-out:
@@ -218,11 +219,13 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
         }
     }
 
-    /// The same for a wake-up.
-    async fn hide_wake(&self, received: &Received, wait: Seconds) {
+    /// The wake-up comes again after `wait`, or is done with. Which of the two.
+    async fn leave_wake(&self, received: &Received, wait: Option<Seconds>) -> bool {
+        let Some(wait) = wait else { return true };
         if let Err(error) = self.queue.hide_wake(&received.receipt, wait).await {
             tracing::warn!(sqs.message_id = received.id, %error, "failed to hide a message; it comes again after the queue's time-out");
         }
+        false
     }
 }
 

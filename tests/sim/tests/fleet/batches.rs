@@ -82,6 +82,9 @@ fn a_wake_up_comes_again_while_its_pool_is_held_and_when_its_pass_failed() {
 
     bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 1_000_000));
     assert_eq!(run(&bench, &wake).acked, [false], "the pass failed");
+    // The sweep sends another one: only what nobody can read ends among the dead letters.
+    let often = [Received { receives: 50, ..wake[0].clone() }];
+    assert_eq!(run(&bench, &often).acked, [true], "it was received fifty times");
     bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 0));
 
     let held = Capacity::empty(pool.clone()).woken("another", door.now(), &Timings::default());
