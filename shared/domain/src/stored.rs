@@ -28,7 +28,6 @@
 //! }
 //! ```
 
-use std::borrow::Borrow;
 use std::ops::Deref;
 
 /// Which write of a record this is. The first one is number 0, and each write adds one.
@@ -78,8 +77,8 @@ impl<T: PartialEq> Stored<T> {
 }
 
 /// So that a rule takes plain records and stored ones.
-impl<T> Borrow<T> for Stored<T> {
-    fn borrow(&self) -> &T {
+impl<T> AsRef<T> for Stored<T> {
+    fn as_ref(&self) -> &T {
         &self.record
     }
 }
@@ -125,7 +124,8 @@ impl<T> Change<T> {
         &self.next
     }
 
-    /// The record as it is in the table after the commit.
+    /// The record as it is in the table after the commit, which must be the one that this change was
+    /// in.
     pub fn stored(self, _: &Committed) -> Stored<T> {
         Stored { version: self.version(), record: self.next }
     }

@@ -118,6 +118,13 @@ pub struct Instance {
     pub events: Arc<Vec<Event>>,
 }
 
+/// So that a rule takes plain records and stored ones.
+impl AsRef<Self> for Instance {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Instance {
     /// A new slot of a launch that is being committed. It passes through `pending_create`: the
     /// commit that makes the record is the one that leases the launch to the caller.

@@ -173,6 +173,13 @@ pub struct Job {
     pub gate: Option<Gate>,
 }
 
+/// So that a rule takes plain records and stored ones.
+impl AsRef<Self> for Job {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Job {
     /// The job as another pool's. What held it back was about the pool that it leaves.
     #[must_use]

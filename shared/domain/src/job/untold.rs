@@ -2,8 +2,6 @@
 //! `in_progress` travel apart: a pass between the two finds the job waiting and its runner busy,
 //! and would launch a machine for a job that runs.
 
-use std::borrow::Borrow;
-
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::time::{Seconds, Time};
@@ -16,7 +14,7 @@ const PATIENCE: Seconds = Seconds(30);
 /// look again, if any was. A hook tells the run and not the job, so one of the run's jobs stays
 /// behind for each runner, the oldest first.
 #[must_use]
-pub fn without<J: Borrow<Job>, I: Borrow<Instance>>(
+pub fn without<J: AsRef<Job>, I: AsRef<Instance>>(
     mut demand: Vec<J>,
     free: &[I],
     now: Time,
@@ -26,11 +24,11 @@ pub fn without<J: Borrow<Job>, I: Borrow<Instance>>(
         Some(started.at + PATIENCE).filter(|until| *until > now)
     };
     let mut takers: Vec<(Time, &Instance)> =
-        free.iter().map(Borrow::borrow).filter_map(|taker| Some((until(taker)?, taker))).collect();
+        free.iter().map(AsRef::as_ref).filter_map(|taker| Some((until(taker)?, taker))).collect();
     let mut look_again: Option<Time> = None;
-    demand.sort_by_key(|job| (job.borrow().queued_at(), job.borrow().key()));
+    demand.sort_by_key(|job| (job.as_ref().queued_at(), job.as_ref().key()));
     demand.retain(|job| {
-        let job = job.borrow();
+        let job = job.as_ref();
         let Some(index) = takers.iter().position(|(_, taker)| is_of_run(taker, job)) else {
             return true;
         };

@@ -3,7 +3,6 @@
 //! machine more cannot help, since it is the same to GitHub as those that idle; but where the idle
 //! runner is at fault, the next one does help.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use crate::backoff;
@@ -22,8 +21,8 @@ const MAX_WAIT: Seconds = Seconds(900);
 
 /// Whether a pool's live instances are to be read: only then is there anything to hold back.
 #[must_use]
-pub fn is_suspected(demand: &[impl Borrow<Job>]) -> bool {
-    demand.iter().any(|job| job.borrow().passed_over.is_some())
+pub fn is_suspected(demand: &[impl AsRef<Job>]) -> bool {
+    demand.iter().any(|job| job.as_ref().passed_over.is_some())
 }
 
 /// How many machines may be launched for the entities that have withheld jobs. `demand`: all jobs
@@ -31,13 +30,13 @@ pub fn is_suspected(demand: &[impl Borrow<Job>]) -> bool {
 #[must_use]
 pub fn allowances(
     pool: &Pool,
-    demand: &[impl Borrow<Job>],
-    live: &[impl Borrow<Instance>],
+    demand: &[impl AsRef<Job>],
+    live: &[impl AsRef<Instance>],
     now: Time,
     timings: &Timings,
 ) -> BTreeMap<Entity, Allowance> {
     let mut jobs: BTreeMap<Entity, Vec<&Job>> = BTreeMap::new();
-    for job in demand.iter().map(Borrow::borrow) {
+    for job in demand.iter().map(AsRef::as_ref) {
         if let Some(entity) = pool.entity_for(job) {
             jobs.entry(entity).or_default().push(job);
         }
@@ -45,7 +44,7 @@ pub fn allowances(
     jobs.retain(|_, jobs| jobs.iter().any(|job| job.passed_over.is_some()));
     let allowance = |(entity, jobs): (Entity, Vec<&Job>)| {
         let own: Vec<&Instance> =
-            live.iter().map(Borrow::borrow).filter(|one| one.entity == entity).collect();
+            live.iter().map(AsRef::as_ref).filter(|one| one.entity == entity).collect();
         let most = most(&jobs, &own, now, timings);
         let reason = format!("GitHub leaves connected runners of {entity} idle beside their jobs");
         let held = LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None };

@@ -1,7 +1,5 @@
 //! A pool's counter, its lease and its wake count: one small record per pool.
 
-use std::borrow::Borrow;
-
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
@@ -150,10 +148,10 @@ impl Capacity {
     /// Whether one of these runners has come to listen since the last failure: such machines come
     /// up again.
     #[must_use]
-    pub fn is_idle_healed(&self, free: &[impl Borrow<Instance>], timings: &Timings) -> bool {
+    pub fn is_idle_healed(&self, free: &[impl AsRef<Instance>], timings: &Timings) -> bool {
         self.idle_hold.as_ref().is_some_and(|hold| {
             let failed_at = hold.until - backoff::idle_wait(hold.failures, timings);
-            free.iter().map(Borrow::borrow).any(|one| {
+            free.iter().map(AsRef::as_ref).any(|one| {
                 one.is_free_supply()
                     && one.runner.state == RunnerState::Idle
                     && one.runner.since > failed_at
