@@ -15,7 +15,7 @@ pub mod reaps;
 pub mod runner_api;
 #[cfg(test)]
 pub(crate) mod testkit;
-pub mod wake;
+mod wake;
 pub mod woken;
 mod writes;
 

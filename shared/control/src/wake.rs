@@ -2,16 +2,11 @@
 
 use muster_domain::instance::Instance;
 use muster_domain::message::ReapMessage;
-use muster_domain::stored::{Stored, Version};
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-/// Wakes the reaper for an instance.
+/// Wakes the reaper for an instance. The nonce differs from those of other messages about it.
 pub(crate) fn reap_message(instance: &Stored<Instance>, now: Time) -> ReapMessage {
-    ReapMessage::Reap { name: instance.name.clone(), nonce: nonce(instance.version(), now) }
-}
-
-/// Different for every sending about the same row.
-#[must_use]
-pub fn nonce(version: Version, now: Time) -> u64 {
-    version.0.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs()
+    let nonce = instance.version().0.wrapping_mul(1_000_003) ^ now.as_millis().unsigned_abs();
+    ReapMessage::Reap { name: instance.name.clone(), nonce }
 }

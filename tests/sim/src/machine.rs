@@ -70,7 +70,7 @@ enum Work {
 /// (actions/runner, `StepsRunner.cs`).
 enum Hook {
     Passes,
-    #[allow(dead_code, reason = "what the hook must not do; only a planted bug does it")]
+    #[expect(dead_code, reason = "what the hook must not do; only a planted bug does it")]
     Fails,
     EndsTheAgent,
 }

@@ -5,7 +5,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::entity::Asked;
 use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
-use muster_domain::message::{ReapMessage, WakePool};
+use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
 use muster_domain::switches::SwitchedOff;
@@ -17,7 +17,7 @@ use super::{Admin, AdminError, AdminErrorCode};
 use crate::health::note_health;
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reaps::reap::registrar;
-use crate::wake::nonce;
+use crate::wake::reap_message;
 use crate::writes::{self, CONFLICT_ROUNDS};
 
 impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
@@ -120,12 +120,8 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         self.commit(writes).await?;
         tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
             kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
-        let wake = ReapMessage::Reap {
-            name: next.name.clone(),
-            nonce: nonce(before.change(next.clone()).version(), now),
-        };
         // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
-        if let Err(error) = self.queue.send_reap(&[wake]).await {
+        if let Err(error) = self.queue.send_reap(&[reap_message(before, now)]).await {
             tracing::warn!(%error, "failed to wake the reaper; the next sweep does");
         }
         if let Some(job) = before.claim() {
