@@ -76,7 +76,7 @@ pub(crate) async fn commit_unless_changed<T: Table>(
 
 /// The write of a changed instance, if it changed.
 pub(crate) fn instance(before: &Stored<Instance>, next: &Instance) -> Option<Write> {
-    before.changed(next.clone()).map(Write::from)
+    (before.record() != next).then(|| before.change(next.clone()).into())
 }
 
 /// The write of a new or changed job, if it changed.

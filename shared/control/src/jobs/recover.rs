@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::metrics::Metric;
 use muster_domain::entity::{self, Asked, EntityHealth};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::observation::ProviderError;
@@ -17,6 +16,7 @@ use muster_domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::health::note_health;
 use crate::jobs::ingest::{Folded, Ingest};
+use crate::metrics::Metric;
 use crate::ports::{CommitError, Delivery, Github, Queue, Registrar, Table};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};

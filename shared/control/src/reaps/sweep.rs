@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::metrics::Metric;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{JobKey, LaunchId, MachineId};
 use muster_domain::instance::{Instance, State};
@@ -15,6 +14,7 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::metrics::Metric;
 use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
 use crate::wake::reap_message;

@@ -59,8 +59,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 self.outlived.set(self.outlived.get() + 1);
             }
         }
-        let change = before.changed(next.clone());
-        let stored = change.map_or_else(|| before.clone(), |change| change.stored(&committed));
+        let stored = match before.record() == next {
+            true => before.clone(),
+            false => before.change(next.clone()).stored(&committed),
+        };
         Ok((stored, gave_back))
     }
 
