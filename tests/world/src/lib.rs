@@ -1,11 +1,10 @@
 //! The simulated cloud: EC2, GitHub's runner side, and the machines between them.
 //!
 //! It stands where the real ones would stand when Muster runs on a developer's machine or in CI,
-//! and it can be made to fail in every way that was seen in production. Three layers:
+//! and it can be made to fail in every way that was seen in production. Two layers before the model:
 //!
-//! - [`model`] decides everything. It is plain data and plain functions: no clock, no I/O, no
-//!   randomness; time is an argument. The simulator (`tests/sim`) has a model of its own, and
-//!   `tests/conformance` asks both the same questions.
+//! - [`muster_cloud`] (`tests/cloud`) decides everything. It is plain data and plain functions: no
+//!   clock, no I/O, no randomness; time is an argument. The simulator (`tests/sim`) asks it too.
 //! - [`wire`] translates. Each door takes a request apart, asks the model, and writes the answer as
 //!   the real service does. Nothing is decided there.
 //! - [`machine`] gives instances a body: one bash process per machine, running the user data of its
@@ -46,7 +45,6 @@
 //! `/control/kills` what is true. [`wire::control`] lists every endpoint.
 
 pub mod machine;
-pub mod model;
 pub mod wire;
 
 pub use wire::{Running, Settings, start};

@@ -2,7 +2,8 @@
 
 use std::{env, io, process::ExitCode, time::SystemTime};
 
-use muster_world::{Settings, model::Timings, start, wire::Credentials};
+use muster_cloud::Timings;
+use muster_world::{Settings, start, wire::Credentials};
 use tokio::signal::unix::{SignalKind, signal};
 
 const HELP: &str = "\

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
+use muster_cloud::World;
+use muster_cloud::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
+use muster_cloud::faults::{Answer, FaultSpec};
 use muster_conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::ids::MachineId;
 use muster_world::Running;
-use muster_world::model::World;
-use muster_world::model::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
-use muster_world::model::faults::{Answer, FaultSpec};
 
 use crate::{NEVER_MS, RUNTIME, open};
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
+use muster_cloud::World;
+use muster_cloud::faults::{Answer, FaultSpec};
+use muster_cloud::github::{Lies, Message, Scope};
 use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
@@ -11,9 +14,6 @@ use muster_domain::ids::InstallationId;
 use muster_domain::time::Time;
 use muster_github::{App, Settings};
 use muster_world::Running;
-use muster_world::model::World;
-use muster_world::model::faults::{Answer, FaultSpec};
-use muster_world::model::github::{Lies, Message, Scope};
 use secrecy::SecretString;
 use serde_json::json;
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use muster_world::model::Timings;
+use muster_cloud::Timings;
 use muster_world::wire::Credentials;
 use muster_world::{Running, Settings};
 use tokio::runtime::Runtime;

@@ -1,14 +1,14 @@
 //! The names of a pool file: crates `github` and `ec2` at the world's doors.
 
+use muster_cloud::World;
+use muster_cloud::faults::{Answer, FaultSpec};
+use muster_cloud::github::Group;
 use muster_conformance::names::{CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::entity::app::AppSettings;
 use muster_domain::ids::Entity;
 use muster_domain::pool::Arch;
 use muster_github::App;
-use muster_world::model::World;
-use muster_world::model::faults::{Answer, FaultSpec};
-use muster_world::model::github::Group;
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ impl NamesWorld for Bench {
 
     async fn have_app(&self, app: &AppSettings) {
         let (events, permissions) = (app.events.clone(), app.permissions.clone());
-        let settings = muster_world::model::github::AppSettings { events, permissions };
+        let settings = muster_cloud::github::AppSettings { events, permissions };
         self.change(|world, _| world.github.set_app("123", settings)).expect("the App");
     }
 

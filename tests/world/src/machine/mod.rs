@@ -14,7 +14,8 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use tokio::process::Command;
 
-use crate::{model::machines::Behaviour, wire::Cloud};
+use crate::wire::Cloud;
+use muster_cloud::machines::Behaviour;
 
 /// Stand for the runner application, each for the part of that name: they take a JIT config, get a
 /// job from the world and run its steps.

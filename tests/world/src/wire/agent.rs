@@ -12,7 +12,7 @@ use axum::{
 use serde::Deserialize;
 
 use super::cloud::Cloud;
-use crate::model::github::{GitHubError, JobOffer, Message};
+use muster_cloud::github::{GitHubError, JobOffer, Message};
 
 /// How long a request may wait for something to happen. Shorter than any reasonable time-out.
 const LONG_POLL: Duration = Duration::from_secs(20);
@@ -124,7 +124,7 @@ async fn over(
         changes.mark_unchanged();
         let late = tokio::time::Instant::now() >= deadline;
         let over = cloud
-            .look(|world, _| world.github.job(id).is_some_and(crate::model::github::Job::is_over));
+            .look(|world, _| world.github.job(id).is_some_and(muster_cloud::github::Job::is_over));
         if over || late {
             let over = cloud.with(|world, now| world.job_over(&query.session, id, now));
             return match over.map_err(refuse)? {

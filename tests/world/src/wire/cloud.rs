@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::emulator::{Emulator, RoleCredentials};
-use crate::model::{Happening, Millis, World, calls::CallInfo};
+use muster_cloud::{Happening, Millis, World, calls::CallInfo};
 
 /// What becomes of a held call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

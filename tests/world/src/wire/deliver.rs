@@ -7,10 +7,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::{cloud::Cloud, emulator::client, sigv4::hmac_sha256};
-use crate::{
-    machine::Rack,
-    model::{Happening, Millis, github::Delivery, rfc3339, scramble},
-};
+use crate::machine::Rack;
+use muster_cloud::{Happening, Millis, github::Delivery, rfc3339, scramble};
 
 /// Deliveries about the same job, or the same instance, keep their order; others do not wait for
 /// each other.

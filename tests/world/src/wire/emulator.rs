@@ -10,7 +10,7 @@ use super::{
     sigv4::{Credentials, Signable},
     xml::Element,
 };
-use crate::model::ec2::{LaunchTemplate, ShutdownBehavior, TemplateRef};
+use muster_cloud::ec2::{LaunchTemplate, ShutdownBehavior, TemplateRef};
 
 /// Credentials of a role, with the time they end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::{
     cloud::{Cloud, Hold, Release, lock},
     listener::Cut,
 };
-use crate::model::{
+use muster_cloud::{
     calls::CallInfo,
     faults::{Answer, Fault},
 };

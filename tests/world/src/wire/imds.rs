@@ -18,7 +18,7 @@ use super::{
     listener::Cut,
     sigv4::hmac_sha256,
 };
-use crate::model::{Millis, calls::CallInfo, ec2::Instance, rfc3339};
+use muster_cloud::{Millis, calls::CallInfo, ec2::Instance, rfc3339};
 
 pub(super) fn router() -> Router<Arc<Cloud>> {
     Router::new().route("/imds/{instance}/{*path}", any(handle))

@@ -29,10 +29,8 @@ pub use emulator::Emulator;
 pub use sigv4::{Credentials, Signable};
 pub use xml::Element;
 
-use crate::{
-    machine::Rack,
-    model::{Timings, World},
-};
+use crate::machine::Rack;
+use muster_cloud::{Timings, World};
 
 /// How a world is started.
 #[derive(Clone, Debug)]

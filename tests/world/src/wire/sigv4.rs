@@ -3,7 +3,7 @@
 use ring::hmac;
 use sha2::{Digest, Sha256};
 
-use crate::model::{Millis, rfc3339};
+use muster_cloud::{Millis, rfc3339};
 
 /// Long-lived or temporary credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How the model's EC2 behaves: what AWS documents, and the toggles where it does not.
 
 use crate::common::{T0, announced, described, fleet, ids, launch, state, world};
-use muster_world::model::{
+use muster_cloud::{
     Happening, Timings, World,
     ec2::{CapacityRule, DescribeRequest, Filter, InstanceState, Market, PlaceSpec},
     machines::{Behaviour, Death, Power, Script},
@@ -295,7 +295,7 @@ fn ec2_machine_that_powers_off_terminates_or_stops_as_its_template_says() {
     assert_eq!(instance.reason.as_ref().unwrap().code, "Client.InstanceInitiatedShutdown");
 
     let mut template = world.ec2.template(&fleet("", 1).configs[0].template).unwrap().clone();
-    template.on_shutdown = muster_world::model::ec2::ShutdownBehavior::Stop;
+    template.on_shutdown = muster_cloud::ec2::ShutdownBehavior::Stop;
     world.ec2.put_template(template);
     world.take_happenings();
     let id = launch(&mut world, "u", 1, T0 + 6000).remove(0);

@@ -4,7 +4,7 @@ use crate::common::{
     T0, busy_runner, github, happenings, jit, job, listen, organization, owner, repository, runner,
     secret_of, sent,
 };
-use muster_world::model::{
+use muster_cloud::{
     Happening, World,
     github::{Claims, HookRule, Message, Scope},
 };

@@ -4,8 +4,8 @@ use crate::common::{
     T0, busy_runner, github, happenings, jit, job, launch, listen, organization, owner, repository,
     runner, runner_in, secret_of, sent,
 };
-use muster_world::model::github::{Assignment, JobStatus, Scope};
-use muster_world::model::rfc3339;
+use muster_cloud::github::{Assignment, JobStatus, Scope};
+use muster_cloud::rfc3339;
 use serde_json::json;
 
 // Who gets a job.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{super::cloud::Cloud, Answer, done, merged, refuse, say};
-use crate::model::{
+use muster_cloud::{
     Stack, Timings,
     ec2::{CapacityRule, Ec2Toggles, Image, Instance, LaunchTemplate, PlaceSpec, TemplateRef},
     github::Assignment,

@@ -14,7 +14,7 @@ use super::{
     super::cloud::{Cloud, Release, lock},
     Answer, done, refuse, say,
 };
-use crate::model::{calls::CallFilter, faults::FaultSpec};
+use muster_cloud::{calls::CallFilter, faults::FaultSpec};
 
 type World = State<Arc<Cloud>>;
 

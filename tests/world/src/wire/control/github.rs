@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{super::cloud::Cloud, Answer, done, merged, of_github, refuse, say};
-use crate::model::{
+use muster_cloud::{
     Millis,
     github::{Group, HookRule, Job, JobSpec, Lies, OwnerSpec, Runner},
 };

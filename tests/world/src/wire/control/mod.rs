@@ -39,7 +39,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::cloud::Cloud;
-use crate::model::github::GitHubError;
+use muster_cloud::github::GitHubError;
 
 /// An answer; an error is `{"error": "…"}`.
 type Answer = Result<Json<Value>, (StatusCode, Json<Value>)>;

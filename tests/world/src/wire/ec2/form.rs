@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::ec2::Ec2Error;
+use muster_cloud::ec2::Ec2Error;
 
 /// What is left of a request's parameters.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use super::{
     gate::{self, Reply},
     listener::Cut,
 };
-use crate::model::{
+use muster_cloud::{
     World,
     calls::CallInfo,
     ec2::{Ec2Error, Filter, FleetAnswer, FleetRequest, Instance, STACK_TAG},
@@ -32,8 +32,8 @@ pub(super) fn router(cloud: Arc<Cloud>) -> Router {
 /// A request whose parameters have been understood.
 enum Request {
     CreateFleet(Box<FleetRequest>),
-    DescribeInstances(crate::model::ec2::DescribeRequest),
-    DescribeImages(crate::model::ec2::ImageRequest),
+    DescribeInstances(muster_cloud::ec2::DescribeRequest),
+    DescribeImages(muster_cloud::ec2::ImageRequest),
     TerminateInstances(Vec<String>),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
     /// Launch templates live in the emulator: the request goes there as it is.
@@ -167,7 +167,7 @@ async fn create_fleet(cloud: &Cloud, fleet: &FleetRequest) -> Result<Reply, Ec2E
 /// never change; what `$Latest` and `$Default` mean does.
 async fn fetch_template(
     cloud: &Cloud,
-    wanted: &crate::model::ec2::TemplateRef,
+    wanted: &muster_cloud::ec2::TemplateRef,
 ) -> Result<(), Ec2Error> {
     let numbered = wanted.version.as_deref().is_some_and(|v| !v.starts_with('$'));
     let known = cloud.look(|world, _| world.ec2.template(wanted).is_some());

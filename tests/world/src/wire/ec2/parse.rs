@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::form::Form;
-use crate::model::ec2::{
+use muster_cloud::ec2::{
     DescribeRequest, Ec2Error, Filter, FleetConfig, FleetOptions, FleetRequest, FleetTags,
     ImageRequest, Market, Override, TemplateRef,
 };

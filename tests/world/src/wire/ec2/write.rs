@@ -7,7 +7,7 @@ use super::{
     },
     profile_arn,
 };
-use crate::model::{
+use muster_cloud::{
     Millis,
     ec2::{
         FleetAnswer, Image, ImagePage, Instance, InstancePage, InstanceState, Market, Override,
@@ -171,7 +171,7 @@ fn state(name: &str, state: InstanceState) -> String {
 }
 
 fn with_millis(at: Millis) -> String {
-    format!("{}.{:03}Z", crate::model::rfc3339(at).trim_end_matches('Z'), at % 1000)
+    format!("{}.{:03}Z", muster_cloud::rfc3339(at).trim_end_matches('Z'), at % 1000)
 }
 
 pub(super) fn terminate_instances(changes: &[StateChange]) -> Reply {

@@ -8,7 +8,7 @@ use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::github::{Claims, GitHubError};
+use muster_cloud::github::{Claims, GitHubError};
 
 #[derive(Deserialize)]
 struct Header {

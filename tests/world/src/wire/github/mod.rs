@@ -20,7 +20,7 @@ use super::{
     gate::{self, Reply},
     listener::Cut,
 };
-use crate::model::{
+use muster_cloud::{
     Millis, World,
     calls::CallInfo,
     github::{GitHubError, JitRequest, RateView, Scope},

@@ -2,7 +2,7 @@
 
 use axum::http::{Method, Uri};
 
-use crate::model::github::{GitHubError, Scope};
+use muster_cloud::github::{GitHubError, Scope};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {

@@ -12,9 +12,9 @@ use std::{
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use muster_cloud::Timings;
 use muster_world::{
     Running, Settings,
-    model::Timings,
     wire::{Credentials, Element},
 };
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 pub(crate) mod cloud;
 pub(crate) mod runner_api;
 
-use muster_world::model::{
+use muster_cloud::{
     Happening, Millis, Timings, World,
     ec2::{
         DescribeRequest, FleetAnswer, FleetConfig, FleetRequest, FleetTags, InstanceState,

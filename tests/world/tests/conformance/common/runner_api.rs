@@ -13,7 +13,8 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     routing::post,
 };
-use muster_world::{model::github::Scope, wire};
+use muster_cloud::github::Scope;
+use muster_world::wire;
 use ring::{digest, hmac};
 use serde_json::{Value, json};
 

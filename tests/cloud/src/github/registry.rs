@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{GitHub, GitHubError, Group, Scope};
-use crate::model::{Millis, agenda::Clockwork};
+use crate::{Millis, agenda::Clockwork};
 
 /// One registered runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

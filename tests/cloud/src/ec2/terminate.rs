@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ec2, Ec2Error, InstanceState, check_id, not_found};
-use crate::model::Millis;
+use crate::Millis;
 
 /// One line of the answer to `TerminateInstances`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{GitHub, GitHubError, Scope};
-use crate::model::{Millis, agenda::Clockwork, rfc3339};
+use crate::{Millis, agenda::Clockwork, rfc3339};
 
 /// The claims of a JSON Web Token whose signature has been found good.
 #[derive(Clone, Debug, PartialEq, Eq)]

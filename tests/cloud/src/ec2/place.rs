@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Ec2, Instance, InstanceState, Market, ShutdownBehavior};
-use crate::model::{Millis, agenda::Clockwork};
+use crate::{Millis, agenda::Clockwork};
 
 /// An instance that a test puts into the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]

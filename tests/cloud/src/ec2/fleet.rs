@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Ec2, Ec2Error, Instance, InstanceState, LaunchTemplate, Market, TemplateRef};
-use crate::model::{
+use crate::{
     Millis,
     agenda::{Clockwork, Due},
 };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::World;
-use crate::model::{
+use crate::{
     Millis,
     github::{
         Claims, GitHubError, Group, InstallationToken, JitConfig, JitRequest, JobSpec, Lies,

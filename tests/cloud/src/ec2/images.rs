@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::describe::{check_page_size, parse_token, wildcard};
 use super::{Ec2, Ec2Error, Filter};
-use crate::model::Millis;
+use crate::Millis;
 
 /// An image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

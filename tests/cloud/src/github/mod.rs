@@ -32,7 +32,8 @@ impl GitHubError {
         Self { status, message: message.into(), headers: vec![] }
     }
 
-    pub(crate) fn not_found() -> Self {
+    /// 404.
+    pub fn not_found() -> Self {
         Self::new(404, "Not Found")
     }
 }

@@ -1,7 +1,7 @@
 //! `DescribeInstances`: by id, by filter, in pages.
 
 use super::{Ec2, Ec2Error, Instance, check_id, not_found};
-use crate::model::Millis;
+use crate::Millis;
 
 /// One filter: any of the values may match; `*` and `?` are wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]

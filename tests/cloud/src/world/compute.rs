@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::World;
-use crate::model::{
+use crate::{
     Happening, Millis,
     agenda::Due,
     ec2::{

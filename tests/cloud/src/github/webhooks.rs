@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{GitHub, GitHubError};
-use crate::model::{
+use crate::{
     Happening, Millis,
     agenda::{Clockwork, Due},
     rfc3339,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope};
-use crate::model::{Millis, rfc3339};
+use crate::{Millis, rfc3339};
 
 impl GitHub {
     /// A runner as the REST API shows it, lies included.

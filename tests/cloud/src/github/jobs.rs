@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{GitHub, GitHubError, Repository};
-use crate::model::{
+use crate::{
     Millis,
     agenda::{Clockwork, Due},
 };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Assignment, GitHub, GitHubError, Job, JobBehaviour, JobStatus, Runner, Scope};
-use crate::model::{
+use crate::{
     Millis,
     agenda::{Clockwork, Due},
     scramble,
