@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::world::{Stack, World};
 
 /// Milliseconds since the Unix epoch (or since anything else, in virtual time).
-pub type Millis = u64;
+pub type Millis = i64;
 
 /// How long the simulated cloud takes for things. Every field can be changed while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +143,5 @@ pub fn scramble(value: u64) -> u64 {
 /// RFC 3339 in whole seconds, as both AWS and GitHub write times.
 #[must_use]
 pub fn rfc3339(at: Millis) -> String {
-    let seconds = i64::try_from(at / 1000).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+    jiff::Timestamp::from_second(at / 1000).unwrap_or(jiff::Timestamp::MAX).to_string()
 }

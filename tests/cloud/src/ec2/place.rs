@@ -46,7 +46,7 @@ impl Ec2 {
     ) -> String {
         self.launches += 1;
         let id = clockwork.ids.resource("i");
-        let launched_at = now.saturating_sub(spec.age_ms);
+        let launched_at = now - spec.age_ms;
         let instance = Instance {
             id: id.clone(),
             reservation: clockwork.ids.resource("r"),

@@ -30,7 +30,7 @@ impl GitHub {
             return false;
         };
         let lies = self.owner(runner.scope.owner()).map(|owner| &owner.spec.lies);
-        let age = now.saturating_sub(job.started_at.unwrap_or(now));
+        let age = now - job.started_at.unwrap_or(now);
         let lying = lies.is_some_and(|lies| {
             lies.busy_false_from_ms.is_some_and(|from| age >= from)
                 && lies.busy_false_until_ms.is_none_or(|until| age < until)

@@ -106,7 +106,7 @@ impl Cloud {
         loop {
             let due = lock(&self.world).next_due();
             let wait = due.map_or(Duration::from_secs(3600), |due| {
-                Duration::from_millis(due.saturating_sub(now()))
+                Duration::from_millis(u64::try_from(due - now()).unwrap_or(0))
             });
             tokio::select! {
                 () = tokio::time::sleep(wait) => self.with(|_, _| ()),

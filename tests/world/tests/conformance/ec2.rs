@@ -443,7 +443,7 @@ fn ec2_create_tags_adds_and_replaces_and_keeps_off_reserved_keys() {
 
 #[test]
 fn model_is_deterministic_and_does_not_care_how_time_is_cut() {
-    let story = |steps: u64| {
+    let story = |steps: i64| {
         let mut world = World::new(42, Timings::default());
         let template =
             crate::common::world().ec2.template(&fleet("", 1).configs[0].template).cloned();
