@@ -84,13 +84,40 @@ pub enum Happening {
 pub struct Ids {
     seed: u64,
     count: u64,
+    in_order: bool,
 }
+
+/// Where the ids of instances begin that are numbered in order.
+const FIRST_INSTANCE: u64 = 0x0a00_0000_0000;
 
 impl Ids {
     /// Identifiers derived from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { seed, count: 0 }
+        Self { seed, count: 0, in_order: false }
+    }
+
+    /// Identifiers of which those of instances tell the order of their launches, so that a reader
+    /// can follow one, and [`Self::number`] find it.
+    #[must_use]
+    pub fn in_order() -> Self {
+        Self { seed: 0, count: 0, in_order: true }
+    }
+
+    /// The id of the instance that is this one in the order of all launches, from 1.
+    pub(crate) fn instance(&mut self, order: u64) -> String {
+        if self.in_order {
+            return format!("i-{:017x}", FIRST_INSTANCE + order - 1);
+        }
+        self.resource("i")
+    }
+
+    /// The place in the order of launches, from 0, that an id in order tells.
+    #[must_use]
+    pub fn number(instance: &str) -> Option<u32> {
+        let digits = instance.strip_prefix("i-")?;
+        let number = u64::from_str_radix(digits, 16).ok()?.checked_sub(FIRST_INSTANCE)?;
+        u32::try_from(number).ok()
     }
 
     /// The next number for things of which GitHub has few: fits 32 bits, as clients expect.

@@ -1,5 +1,7 @@
 //! `DescribeInstances`: by id, by filter, in pages.
 
+use std::collections::BTreeSet;
+
 use super::{Ec2, Ec2Error, Instance, check_id, not_found};
 use crate::Millis;
 
@@ -21,25 +23,23 @@ pub struct DescribeRequest {
 
 /// One page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InstancePage {
-    pub instances: Vec<Instance>,
+pub struct InstancePage<'a> {
+    pub instances: Vec<&'a Instance>,
     pub next_token: Option<String>,
 }
 
 impl Ec2 {
-    pub(crate) fn describe_instances(
+    /// The instances that a request shows: at most a page, in the order of their launches.
+    pub fn describe_instances(
         &self,
         request: &DescribeRequest,
         now: Millis,
         kept_ms: Millis,
-    ) -> Result<InstancePage, Ec2Error> {
+    ) -> Result<InstancePage<'_>, Ec2Error> {
         check(request)?;
-        let missing: Vec<&str> = request
-            .ids
-            .iter()
-            .filter(|id| self.visible(id, now, kept_ms).is_none())
-            .map(String::as_str)
-            .collect();
+        let is_missing = |id: &&String| self.visible(id, now, kept_ms).is_none();
+        let missing: Vec<&str> =
+            request.ids.iter().filter(is_missing).map(String::as_str).collect();
         if !missing.is_empty() {
             return Err(not_found(&missing));
         }
@@ -47,19 +47,30 @@ impl Ec2 {
             Some(token) => parse_token(token)?,
             None => 0,
         };
-        let mut found: Vec<&Instance> = self
-            .instances
-            .values()
-            .filter(|i| i.order > after && self.visible(&i.id, now, kept_ms).is_some())
-            .filter(|i| request.ids.is_empty() || request.ids.contains(&i.id))
-            .filter(|i| request.filters.iter().all(|filter| matches(i, filter)))
-            .collect();
-        found.sort_by_key(|i| i.order);
-        let limit = request.max_results.unwrap_or(u32::MAX).min(self.toggles.page_limit);
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
-        let next_token = found.last().filter(|_| more).map(|last| format!("page-{}", last.order));
-        Ok(InstancePage { instances: found.into_iter().cloned().collect(), next_token })
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        let limit = request.max_results.unwrap_or(u32::MAX).min(self.toggles.page_limit) as usize;
+        let mut found = self
+            .candidates(request, after)
+            .filter(|one| one.is_visible(now, kept_ms))
+            .filter(|one| request.filters.iter().all(|filter| matches(one, filter)));
+        let instances: Vec<&Instance> = found.by_ref().take(limit).collect();
+        let last = instances.last().filter(|_| found.next().is_some());
+        let next_token = last.map(|last| format!("page-{}", last.order));
+        Ok(InstancePage { instances, next_token })
+    }
+
+    /// Those that a request names, or all, after a place in the order.
+    fn candidates<'a>(
+        &'a self,
+        request: &DescribeRequest,
+        after: usize,
+    ) -> Box<dyn Iterator<Item = &'a Instance> + 'a> {
+        if request.ids.is_empty() {
+            return Box::new(self.instances.iter().skip(after));
+        }
+        let named: BTreeSet<usize> =
+            request.ids.iter().filter_map(|id| self.numbers.get(id).copied()).collect();
+        Box::new(named.into_iter().map(|number| &self.instances[number]))
     }
 }
 
@@ -146,6 +157,9 @@ fn matches(instance: &Instance, filter: &Filter) -> bool {
 
 /// Matches `*` (any run) and `?` (any one character). Filter values are case-sensitive.
 pub(super) fn wildcard(pattern: &str, value: &str) -> bool {
+    if !pattern.contains(['*', '?']) {
+        return pattern == value;
+    }
     fn go(pattern: &[char], value: &[char]) -> bool {
         match pattern.split_first() {
             None => value.is_empty(),

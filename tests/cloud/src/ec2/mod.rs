@@ -1,23 +1,29 @@
 //! EC2: instances, instant fleets, tags, images, eventual consistency and termination.
 
+mod capacity;
 mod describe;
 mod fleet;
 mod images;
+mod instance;
 mod place;
 mod terminate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::capacity::Capacity;
 use super::Millis;
 
+pub use capacity::CapacityRule;
 pub use describe::{DescribeRequest, Filter, InstancePage};
 pub use fleet::{
-    CapacityRule, FleetAnswer, FleetConfig, FleetFault, FleetInstances, FleetOptions, FleetRequest,
-    FleetTags, Override,
+    FleetAnswer, FleetConfig, FleetFault, FleetInstances, FleetOptions, FleetRequest, FleetTags,
+    Override,
 };
 pub use images::{Image, ImagePage, ImageRequest};
+pub use instance::{End, Instance, InstanceState, Reason};
 pub use place::PlaceSpec;
 pub use terminate::StateChange;
 
@@ -36,52 +42,6 @@ impl Ec2Error {
     /// A client error (400).
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { status: 400, code: code.into(), message: message.into() }
-    }
-}
-
-/// The states of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InstanceState {
-    Pending,
-    Running,
-    ShuttingDown,
-    Terminated,
-    Stopping,
-    Stopped,
-}
-
-impl InstanceState {
-    /// The word EC2 uses.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::ShuttingDown => "shutting-down",
-            Self::Terminated => "terminated",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    /// The number EC2 uses.
-    #[must_use]
-    pub fn code(self) -> u16 {
-        match self {
-            Self::Pending => 0,
-            Self::Running => 16,
-            Self::ShuttingDown => 32,
-            Self::Terminated => 48,
-            Self::Stopping => 64,
-            Self::Stopped => 80,
-        }
-    }
-
-    /// On the way out, or there: never comes back.
-    #[must_use]
-    pub fn is_ending(self) -> bool {
-        matches!(self, Self::ShuttingDown | Self::Terminated)
     }
 }
 
@@ -139,58 +99,6 @@ pub struct TemplateRef {
     pub version: Option<String>,
 }
 
-/// Why an instance is in its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    pub code: String,
-    pub message: String,
-}
-
-impl Reason {
-    pub(crate) fn new(code: &str, message: &str) -> Self {
-        Self { code: code.to_owned(), message: format!("{code}: {message}") }
-    }
-}
-
-/// One instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Instance {
-    pub id: String,
-    pub reservation: String,
-    pub launch_index: u32,
-    /// Position in the order of all launches: what pages are cut by.
-    pub order: u64,
-    pub image_id: String,
-    pub instance_type: String,
-    pub subnet_id: Option<String>,
-    pub zone: String,
-    pub market: Market,
-    pub client_token: String,
-    pub fleet_id: Option<String>,
-    pub launched_at: Millis,
-    pub state: InstanceState,
-    pub since: Millis,
-    pub reason: Option<Reason>,
-    pub tags: BTreeMap<String, String>,
-    #[serde(skip)]
-    pub user_data: String,
-    pub instance_profile: Option<String>,
-    pub on_shutdown: ShutdownBehavior,
-    pub protected: bool,
-    /// EC2 denies knowing the instance until then.
-    pub visible_from: Millis,
-    /// When EC2 takes a spot instance back, once it has said so.
-    pub reclaim_at: Option<Millis>,
-}
-
-impl Instance {
-    /// The Muster stack that launched it, by its tag.
-    #[must_use]
-    pub fn stack(&self) -> Option<&str> {
-        self.tags.get(STACK_TAG).map(String::as_str)
-    }
-}
-
 /// What can be changed about EC2's undocumented or eventual side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -211,32 +119,66 @@ impl Default for Ec2Toggles {
 #[derive(Clone, Debug, Default)]
 pub struct Ec2 {
     pub toggles: Ec2Toggles,
-    pub(crate) instances: BTreeMap<String, Instance>,
-    pub(crate) fleets: BTreeMap<String, fleet::Fleet>,
-    pub(crate) templates: Vec<LaunchTemplate>,
-    pub(crate) capacity: Vec<CapacityRule>,
-    pub(crate) images: Vec<Image>,
+    instances: Vec<Instance>,
+    numbers: HashMap<String, usize>,
+    fleets: BTreeMap<String, fleet::Fleet>,
+    templates: Vec<Arc<LaunchTemplate>>,
+    capacity: Capacity,
+    images: Vec<Image>,
     /// Availability zone of a subnet, where it was given; otherwise it is derived from the id.
     pub subnets: BTreeMap<String, String>,
-    launches: u64,
 }
 
 impl Ec2 {
-    /// Every instance there ever was, whether the API still shows it or not.
-    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
-        self.instances.values()
+    /// Every instance there ever was, in the order of their launches, whether the API still shows
+    /// it or not.
+    #[must_use]
+    pub fn instances(&self) -> &[Instance] {
+        &self.instances
+    }
+
+    /// The truth about the instance that was launched at this place in the order, from 0.
+    #[must_use]
+    pub fn at(&self, number: usize) -> &Instance {
+        &self.instances[number]
+    }
+
+    /// The same, to change it as nobody can through the API.
+    pub fn at_mut(&mut self, number: usize) -> &mut Instance {
+        &mut self.instances[number]
     }
 
     /// The truth about one instance, whatever the API says.
     #[must_use]
     pub fn instance(&self, id: &str) -> Option<&Instance> {
-        self.instances.get(id)
+        self.numbers.get(id).map(|number| &self.instances[*number])
+    }
+
+    /// The same, to change it as nobody can through the API.
+    pub fn instance_mut(&mut self, id: &str) -> Option<&mut Instance> {
+        self.numbers.get(id).map(|number| &mut self.instances[*number])
+    }
+
+    fn push(&mut self, instance: Instance) {
+        self.numbers.insert(instance.id.clone(), self.instances.len());
+        self.instances.push(instance);
+    }
+
+    /// Replaces the capacity rules.
+    pub fn set_capacity(&mut self, rules: Vec<CapacityRule>) {
+        self.capacity = Capacity(rules);
+    }
+
+    /// The capacity rules, with what is left.
+    #[must_use]
+    pub fn capacity(&self) -> &[CapacityRule] {
+        &self.capacity.0
     }
 
     /// Stores a launch template version; the same version again replaces it.
     pub fn put_template(&mut self, template: LaunchTemplate) {
         self.templates.retain(|t| (&t.id, t.version) != (&template.id, template.version));
-        self.templates.push(template);
+        self.templates.push(Arc::new(template));
     }
 
     /// Forgets the versions of a template that are newer than `version`.
@@ -247,6 +189,10 @@ impl Ec2 {
     /// The stored version that `wanted` names, with `$Latest` and no version meaning the highest.
     #[must_use]
     pub fn template(&self, wanted: &TemplateRef) -> Option<&LaunchTemplate> {
+        self.stored(wanted).map(Arc::as_ref)
+    }
+
+    fn stored(&self, wanted: &TemplateRef) -> Option<&Arc<LaunchTemplate>> {
         let versions = self.templates.iter().filter(|t| {
             wanted.id.as_ref().is_none_or(|id| *id == t.id)
                 && wanted.name.as_ref().is_none_or(|name| *name == t.name)
@@ -260,13 +206,9 @@ impl Ec2 {
         }
     }
 
-    /// Whether the API admits that the instance exists.
+    /// The instance, if the API admits that it exists.
     fn visible(&self, id: &str, now: Millis, kept_ms: Millis) -> Option<&Instance> {
-        self.instances.get(id).filter(|instance| {
-            let forgotten =
-                instance.state == InstanceState::Terminated && now >= instance.since + kept_ms;
-            now >= instance.visible_from && !forgotten
-        })
+        self.instance(id).filter(|instance| instance.is_visible(now, kept_ms))
     }
 
     fn zone_of(&self, subnet: Option<&str>) -> String {

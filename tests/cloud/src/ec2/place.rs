@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Ec2, Instance, InstanceState, Market, ShutdownBehavior};
-use crate::{Millis, agenda::Clockwork};
+use crate::{Ids, Millis};
 
 /// An instance that a test puts into the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,29 +38,26 @@ impl PlaceSpec {
 }
 
 impl Ec2 {
-    pub(crate) fn place(
-        &mut self,
-        clockwork: &mut Clockwork,
-        spec: &PlaceSpec,
-        now: Millis,
-    ) -> String {
-        self.launches += 1;
-        let id = clockwork.ids.resource("i");
+    /// Puts an instance here that nobody asked this API for.
+    pub fn place(&mut self, ids: &mut Ids, spec: &PlaceSpec, now: Millis) -> String {
+        let order = 1 + self.instances.len() as u64;
+        let id = ids.instance(order);
         let launched_at = now - spec.age_ms;
         let instance = Instance {
             id: id.clone(),
-            reservation: clockwork.ids.resource("r"),
+            reservation: ids.resource("r"),
             launch_index: 0,
-            order: self.launches,
+            order,
             image_id: "ami-00000000000000000".to_owned(),
             instance_type: "t3.micro".to_owned(),
             subnet_id: None,
             zone: self.zone_of(None),
             market: spec.market,
-            client_token: clockwork.ids.uuid(),
+            client_token: ids.uuid(),
             fleet_id: None,
             launched_at,
             state: spec.state,
+            previous: spec.state,
             since: launched_at,
             reason: None,
             tags: spec.tags.clone(),
@@ -71,7 +68,7 @@ impl Ec2 {
             visible_from: launched_at,
             reclaim_at: None,
         };
-        self.instances.insert(id.clone(), instance);
+        self.push(instance);
         id
     }
 }

@@ -16,7 +16,7 @@ pub struct StateChange {
 impl Ec2 {
     /// Decides about a batch without changing anything: which instances end, and the answer.
     /// One unknown or malformed id fails the whole batch; a protected instance fails its zone.
-    pub(crate) fn judge_termination(
+    pub fn judge_termination(
         &self,
         ids: &[String],
         now: Millis,
@@ -26,7 +26,7 @@ impl Ec2 {
             return (vec![], Some(error));
         }
         let distinct: BTreeSet<&String> = ids.iter().collect();
-        let instances = || distinct.iter().filter_map(|id| self.instances.get(*id));
+        let instances = || distinct.iter().filter_map(|id| self.instance(id));
         let protected: Vec<_> = instances().filter(|i| i.protected).collect();
         let spared: BTreeSet<&String> = protected.iter().map(|i| &i.zone).collect();
         let changes = instances()
@@ -92,7 +92,7 @@ impl Ec2 {
         }
         self.check_batch(ids, now, kept_ms)?;
         for id in ids {
-            if let Some(instance) = self.instances.get_mut(id) {
+            if let Some(instance) = self.instance_mut(id) {
                 instance.tags.extend(tags.clone());
             }
         }

@@ -7,8 +7,8 @@ use crate::{
     Happening, Millis,
     agenda::Due,
     ec2::{
-        DescribeRequest, Ec2Error, FleetAnswer, FleetRequest, Instance, InstancePage,
-        InstanceState, Market, PlaceSpec, Reason, ShutdownBehavior, StateChange,
+        DescribeRequest, Ec2Error, End, FleetAnswer, FleetRequest, Instance, InstancePage,
+        InstanceState, Market, PlaceSpec, ShutdownBehavior, StateChange,
     },
     machines::{Death, Power},
 };
@@ -20,7 +20,7 @@ impl World {
         request: &FleetRequest,
         now: Millis,
     ) -> Result<FleetAnswer, Ec2Error> {
-        let answer = self.ec2.create_fleet(&mut self.clockwork, request, now)?;
+        let answer = self.ec2.create_fleet(&mut self.clockwork.ids, request, now)?;
         if answer.replayed {
             return Ok(answer);
         }
@@ -30,6 +30,11 @@ impl World {
             if let Some(after) = machine.behaviour.dies_after_ms {
                 self.clockwork.at(now + after, Due::Death(id.clone()));
             }
+            if let Some(instance) = self.ec2.instance_mut(id) {
+                instance.visible_from = now + self.clockwork.timings.visible_after_ms;
+            }
+            let runs = now + self.clockwork.timings.pending_ms;
+            self.clockwork.at(runs, Due::Instance(id.clone(), InstanceState::Running));
             self.announce(id, InstanceState::Pending, now);
         }
         Ok(answer)
@@ -40,7 +45,7 @@ impl World {
         &self,
         request: &DescribeRequest,
         now: Millis,
-    ) -> Result<InstancePage, Ec2Error> {
+    ) -> Result<InstancePage<'_>, Ec2Error> {
         let kept = self.clockwork.timings.terminated_visible_ms;
         self.ec2.describe_instances(request, now, kept)
     }
@@ -54,8 +59,7 @@ impl World {
         let kept = self.clockwork.timings.terminated_visible_ms;
         let (changes, refusal) = self.ec2.judge_termination(ids, now, kept);
         for change in &changes {
-            let reason = Reason::new("Client.UserInitiatedShutdown", "User initiated shutdown");
-            self.end(&change.id, reason, "terminated", now);
+            self.end(&change.id, &End::Terminated, now);
         }
         refusal.map_or(Ok(changes), Err)
     }
@@ -73,7 +77,7 @@ impl World {
 
     /// Puts an instance into the world that was not launched through the API.
     pub fn place_instance(&mut self, spec: &PlaceSpec, now: Millis) -> String {
-        let id = self.ec2.place(&mut self.clockwork, spec, now);
+        let id = self.ec2.place(&mut self.clockwork.ids, spec, now);
         let stack = self.ec2.instance(&id).and_then(Instance::stack).map(str::to_owned);
         self.machines.launch(&id, stack.as_deref());
         if spec.state == InstanceState::Running && !spec.user_data.is_empty() {
@@ -91,7 +95,7 @@ impl World {
         let stack = instance.stack().map(str::to_owned);
         let reclaim = now + self.clockwork.timings.spot_notice_ms;
         self.clockwork.at(reclaim, Due::Reclaim(id.to_owned()));
-        if let Some(instance) = self.ec2.instances.get_mut(id) {
+        if let Some(instance) = self.ec2.instance_mut(id) {
             instance.reclaim_at = Some(reclaim);
         }
         self.clockwork.happened.push(Happening::SpotWarning {
@@ -104,7 +108,7 @@ impl World {
 
     /// Changes what only the console can: termination protection.
     pub fn protect(&mut self, id: &str, protected: bool) -> Result<(), String> {
-        let instance = self.ec2.instances.get_mut(id).ok_or("no such instance")?;
+        let instance = self.ec2.instance_mut(id).ok_or("no such instance")?;
         instance.protected = protected;
         Ok(())
     }
@@ -112,7 +116,7 @@ impl World {
     /// Somebody stops an instance (never Muster).
     pub fn stop_instance(&mut self, id: &str, now: Millis) -> Result<(), String> {
         let instance = self.ec2.instance(id).ok_or("no such instance")?;
-        if !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
+        if !instance.state.is_up() {
             return Err(format!("the instance is {}", instance.state.name()));
         }
         self.stop(id, "stopped", now);
@@ -120,25 +124,21 @@ impl World {
     }
 
     pub(super) fn arrive_at(&mut self, id: &str, state: InstanceState, at: Millis) {
-        let Some(instance) = self.ec2.instance(id) else { return };
-        let on_the_way = matches!(
-            (instance.state, state),
-            (InstanceState::Pending, InstanceState::Running)
-                | (InstanceState::ShuttingDown, InstanceState::Terminated)
-                | (InstanceState::Stopping, InstanceState::Stopped)
-        );
-        let Some(machine) = self.machines.get(id).filter(|_| on_the_way) else { return };
-        let behaviour = machine.behaviour.clone();
+        let Some(behaviour) = self.machines.get(id).map(|one| one.behaviour.clone()) else {
+            return;
+        };
         if state == InstanceState::Terminated && behaviour.stuck_shutting_down {
             return;
         }
-        if let (InstanceState::Running, Some(code)) = (state, &behaviour.launch_fails) {
-            let reason = Reason::new(code, "the launch failed");
-            self.lose_power(id, "launch failed", at);
-            self.set_state(id, InstanceState::Terminated, Some(reason), at);
+        let Some(instance) = self.ec2.instance_mut(id) else { return };
+        if let (InstanceState::Pending, Some(code)) = (instance.state, behaviour.launch_fails) {
+            self.end(id, &End::LaunchFailed(code), at);
             return;
         }
-        self.set_state(id, state, None, at);
+        if !instance.arrive(state, at) {
+            return;
+        }
+        self.announce(id, state, at);
         if state == InstanceState::Running && !behaviour.never_boots {
             let boots = at + self.clockwork.timings.boot_ms + behaviour.boot_delay_ms;
             self.clockwork.at(boots, Due::Boot(id.to_owned()));
@@ -146,32 +146,28 @@ impl World {
     }
 
     /// The one way out of life: shutting down now, terminated later, the power gone at once.
-    pub(super) fn end(&mut self, id: &str, reason: Reason, cause: &str, now: Millis) {
-        let Some(instance) = self.ec2.instance(id) else { return };
-        if instance.state.is_ending() {
+    pub(super) fn end(&mut self, id: &str, end: &End, now: Millis) {
+        let Some(instance) = self.ec2.instance_mut(id) else { return };
+        if !instance.end(end, now) {
             return;
         }
-        self.lose_power(id, cause, now);
-        self.set_state(id, InstanceState::ShuttingDown, Some(reason), now);
-        let gone = now + self.clockwork.timings.shutting_down_ms;
-        self.clockwork.at(gone, Due::Instance(id.to_owned(), InstanceState::Terminated));
+        let state = instance.state;
+        self.lose_power(id, end.as_str(), now);
+        self.announce(id, state, now);
+        if state == InstanceState::ShuttingDown {
+            let gone = now + self.clockwork.timings.shutting_down_ms;
+            self.clockwork.at(gone, Due::Instance(id.to_owned(), InstanceState::Terminated));
+        }
     }
 
     fn stop(&mut self, id: &str, cause: &str, now: Millis) {
+        if !self.ec2.instance_mut(id).is_some_and(|one| one.stop(now)) {
+            return;
+        }
         self.lose_power(id, cause, now);
-        self.set_state(id, InstanceState::Stopping, None, now);
+        self.announce(id, InstanceState::Stopping, now);
         let stopped = now + self.clockwork.timings.stopping_ms;
         self.clockwork.at(stopped, Due::Instance(id.to_owned(), InstanceState::Stopped));
-    }
-
-    fn set_state(&mut self, id: &str, state: InstanceState, reason: Option<Reason>, at: Millis) {
-        let Some(instance) = self.ec2.instances.get_mut(id) else { return };
-        instance.state = state;
-        instance.since = at;
-        if reason.is_some() {
-            instance.reason = reason;
-        }
-        self.announce(id, state, at);
     }
 
     fn announce(&mut self, id: &str, state: InstanceState, at: Millis) {
@@ -184,17 +180,10 @@ impl World {
 impl World {
     /// The operating system of a machine shuts itself down.
     pub fn machine_shut_down(&mut self, id: &str, now: Millis) {
-        let Some(instance) = self.ec2.instance(id) else { return };
-        if !matches!(instance.state, InstanceState::Pending | InstanceState::Running) {
-            return;
-        }
+        let Some(instance) = self.ec2.instance(id).filter(|one| one.state.is_up()) else { return };
         match instance.on_shutdown {
-            ShutdownBehavior::Stop => self.stop(id, "shut itself down", now),
-            ShutdownBehavior::Terminate => {
-                let reason =
-                    Reason::new("Client.InstanceInitiatedShutdown", "Instance initiated shutdown");
-                self.end(id, reason, "shut itself down", now);
-            }
+            ShutdownBehavior::Stop => self.stop(id, End::ShutItselfDown.as_str(), now),
+            ShutdownBehavior::Terminate => self.end(id, &End::ShutItselfDown, now),
         }
     }
 
@@ -202,10 +191,7 @@ impl World {
     pub fn kill_machine(&mut self, id: &str, death: Death, now: Millis) {
         match death {
             Death::Hangs => self.lose_power(id, "hung", now),
-            Death::Terminated => {
-                let reason = Reason::new("Server.InternalError", "the host was lost");
-                self.end(id, reason, "host lost", now);
-            }
+            Death::Terminated => self.end(id, &End::HostLost, now),
             Death::Stopped => self.stop(id, "halted", now),
         }
     }

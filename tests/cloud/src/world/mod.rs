@@ -11,7 +11,7 @@ use super::{
     Happening, Millis, Timings,
     agenda::{Clockwork, Due},
     calls::CallLog,
-    ec2::{Ec2, InstanceState, Reason},
+    ec2::{Ec2, End, InstanceState},
     faults::Faults,
     github::GitHub,
     machines::Machines,
@@ -100,13 +100,7 @@ impl World {
                 Due::Instance(id, state) => self.arrive_at(&id, state, at),
                 Due::Boot(id) => self.power_on(&id, at),
                 Due::Death(id) => self.die(&id, at),
-                Due::Reclaim(id) => {
-                    let reason = Reason::new(
-                        "Server.SpotInstanceTermination",
-                        "Instance terminated due to Spot Instance termination",
-                    );
-                    self.end(&id, reason, "reclaimed by spot", at);
-                }
+                Due::Reclaim(id) => self.end(&id, &End::Reclaimed, at),
                 Due::WorkOver(job) => self.github.work_over(job),
                 Due::LostCommunication(job) => {
                     self.github.lost_communication(&mut self.clockwork, job, at);

@@ -154,7 +154,7 @@ impl Ec2World for Bench {
 
     async fn living(&self) -> usize {
         self.change(|world, _| {
-            let ours = world.ec2.instances().filter(|one| one.stack() == Some(STACK));
+            let ours = world.ec2.instances().iter().filter(|one| one.stack() == Some(STACK));
             ours.filter(|one| !one.state.is_ending()).count()
         })
     }

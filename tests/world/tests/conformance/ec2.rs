@@ -32,7 +32,7 @@ fn ec2_replay_same_token_same_parameters_launches_nothing_new() {
     let again = world.create_fleet(&fleet("t", 2), T0 + 60_000).unwrap();
     assert!(again.replayed);
     assert_eq!((again.fleet_id, &again.instances), (first.fleet_id, &first.instances));
-    assert_eq!(world.ec2.instances().count(), 2);
+    assert_eq!(world.ec2.instances().len(), 2);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn ec2_replay_may_answer_without_instances() {
     launch(&mut world, "t", 2, T0);
     let again = world.create_fleet(&fleet("t", 2), T0).unwrap();
     assert!(again.instances.is_empty() && again.replayed);
-    assert_eq!(world.ec2.instances().count(), 2);
+    assert_eq!(world.ec2.instances().len(), 2);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn ec2_replay_after_termination_launches_nothing_new() {
     world.advance(T0 + 24 * 3_600_000);
     let again = world.create_fleet(&fleet("t", 1), T0 + 24 * 3_600_000).unwrap();
     assert_eq!(ids(&again), launched);
-    assert_eq!(world.ec2.instances().count(), 1);
+    assert_eq!(world.ec2.instances().len(), 1);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn ec2_same_token_other_parameters_is_refused() {
         let error = world.create_fleet(&other, T0).unwrap_err();
         assert_eq!(error.code, "IdempotentParameterMismatch");
     }
-    assert_eq!(world.ec2.instances().count(), 2);
+    assert_eq!(world.ec2.instances().len(), 2);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn ec2_fleets_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(world.create_fleet(&request, T0).unwrap_err().code, code, "{request:?}");
     }
-    assert_eq!(world.ec2.instances().count(), 0);
+    assert_eq!(world.ec2.instances().len(), 0);
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn ec2_pages_hold_every_instance_once() {
     let mut pages = 0;
     loop {
         let page = world.describe_instances(&request, T0).unwrap();
-        seen.extend(page.instances.into_iter().map(|instance| instance.id));
+        seen.extend(page.instances.into_iter().map(|instance| instance.id.clone()));
         pages += 1;
         request.next_token = page.next_token;
         if request.next_token.is_none() {

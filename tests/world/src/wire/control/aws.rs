@@ -153,13 +153,9 @@ pub(super) async fn clear_scripts(State(cloud): World, Query(of): Query<OfStack>
 
 pub(super) async fn instances(State(cloud): World, Query(of): Query<OfStack>) -> Answer {
     cloud.look(|world, _| {
-        let mut found: Vec<&Instance> = world
-            .ec2
-            .instances()
-            .filter(|i| of.stack.is_none() || i.stack() == of.stack.as_deref())
-            .collect();
-        found.sort_by_key(|i| i.order);
-        say(found)
+        let is_asked_for =
+            |one: &&Instance| of.stack.is_none() || one.stack() == of.stack.as_deref();
+        say(world.ec2.instances().iter().filter(is_asked_for).collect::<Vec<_>>())
     })
 }
 

@@ -135,9 +135,10 @@ fn written(filters: &[Filter]) -> impl Iterator<Item = String> {
 async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
     let answer = match request {
         Request::CreateFleet(fleet) => create_fleet(&cloud, &fleet).await,
-        Request::DescribeInstances(describe) => cloud
-            .look(|world, now| world.describe_instances(&describe, now))
-            .map(|page| write::describe_instances(&page, &cloud.account)),
+        Request::DescribeInstances(describe) => cloud.look(|world, now| {
+            let page = world.describe_instances(&describe, now)?;
+            Ok(write::describe_instances(&page, &cloud.account))
+        }),
         Request::DescribeImages(describe) => cloud
             .look(|world, _| world.ec2.describe_images(&describe))
             .map(|page| write::describe_images(&page, &cloud.account)),
