@@ -10,12 +10,12 @@ use aws_sdk_ec2::types::{
     SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
     VCpuCountRangeRequest, VolumeType,
 };
+use muster_domain::ec2::classify::classify_part;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::LaunchId;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::pool::{Allocation, Disk, Image, Requirements};
 
-use crate::classify::classify_part;
 use crate::{NO_ANSWER, classified, once};
 
 /// Sends the request of a launch. The same id and request make the same call, byte for byte: EC2

@@ -4,7 +4,6 @@
 //! never sees it.
 #![warn(missing_docs)]
 
-pub mod classify;
 mod fleet;
 mod images;
 mod machines;
@@ -23,6 +22,7 @@ use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
 use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal};
 use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::classify::classify;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -105,7 +105,7 @@ where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let failure = Failure::from_sdk(error);
-    let class = classify::classify(failure.code.as_deref(), failure.status, &failure.message);
+    let class = classify(failure.code.as_deref(), failure.status, &failure.message);
     tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
     let fault = ErrorDetail {
         at: muster_aws::clock::now(),

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
-use muster_control::ports::{ListedMachine, Page, Refusal};
+use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::StateReason;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
-use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
+use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::time::Time;
 
 use crate::{Ec2, classified, once};
-
-/// What EC2 answers about an id that it does not know, or not yet.
-const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 
 /// The states of a machine that is not gone.
 const PRESENT: [InstanceStateName; 4] = [
@@ -102,23 +99,9 @@ pub(crate) async fn terminate(
         }
         Err(error) => {
             let (class, fault) = classified("TerminateInstances", &error);
-            let named = named(&fault.message, machines);
-            let answer = if fault.code == NOT_FOUND {
-                Termination::NotFound(fault)
-            } else {
-                Termination::Failed(class, fault)
-            };
-            Err(Refusal { answer, named })
+            Err(Refusal::of_call(class, fault, machines))
         }
     }
-}
-
-/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one
-/// begins.
-fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> {
-    let words = sentence.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-    let named = words.filter_map(|word| word.parse::<MachineId>().ok());
-    named.filter(|id| machines.contains(id)).collect()
 }
 
 /// A machine by its id. None when EC2 does not know it.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
 use muster_domain::time::Time;
@@ -61,4 +63,29 @@ pub struct Refusal {
     pub answer: Termination,
     /// The machines of the call that EC2 names in it.
     pub named: BTreeSet<MachineId>,
+}
+
+/// What EC2 answers about an id that it does not know, or not yet.
+pub const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
+
+impl Refusal {
+    /// From the error of a call that was about these machines.
+    #[must_use]
+    pub fn of_call(class: ErrorClass, error: ErrorDetail, machines: &BTreeSet<MachineId>) -> Self {
+        let named = named(&error.message, machines);
+        let answer = if error.code == NOT_FOUND {
+            Termination::NotFound(error)
+        } else {
+            Termination::Failed(class, error)
+        };
+        Self { answer, named }
+    }
+}
+
+/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one
+/// begins.
+fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> {
+    let words = sentence.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    let named = words.filter_map(|word| word.parse::<MachineId>().ok());
+    named.filter(|id| machines.contains(id)).collect()
 }

@@ -9,7 +9,7 @@ mod queue;
 mod table;
 mod write;
 
-pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, Refusal};
+pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, NOT_FOUND, Refusal};
 pub use self::github::{
     Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar,
 };

@@ -1,6 +1,8 @@
 //! EC2's words: markets, places, errors and what a quota counts. They depend on nothing but ids, so
 //! that every other room may use them.
 
+pub mod classify;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +45,7 @@ impl std::fmt::Display for Override {
     }
 }
 
-/// What a launch error means for the next step. `muster_ec2` maps EC2's error codes to these classes.
+/// What a launch error means for the next step. [`classify`] maps EC2's error codes to these classes.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
 #[derive(
     Clone,

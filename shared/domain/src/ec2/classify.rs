@@ -3,7 +3,7 @@
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-error-codes.html, and what fleets were
 //! seen to answer.
 
-use muster_domain::ec2::ErrorClass;
+use super::ErrorClass;
 
 /// The class of an error. `code` is none when EC2 did not answer, `status` is that of the HTTP
 /// answer.
@@ -49,6 +49,7 @@ fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
         | "InsufficientCapacity"
         | "InsufficientCapacityOnHost"
         | "InsufficientReservedInstanceCapacity"
+        | "ReservationCapacityExceeded"
         | "InsufficientFreeAddressesInSubnet"
         | "UnfulfillableCapacity"
         | "SpotMaxPriceTooLow"
@@ -151,6 +152,7 @@ mod tests {
                 "SpotMaxPriceTooLow",
                 "InsufficientCapacityOnHost",
                 "InsufficientReservedInstanceCapacity",
+                "ReservationCapacityExceeded",
             ],
         ),
         (
