@@ -215,8 +215,7 @@ pub(crate) fn fault(code: &str) -> ErrorDetail {
 
 /// What EC2 says of a machine that it could not start.
 pub(crate) fn aborted() -> StateReason {
-    let (code, message) = ("Client.InternalError", "Client error on launch");
-    StateReason { code: code.to_owned(), message: message.to_owned() }
+    StateReason::new("Client.InternalError", "Client.InternalError: Client error on launch")
 }
 
 pub(crate) fn unauthorized() -> ProviderError {

@@ -67,8 +67,7 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
         return Err(odd(id, "NotOurs", "the machine does not carry the stack's tag"));
     }
     let reason = instance.state_reason().and_then(|reason| {
-        let message = reason.message().unwrap_or_default().to_owned();
-        Some(StateReason { code: reason.code()?.to_owned(), message })
+        Some(StateReason::new(reason.code()?, reason.message().unwrap_or_default()))
     });
     Ok(MachineSeen { state, reason })
 }

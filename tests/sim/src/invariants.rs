@@ -96,10 +96,8 @@ impl World {
 
     /// I4: never more machines than slots.
     pub(crate) fn check_machines_of(&mut self, id: &LaunchId, capacity: u32) {
-        let tagged = self.ec2.machines.iter().rev().take(400);
-        let live = tagged
-            .filter(|machine| machine.launch.as_ref() == Some(id) && !machine.power.is_gone())
-            .count();
+        let living = self.ec2.living().rev().take(400);
+        let live = living.filter(|machine| machine.launch.as_ref() == Some(id)).count();
         if live > capacity as usize {
             self.tally.doubled += (live - capacity as usize) as u64;
             self.broken("I4", || format!("{live} live machines of launch {id}, slots {capacity}"));
@@ -118,7 +116,7 @@ impl World {
             row.drain().is_some() && !row.state().is_serving() && row.state() != State::Error
         });
         // Another pass may have ended it, and struck its entry, a moment ago.
-        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        let gone = self.ec2.has_ended(id);
         if !orphan && !marked && !gone {
             self.broken("I13", || format!("terminate of {id} without an intent on record"));
         }
@@ -317,7 +315,7 @@ impl World {
             }
             return;
         }
-        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        let gone = self.ec2.has_ended(id);
         if !gone {
             self.broken("I2", || format!("{} is deleted, and its machine {id} lives", next.name));
         }
@@ -325,7 +323,7 @@ impl World {
 
     /// I2: what is struck from the ledger is gone.
     fn check_struck(&mut self, id: &MachineId) {
-        let gone = self.ec2.number(id).is_some_and(|number| self.ec2.at(number).power.is_gone());
+        let gone = self.ec2.has_ended(id);
         if !gone {
             self.broken("I2", || format!("{id} is struck from the ledger, and lives"));
         }
@@ -416,9 +414,8 @@ impl World {
         if launch.state == LaunchState::Open || looked_for >= 295_000 {
             return;
         }
-        let lost = self.ec2.machines.iter().find(|machine| {
+        let lost = self.ec2.living().find(|machine| {
             machine.launch.as_ref() == Some(&launch.id)
-                && !machine.power.is_gone()
                 && !self.tables.owners.contains_key(&machine.id)
         });
         let what = lost.map(|machine| format!("{} is settled without {}", launch.id, machine.id));
@@ -430,8 +427,8 @@ impl World {
     /// A machine that lives and whose launch is still open is no stray.
     fn check_stray(&mut self, orphan: &Orphan) {
         let launch = self.ec2.number(&orphan.machine).and_then(|number| {
-            let machine = self.ec2.at(number);
-            let id = machine.launch.as_ref().filter(|_| !machine.power.is_gone())?;
+            let launch = self.ec2.at(number).launch.as_ref();
+            let id = launch.filter(|_| !self.ec2.is_gone(number))?;
             self.tables.launches.get(id)
         });
         let open = launch.is_some_and(|launch| launch.state == LaunchState::Open);

@@ -128,7 +128,7 @@ impl World {
                 let started = row.runner.started.as_ref();
                 row.runner.exit.is_none() && started.is_some_and(|job| job.completed_at.is_none())
             });
-        if machine.power.is_gone() || (machine.works_on.is_none() && !promised) {
+        if self.ec2.is_gone(number) || (machine.works_on.is_none() && !promised) {
             self.check_deregistered(number);
             return;
         }

@@ -37,7 +37,7 @@ use muster_domain::timings::Timings;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::choices::{MAX_SHORTAGE, MAX_SURPLUS};
-use crate::ec2::{Machine, Power};
+use crate::ec2::{InstanceState, Machine};
 use crate::github::Status;
 use crate::world::World;
 
@@ -200,7 +200,8 @@ impl World {
     fn is_held(&self, row: &InstanceName) -> bool {
         self.tables.instances.get(row).is_some_and(|row| {
             let machine = row.machine().and_then(|id| self.ec2.number(id));
-            let runs = machine.is_some_and(|number| self.ec2.at(number).power == Power::Running);
+            let runs = machine
+                .is_some_and(|number| self.ec2.instance(number).state == InstanceState::Running);
             let waits = row.drain().is_some_and(|drain| {
                 matches!(drain.waiting, Some(Waiting::JobRunning | Waiting::Busy))
             });
@@ -226,11 +227,10 @@ impl World {
         }
         let stray = |machine: &&Machine| {
             machine.launch.is_some()
-                && !machine.power.is_gone()
                 && !self.owner(&machine.id).is_some_and(|row| row.state().is_live())
                 && !self.tables.orphans.contains_key(&machine.id)
         };
-        let strays = self.ec2.machines.iter().filter(stray);
+        let strays = self.ec2.living().filter(stray);
         strays.map(|machine| Suspect::Stray(machine.id.clone())).collect()
     }
 
@@ -409,13 +409,11 @@ impl World {
         }
         let lives = |machine: &&Machine| {
             machine.launch.is_some()
-                && !machine.power.is_gone()
                 && !self.owner(&machine.id).is_some_and(|row| self.may_be_left(row))
         };
         let leaked: Vec<String> = self
             .ec2
-            .machines
-            .iter()
+            .living()
             .filter(lives)
             .map(|machine| format!("machine {} of launch {:?}", machine.id, machine.launch))
             .collect();

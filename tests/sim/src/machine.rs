@@ -212,7 +212,7 @@ impl Script {
         self.pause(2 * SECOND).await;
         let mut world = self.sim.world.borrow_mut();
         if !world.ec2.at(self.machine).behaviour.never_shuts_down {
-            world.end_machine(self.machine, End::ShutItselfDown);
+            world.end_machine(self.machine, &End::ShutItselfDown);
         }
     }
 

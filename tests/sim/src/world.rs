@@ -33,9 +33,6 @@ pub enum Task {
     Machine(u32),
 }
 
-/// The zone that an outage hits.
-const AWAY: u8 = 0;
-
 /// What the simulated cloud is like under a seed, besides its faults.
 #[derive(Clone, Debug)]
 pub struct CloudConfig {
@@ -365,11 +362,6 @@ impl World {
         away
     }
 
-    /// Whether a zone is away.
-    pub fn is_zone_away(&mut self, zone: u8) -> bool {
-        zone == AWAY && self.is_away(Fault::OutageZone)
-    }
-
     /// How long something takes: by chance, or the shortest where a scenario is told by hand.
     pub fn between(&mut self, shortest: Millis, longest: Millis) -> Millis {
         if self.cloud_config.by_hand { shortest } else { self.rng.between(shortest, longest) }
@@ -458,7 +450,7 @@ impl World {
         let open = self.now < window.until;
         self.say(|| format!("{} {}", window.fault.as_str(), if open { "begins" } else { "ends" }));
         if open && window.fault == Fault::OutageZone {
-            self.hang_machines_in(AWAY);
+            self.hang_machines_in_away_zone();
         }
     }
 

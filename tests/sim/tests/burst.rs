@@ -13,7 +13,7 @@ use muster_sim::executor::Executor;
 use muster_sim::fault::Fault;
 use muster_sim::github::Job;
 use muster_sim::queue::Body;
-use muster_sim::schedule::{Plan, PlannedJob, pool};
+use muster_sim::schedule::{Plan, PlannedJob, STACK, pool};
 use muster_sim::world::{CloudConfig, World};
 
 const JOBS: u32 = 100;
@@ -30,7 +30,7 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
+    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings);
     world.checker.know(&settings);
     // The stack has run before: its pools are on record.
     let pools = PoolSet::following(None, &settings.pools, world.time());
@@ -194,7 +194,7 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::from_parameters("sim".to_owned(), pools, timings);
+    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings);
     world.checker.know(&settings);
     let pools = PoolSet::following(None, &settings.pools, world.time());
     world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));

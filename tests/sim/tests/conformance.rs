@@ -45,7 +45,8 @@ impl Bench {
         let cloud_config =
             CloudConfig { replay_shows_machines: true, slowest_call: 1, by_hand: true };
         let world = World::new(1, &pools, FaultRates::none(), cloud_config);
-        let settings = Settings::from_parameters("sim".into(), pools.into(), Timings::default());
+        let settings =
+            Settings::from_parameters(schedule::STACK.into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
@@ -177,7 +178,7 @@ impl ec2::Ec2World for Bench {
     }
 
     async fn somebody_elses(&self) -> MachineId {
-        let number = self.change(|world| world.make_machine(None, false));
+        let number = self.change(|world| world.make_machine(None));
         self.wait(MINUTE).await;
         self.change(|world| world.ec2.at(number).id.clone())
     }

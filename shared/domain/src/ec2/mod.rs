@@ -104,6 +104,14 @@ pub struct StateReason {
 }
 
 impl StateReason {
+    /// As EC2 answers it: the message begins with the code again, `Client.InternalError:
+    /// Client error on launch`, which nobody wants to read twice.
+    #[must_use]
+    pub fn new(code: &str, message: &str) -> Self {
+        let rest = message.strip_prefix(code).and_then(|rest| rest.strip_prefix(':'));
+        Self { code: code.to_owned(), message: rest.unwrap_or(message).trim().to_owned() }
+    }
+
     /// The machine was shut down from within, as each of ours is in the end.
     #[must_use]
     pub fn is_own_shutdown(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ec2, Ec2Error, Instance, check_id, not_found};
+use super::{Ec2, Ec2Error, Instance, InstanceState, Reason, check_id, not_found};
 use crate::Millis;
 
 /// One filter: any of the values may match; `*` and `?` are wildcards.
@@ -21,10 +21,26 @@ pub struct DescribeRequest {
     pub next_token: Option<String>,
 }
 
+/// An instance as a describe shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Described<'a> {
+    pub instance: &'a Instance,
+    /// Its state, or the one before.
+    pub state: InstanceState,
+}
+
+impl<'a> Described<'a> {
+    /// Why it is in that state.
+    #[must_use]
+    pub fn reason(&self) -> Option<&'a Reason> {
+        self.instance.reason.as_ref().filter(|_| self.state == self.instance.state)
+    }
+}
+
 /// One page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstancePage<'a> {
-    pub instances: Vec<&'a Instance>,
+    pub instances: Vec<Described<'a>>,
     pub next_token: Option<String>,
 }
 
@@ -52,10 +68,11 @@ impl Ec2 {
         let mut found = self
             .candidates(request, after)
             .filter(|one| one.is_visible(now, kept_ms))
+            .map(|instance| Described { instance, state: instance.shown_state(now) })
             .filter(|one| request.filters.iter().all(|filter| matches(one, filter)));
-        let instances: Vec<&Instance> = found.by_ref().take(limit).collect();
+        let instances: Vec<Described> = found.by_ref().take(limit).collect();
         let last = instances.last().filter(|_| found.next().is_some());
-        let next_token = last.map(|last| format!("page-{}", last.order));
+        let next_token = last.map(|last| format!("page-{}", last.instance.order));
         Ok(InstancePage { instances, next_token })
     }
 
@@ -133,7 +150,8 @@ fn is_known(name: &str) -> bool {
     name.starts_with("tag:") || FILTERS.contains(&name)
 }
 
-fn matches(instance: &Instance, filter: &Filter) -> bool {
+fn matches(shown: &Described, filter: &Filter) -> bool {
+    let Described { instance, state } = shown;
     let any = |value: &str| filter.values.iter().any(|pattern| wildcard(pattern, value));
     if let Some(key) = filter.name.strip_prefix("tag:") {
         return instance.tags.get(key).is_some_and(|value| any(value));
@@ -145,8 +163,8 @@ fn matches(instance: &Instance, filter: &Filter) -> bool {
         "instance-id" => any(&instance.id),
         // EC2 calls the lifecycle of an on-demand instance nothing at all.
         "instance-lifecycle" => instance.market == super::Market::Spot && any("spot"),
-        "instance-state-code" => any(&instance.state.code().to_string()),
-        "instance-state-name" => any(instance.state.name()),
+        "instance-state-code" => any(&state.code().to_string()),
+        "instance-state-name" => any(state.name()),
         "instance-type" => any(&instance.instance_type),
         "reservation-id" => any(&instance.reservation),
         "subnet-id" => instance.subnet_id.as_deref().is_some_and(any),

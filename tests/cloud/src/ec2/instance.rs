@@ -98,7 +98,7 @@ impl End {
         }
     }
 
-    /// As EC2 says it.
+    /// As EC2 says it: the code once more before the sentence.
     /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -112,7 +112,7 @@ impl End {
                 "Instance terminated due to Spot Instance termination",
             ),
             Self::HostLost => ("Server.InternalError", "the host was lost"),
-            Self::LaunchFailed(code) => (code.as_str(), "the launch failed"),
+            Self::LaunchFailed(code) => (code.as_str(), "Client error on launch"),
         };
         Reason { code: code.to_owned(), message: format!("{code}: {message}") }
     }
@@ -150,9 +150,13 @@ pub struct Instance {
     pub fleet_id: Option<String>,
     pub launched_at: Millis,
     pub state: InstanceState,
-    /// The state before, which a describe may still show for a moment.
+    /// The state before …
     #[serde(skip)]
     pub previous: InstanceState,
+    /// … which describes show until then. EC2 is consistent in the end.
+    /// Source: docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+    #[serde(skip)]
+    pub stale_until: Millis,
     pub since: Millis,
     pub reason: Option<Reason>,
     pub tags: BTreeMap<String, String>,
@@ -179,6 +183,12 @@ impl Instance {
     pub fn is_visible(&self, now: Millis, kept_ms: Millis) -> bool {
         let forgotten = self.state == InstanceState::Terminated && now >= self.since + kept_ms;
         now >= self.visible_from && !forgotten
+    }
+
+    /// The state that a describe shows.
+    #[must_use]
+    pub const fn shown_state(&self, now: Millis) -> InstanceState {
+        if now < self.stale_until { self.previous } else { self.state }
     }
 
     /// Reaches a state that it is on the way to. False, and nothing happens, if it is not.

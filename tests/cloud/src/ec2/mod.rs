@@ -17,7 +17,7 @@ use self::capacity::Capacity;
 use super::Millis;
 
 pub use capacity::CapacityRule;
-pub use describe::{DescribeRequest, Filter, InstancePage};
+pub use describe::{DescribeRequest, Described, Filter, InstancePage};
 pub use fleet::{
     FleetAnswer, FleetConfig, FleetFault, FleetInstances, FleetOptions, FleetRequest, FleetTags,
     Override,

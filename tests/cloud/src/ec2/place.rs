@@ -27,6 +27,19 @@ pub struct PlaceSpec {
     pub user_data: String,
 }
 
+impl Default for PlaceSpec {
+    fn default() -> Self {
+        Self {
+            tags: BTreeMap::new(),
+            age_ms: 0,
+            market: Self::default_market(),
+            state: Self::default_state(),
+            protected: false,
+            user_data: String::new(),
+        }
+    }
+}
+
 impl PlaceSpec {
     fn default_market() -> Market {
         Market::OnDemand
@@ -58,6 +71,7 @@ impl Ec2 {
             launched_at,
             state: spec.state,
             previous: spec.state,
+            stale_until: launched_at,
             since: launched_at,
             reason: None,
             tags: spec.tags.clone(),

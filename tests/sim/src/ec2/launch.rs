@@ -1,22 +1,16 @@
-//! `CreateFleet` and its client token.
+//! `CreateFleet`: what befalls a call before EC2 carries it out, and after.
 
-use muster_domain::ec2::{ErrorClass, Market, Override};
+use muster_cloud::ec2::Ec2Error;
+use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 
-use super::Scripted;
 use super::bucket::Call;
+use super::{Ec2, Scripted, words};
 use crate::agenda::{Event, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
-
-/// A fleet that EC2 remembers for its client token.
-#[derive(Debug)]
-pub(super) struct Fleet {
-    request: LaunchRequest,
-    answer: LaunchAnswer,
-}
 
 /// A request that EC2 carries out although its caller has given up waiting.
 #[derive(Debug)]
@@ -25,12 +19,10 @@ pub struct LateLaunch {
     request: LaunchRequest,
 }
 
-fn error(class: ErrorClass, code: &str) -> LaunchError {
-    LaunchError::new(class, code, "simulated")
-}
-
-fn ambiguous() -> LaunchError {
-    error(ErrorClass::Ambiguous, "RequestTimeout")
+/// An error of a whole call.
+pub(super) fn refused(code: &str) -> LaunchError {
+    let error = Ec2Error::new(code, "simulated");
+    LaunchError::new(words::class(&error), code, error.message)
 }
 
 impl World {
@@ -43,33 +35,33 @@ impl World {
         self.calls.launches += 1;
         self.check_launch(id, request);
         if self.is_away(Fault::OutageEc2) {
-            return Err(ambiguous());
+            return Err(refused("RequestTimeout"));
         }
         if self.strikes(Fault::LaunchTimedOut) || self.ec2.scripted(Scripted::LaunchTimedOut) {
-            return Err(ambiguous());
+            return Err(refused("RequestTimeout"));
         }
         if self.strikes(Fault::LaunchLate) {
             let number = u32::try_from(self.ec2.late.len()).unwrap_or(u32::MAX);
             self.ec2.late.push(super::LateLaunch { id: id.clone(), request: request.clone() });
             let at = self.now + self.between(SECOND, 60 * SECOND);
             self.agenda.at(at, Event::LateLaunch(number));
-            return Err(ambiguous());
+            return Err(refused("RequestTimeout"));
         }
         if self.strikes(Fault::LaunchThrottled)
             || self.is_bucket_empty(Call::Launch)
             || !self.has_resource_tokens(request.capacity)
         {
-            return Err(error(ErrorClass::Throttle, "RequestLimitExceeded"));
+            return Err(refused("RequestLimitExceeded"));
         }
         if self.is_misconfigured(id) {
-            return Err(error(ErrorClass::Configuration, "InvalidLaunchTemplateId.NotFound"));
+            return Err(refused("InvalidLaunchTemplateId.NotFound"));
         }
         if self.is_over_quota(request) {
-            return Err(error(ErrorClass::Quota, "VcpuLimitExceeded"));
+            return Err(refused("VcpuLimitExceeded"));
         }
         let answer = self.fleet(id, request);
         if self.strikes(Fault::LaunchAnswerLost) || self.ec2.scripted(Scripted::LaunchAnswerLost) {
-            return Err(ambiguous());
+            return Err(refused("RequestTimeout"));
         }
         answer
     }
@@ -89,65 +81,52 @@ impl World {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
-        if let Some(fleet) = self.ec2.fleets.get(id) {
-            if fleet.request != *request {
-                return Err(error(ErrorClass::Idempotency, "IdempotentParameterMismatch"));
-            }
-            let answer = fleet.answer.clone();
+        let is_replay = self.ec2.cloud.has_fleet(id.as_str());
+        if is_replay {
             self.say(|| format!("  EC2 replays {id}"));
-            return Ok(if self.cloud_config.replay_shows_machines {
-                answer
-            } else {
-                LaunchAnswer::default()
-            });
+        } else {
+            let rules = self.supply(request)?;
+            self.ec2.cloud.set_capacity(rules);
         }
-        let none = error(ErrorClass::Capacity, "InsufficientInstanceCapacity");
-        let mut count = request.capacity;
-        let dry = self.dry_places(request);
-        let mut errors: Vec<LaunchError> = dry
-            .iter()
-            .map(|place| LaunchError { place: Some(place.clone()), ..none.clone() })
-            .collect();
-        let is_barred = self.ec2.without_spot && request.market == Market::Spot;
-        if is_barred {
-            count = 0;
-            let code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
-            let refused = error(ErrorClass::Capacity, code);
-            let at =
-                |place: &Override| LaunchError { place: Some(place.clone()), ..refused.clone() };
-            errors = request.overrides.iter().map(at).collect();
+        let mut answer = self.create_fleet(id, request)?;
+        if is_replay {
+            return Ok(answer);
         }
-        if !dry.is_empty() && dry.len() == request.overrides.len() {
-            count = 0;
+        self.may_name_no_place(&mut answer);
+        for _ in &answer.machines {
+            let number = u32::try_from(self.ec2.machines.len()).unwrap_or(u32::MAX);
+            self.adopt(number, Some(id.clone()));
         }
-        if count == 0 {
-            // Nothing is left in any place.
-        } else if self.strikes(Fault::LaunchNoCapacity) || self.ec2.scripted(Scripted::NoCapacity) {
-            // As a whole-call error, or as an answer of errors alone: both were seen.
-            if self.rng.chance(500_000) {
-                return Err(none);
-            }
-            count = 0;
-        } else if count > 1 && self.strikes(Fault::LaunchPartial) {
-            count = u32::try_from(self.rng.below(u64::from(count))).unwrap_or(0);
-        }
-        let is_spot = request.market == Market::Spot;
-        let machines = (0..count)
-            .map(|_| {
-                let number = self.make_machine(Some(id.clone()), is_spot);
-                self.ec2.at(number).id.clone()
-            })
-            .collect();
-        if count < request.capacity && !is_barred && (errors.is_empty() || self.rng.chance(500_000))
-        {
-            errors.push(none);
-        }
-        let answer = LaunchAnswer { machines, errors };
-        let fleet = Fleet { request: request.clone(), answer: answer.clone() };
         self.calls.fleets += 1;
-        self.ec2.fleets.insert(id.clone(), fleet);
         self.check_machines_of(id, request.capacity);
         Ok(answer)
+    }
+
+    /// An error of a fleet need not say where.
+    fn may_name_no_place(&mut self, answer: &mut LaunchAnswer) {
+        let is_capacity = |error: &LaunchError| error.class == ErrorClass::Capacity;
+        let by_hand = self.cloud_config.by_hand || self.ec2.without_spot;
+        if !by_hand && answer.errors.iter().any(is_capacity) && self.rng.chance(500_000) {
+            answer.errors.truncate(1);
+            answer.errors[0].place = None;
+        }
+    }
+
+    fn create_fleet(
+        &mut self,
+        id: &LaunchId,
+        request: &LaunchRequest,
+    ) -> Result<LaunchAnswer, LaunchError> {
+        let Ec2 { cloud, ids, .. } = &mut self.ec2;
+        cloud.toggles.replay_shows_instances = self.cloud_config.replay_shows_machines;
+        let sent = words::fleet(id, request);
+        if cloud.template(&sent.configs[0].template).is_none() {
+            cloud.put_template(words::template(request));
+        }
+        let answer = cloud
+            .create_fleet(ids, &sent, self.now)
+            .map_err(|error| LaunchError::new(words::class(&error), error.code, error.message))?;
+        Ok(words::launched(&answer))
     }
 
     /// EC2's error as the ports tell it.

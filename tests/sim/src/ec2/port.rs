@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_cloud::ec2::{DescribeRequest, Described, InstancePage};
 use muster_control::ports::{Compute, ListedMachine, Page, Refusal};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -10,17 +11,17 @@ use muster_domain::time::Time;
 
 use super::bucket::Call;
 use super::terminate::terminated;
-use super::{End, Power};
-use crate::agenda::{HOUR, SECOND};
+use super::{Ec2, words};
+use crate::agenda::{HOUR, Millis, SECOND};
 use crate::door::Door;
 use crate::executor::Pause;
 use crate::fault::Fault;
 use crate::world::World;
 
 /// How many machines one page of a listing holds. Small, so that paging happens.
-const PAGE: usize = 30;
+const PAGE: u32 = 30;
 /// How long EC2 shows a terminated machine.
-const KEPT: i64 = HOUR;
+pub(super) const KEPT: Millis = HOUR;
 
 impl World {
     /// A question that EC2 may leave unanswered.
@@ -39,41 +40,75 @@ impl World {
         self.ec2_answers("DescribeInstances")
     }
 
-    /// The machine's state as EC2 shows it; none when it denies knowing the machine.
-    pub(super) fn shown(&mut self, number: u32) -> Option<Shown> {
-        let machine = self.ec2.at(number);
-        let forgotten = machine.power == Power::Terminated && self.now >= machine.since + KEPT;
-        if self.now < machine.visible_from || forgotten || self.is_denied(number) {
-            return None;
-        }
-        let machine = self.ec2.at(number);
-        let (fresh, before, power) =
-            (self.now < machine.since + 10 * SECOND, machine.before, machine.power);
-        if fresh && self.strikes(Fault::DescribeStale) {
-            return Some(before.shown());
-        }
-        Some(power.shown())
-    }
-
     /// Once in a machine's life EC2 may not know it for a while: shorter than what two looks must
     /// be apart.
-    fn is_denied(&mut self, number: u32) -> bool {
-        if self.ec2.at(number).denied_until.is_none() && self.strikes(Fault::MachineDenied) {
+    pub(super) fn may_deny(&mut self, number: u32) {
+        if !self.ec2.at(number).was_denied && self.strikes(Fault::MachineDenied) {
             let until = self.now + self.between(SECOND, 100 * SECOND);
-            self.ec2.at_mut(number).denied_until = Some(until);
+            self.ec2.at_mut(number).was_denied = true;
+            let instance = self.ec2.cloud.at_mut(number as usize);
+            instance.visible_from = instance.visible_from.max(until);
         }
-        self.ec2.at(number).denied_until.is_some_and(|until| self.now < until)
     }
 
-    fn listed(&mut self, number: u32) -> Option<ListedMachine> {
-        let state = self.shown(number)?;
-        let machine = self.ec2.at(number);
+    /// Looks at a machine by its id; none when EC2 denies knowing it.
+    fn look_at<T>(
+        &mut self,
+        id: &MachineId,
+        read: impl FnOnce(&Ec2, &Described) -> Option<T>,
+    ) -> Option<T> {
+        let number = self.ec2.number(id)?;
+        self.may_deny(number);
+        let page = self.ec2.page(&words::by_id(id), self.now);
+        page.ok()?.instances.first().and_then(|shown| read(&self.ec2, shown))
+    }
+
+    /// The machines of the stack that are not gone; of one launch, where that is asked for.
+    fn present(
+        &mut self,
+        stack: &str,
+        launch: Option<&LaunchId>,
+        page: Option<String>,
+    ) -> Page<ListedMachine> {
+        for number in self.ec2.numbers_of(launch) {
+            self.may_deny(number);
+        }
+        let request = words::present(stack, launch, page);
+        let Ok(page) = self.ec2.page(&request, self.now) else {
+            unreachable!("EC2 understands the request and its own page token")
+        };
+        let items = page.instances.iter().filter_map(|shown| self.ec2.listed(shown));
+        Page { items: items.collect(), unreadable: Vec::new(), next: page.next_token }
+    }
+}
+
+impl Ec2 {
+    fn page(
+        &self,
+        request: &DescribeRequest,
+        now: Millis,
+    ) -> Result<InstancePage<'_>, muster_cloud::ec2::Ec2Error> {
+        self.cloud.describe_instances(request, now, KEPT)
+    }
+
+    fn listed(&self, shown: &Described) -> Option<ListedMachine> {
+        let number = muster_cloud::Ids::number(&shown.instance.id)?;
+        let machine = self.at(number);
         Some(ListedMachine {
             id: machine.id.clone(),
-            state,
-            launched_at: Time::from_millis(machine.launched_at),
+            state: words::shown(shown.state),
+            launched_at: Time::from_millis(shown.instance.launched_at),
             launch: machine.launch.clone(),
         })
+    }
+
+    /// Our machines that are not gone; of one launch, where that is asked for.
+    fn numbers_of(&self, launch: Option<&LaunchId>) -> Vec<u32> {
+        let all = (0..).zip(&self.machines).filter(|(_, machine)| match launch {
+            Some(_) => machine.launch.as_ref() == launch,
+            None => machine.launch.is_some(),
+        });
+        all.map(|(number, _)| number).filter(|number| !self.is_gone(*number)).collect()
     }
 }
 
@@ -84,8 +119,10 @@ fn launched(answer: &Result<LaunchAnswer, LaunchError>) -> String {
         Err(error) => ([].as_slice(), std::slice::from_ref(error)),
     };
     let machines = machines.iter().map(ToString::to_string);
-    let words: Vec<String> =
+    let mut words: Vec<String> =
         machines.chain(errors.iter().map(|error| error.code.clone())).collect();
+    // Of several places, often the same.
+    words.dedup();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
@@ -112,13 +149,9 @@ impl Compute for Door {
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
         self.call(|world| {
             world.asked()?;
-            let numbers: Vec<u32> = (0..)
-                .zip(&world.ec2.machines)
-                .filter(|(_, machine)| machine.launch.as_ref() == Some(id))
-                .map(|(number, _)| number)
-                .collect();
-            let shown = numbers.into_iter().filter_map(|number| world.listed(number));
-            Ok(shown.filter(|one| one.state != Shown::Gone).map(|one| one.id).collect())
+            world.ec2.cloud.toggles.page_limit = u32::MAX;
+            let page = world.present(&self.sim.settings.stack, Some(id), None);
+            Ok(page.items.into_iter().map(|machine| machine.id).collect())
         })
         .await
     }
@@ -126,12 +159,10 @@ impl Compute for Door {
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError> {
         self.call(|world| {
             world.asked()?;
-            let number = world.ec2.number(id);
-            let shown = number.and_then(|number| world.shown(number)).unwrap_or(Shown::Absent);
-            world.say(|| format!("  DescribeInstances {id} → {shown:?}"));
-            let end = number.and_then(|number| world.ec2.at(number).end);
-            let reason = end.filter(|_| shown == Shown::Gone).map(End::reason);
-            Ok(MachineSeen { state: shown, reason })
+            let seen = world.look_at(id, |_, shown| Some(words::seen(shown)));
+            let seen = seen.unwrap_or(Shown::Absent.into());
+            world.say(|| format!("  DescribeInstances {id} → {:?}", seen.state));
+            Ok(seen)
         })
         .await
     }
@@ -139,30 +170,17 @@ impl Compute for Door {
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         self.call(|world| {
             world.asked()?;
-            Ok(world.ec2.number(id).and_then(|number| world.listed(number)))
+            Ok(world.look_at(id, Ec2::listed))
         })
         .await
     }
 
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
-        let start: u32 = page.and_then(|text| text.parse().ok()).unwrap_or(0);
         self.call(|world| {
             world.asked()?;
-            let most = if world.strikes(Fault::ListPaged) { 2 } else { PAGE };
-            let mut items = Vec::new();
-            let mut next = None;
-            for number in start..u32::try_from(world.ec2.machines.len()).unwrap_or(u32::MAX) {
-                let machine = world.ec2.at(number);
-                if machine.launch.is_none() || machine.power == Power::Terminated {
-                    continue;
-                }
-                if items.len() == most {
-                    next = Some(number.to_string());
-                    break;
-                }
-                items.extend(world.listed(number).filter(|one| one.state != Shown::Gone));
-            }
-            Ok(Page { items, unreadable: Vec::new(), next })
+            world.ec2.cloud.toggles.page_limit =
+                if world.strikes(Fault::ListPaged) { 2 } else { PAGE };
+            Ok(world.present(&self.sim.settings.stack, None, page))
         })
         .await
     }

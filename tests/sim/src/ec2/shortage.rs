@@ -1,11 +1,13 @@
 //! What EC2 lacks or refuses for a while: a type in a subnet, a quota, a pool whose configuration
 //! is wrong.
 
-use muster_domain::ec2::Bucket;
-use muster_domain::ec2::{Market, Override};
+use muster_cloud::ec2::CapacityRule;
+use muster_domain::ec2::{Bucket, Market, Override};
 use muster_domain::ids::{LaunchId, PoolName};
-use muster_domain::launch::LaunchRequest;
+use muster_domain::launch::{LaunchError, LaunchRequest};
 
+use super::launch::refused;
+use super::{SUBNETS, Scripted};
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
@@ -64,14 +66,51 @@ impl World {
         is_told || self.is_short(&lack) || self.counts.of(Fault::LaunchQuota) > strikes
     }
 
+    /// What EC2 has for a new request. An error when it says at once that there is nothing: as the
+    /// error of a whole call, or in an answer of errors alone; both were seen.
+    pub(super) fn supply(
+        &mut self,
+        request: &LaunchRequest,
+    ) -> Result<Vec<CapacityRule>, LaunchError> {
+        let mut rules = self.dry_places(request);
+        let is_dry = rules.len() >= request.overrides.len();
+        if self.is_away(Fault::OutageZone) {
+            let subnet_id = Some(SUBNETS[0].to_owned());
+            rules.push(CapacityRule { subnet_id, ..CapacityRule::default() });
+        }
+        if self.ec2.without_spot && request.market == Market::Spot {
+            let code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted".to_owned();
+            let message = "The provided credentials do not have permission to create the \
+                           service-linked role for EC2 Spot Instances.";
+            let message = Some(message.to_owned());
+            rules.insert(0, CapacityRule { code, message, ..CapacityRule::default() });
+        } else if is_dry {
+            // Nothing is left in any place.
+        } else if self.strikes(Fault::LaunchNoCapacity) || self.ec2.scripted(Scripted::NoCapacity) {
+            if self.rng.chance(500_000) {
+                return Err(refused("InsufficientInstanceCapacity"));
+            }
+            rules.push(CapacityRule::default());
+        } else if request.capacity > 1 && self.strikes(Fault::LaunchPartial) {
+            let left = u32::try_from(self.rng.below(u64::from(request.capacity))).unwrap_or(0);
+            rules.push(CapacityRule { left, ..CapacityRule::default() });
+        }
+        Ok(rules)
+    }
+
     /// The places of a request that have no capacity.
-    pub(super) fn dry_places(&mut self, request: &LaunchRequest) -> Vec<Override> {
+    fn dry_places(&mut self, request: &LaunchRequest) -> Vec<CapacityRule> {
         self.run_short(Fault::LaunchPlaceDry, |world| {
             let number = world.rng.index(request.overrides.len().max(1));
             Some(Lack::Place(request.market, request.overrides.get(number)?.clone()))
         });
         let is_dry =
             |place: &&Override| self.is_short(&Lack::Place(request.market, (*place).clone()));
-        request.overrides.iter().filter(is_dry).cloned().collect()
+        let rule = |place: &Override| CapacityRule {
+            instance_type: Some(place.instance_type.to_string()).filter(|name| !name.is_empty()),
+            subnet_id: Some(place.subnet.to_string()),
+            ..CapacityRule::default()
+        };
+        request.overrides.iter().filter(is_dry).map(rule).collect()
     }
 }

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_cloud::Ids;
+use muster_cloud::ec2::Ec2Error;
 use muster_control::ports::Refusal;
-use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::{Machine as Shown, Termination};
 
 use super::bucket::Call;
-use super::{End, Power, Scripted};
+use super::port::KEPT;
+use super::{End, InstanceState, Scripted, ZONES, words};
 use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
 use crate::world::World;
@@ -43,104 +46,90 @@ impl World {
         for id in machines {
             self.check_terminate(id);
         }
-        if let Some((class, code)) = self.terminates_not() {
-            return Err(self.refusal(class, code));
+        if let Some(code) = self.terminates_not() {
+            return Err(self.refusal(&Ec2Error::new(code, "simulated"), machines));
         }
-        let unknown: BTreeSet<MachineId> =
-            machines.iter().filter(|id| self.numbered(id).is_none()).cloned().collect();
-        if !unknown.is_empty() {
-            let told = self.told("TerminateInstances", "InvalidInstanceID.NotFound");
-            return Err(Refusal { answer: Termination::NotFound(told), named: unknown });
+        for number in machines.iter().filter_map(|id| self.ec2.number(id)).collect::<Vec<_>>() {
+            self.may_deny(number);
+            let until = self.ec2.at(number).behaviour.blocked_until;
+            self.ec2.cloud.at_mut(number as usize).protected = self.now < until;
         }
-        let numbers: BTreeMap<MachineId, u32> =
-            machines.iter().filter_map(|id| Some((id.clone(), self.ec2.number(id)?))).collect();
-        if numbers.values().any(|number| self.is_without_tags(*number)) {
-            return Err(self.refusal(ErrorClass::Authorization, "UnauthorizedOperation"));
+        let ids: Vec<String> = machines.iter().map(ToString::to_string).collect();
+        let (changes, error) = self.ec2.cloud.judge_termination(&ids, self.now, KEPT);
+        let number = |id: &MachineId| self.ec2.number(id);
+        if !changes.is_empty()
+            && machines.iter().filter_map(number).any(|one| self.is_without_tags(one))
+        {
+            let error = Ec2Error::new("UnauthorizedOperation", "simulated");
+            return Err(self.refusal(&error, machines));
         }
-        self.end_all(&numbers)
+        let numbers = changes.iter().filter_map(|change| Ids::number(&change.id)).collect();
+        let ended = self.end_all(numbers);
+        match error {
+            Some(error) => Err(self.refusal(&error, machines)),
+            None => ended.map_err(|error| self.refusal(&error, machines)),
+        }
     }
 
     /// A machine that ended some time ago has no tags any more, and what we may end is told by
     /// them.
     fn is_without_tags(&self, number: u32) -> bool {
-        let machine = self.ec2.at(number);
-        machine.power == Power::Terminated && self.now >= machine.since + TAGGED
+        let instance = self.ec2.instance(number);
+        instance.state == InstanceState::Terminated && self.now >= instance.since + TAGGED
     }
 
     /// What fails the call whatever it names.
-    fn terminates_not(&mut self) -> Option<(ErrorClass, &'static str)> {
+    fn terminates_not(&mut self) -> Option<&'static str> {
         if self.is_away(Fault::OutageEc2)
             || self.strikes(Fault::TerminateFailed)
             || self.ec2.scripted(Scripted::TerminateFails)
         {
-            Some((ErrorClass::Ambiguous, "InternalError"))
+            Some("InternalError")
         } else if self.strikes(Fault::TerminateDenied) {
-            Some((ErrorClass::Authorization, "UnauthorizedOperation"))
+            Some("UnauthorizedOperation")
         } else if self.is_bucket_empty(Call::Terminate) {
-            Some((ErrorClass::Throttle, "RequestLimitExceeded"))
+            Some("RequestLimitExceeded")
         } else {
             None
         }
     }
 
-    /// A machine that EC2 shows.
-    fn numbered(&mut self, id: &MachineId) -> Option<u32> {
-        let number = self.ec2.number(id)?;
-        self.shown(number).map(|_| number)
-    }
-
-    fn end_all(
-        &mut self,
-        numbers: &BTreeMap<MachineId, u32>,
-    ) -> Result<BTreeMap<MachineId, Shown>, Refusal> {
-        let is_protected =
-            |world: &Self, number| world.now < world.ec2.at(number).behaviour.blocked_until;
-        let protected: Vec<(&MachineId, u32)> = numbers
-            .iter()
-            .map(|(id, number)| (id, *number))
-            .filter(|(_, number)| is_protected(self, *number))
-            .collect();
-        let spared: Vec<_> =
-            protected.iter().map(|(_, number)| self.ec2.at(*number).zone).collect();
+    fn end_all(&mut self, numbers: Vec<u32>) -> Result<BTreeMap<MachineId, Shown>, Ec2Error> {
         let mut shown = BTreeMap::new();
         let mut is_away = false;
-        for (id, number) in numbers {
-            let zone = self.ec2.at(*number).zone;
-            if spared.contains(&zone) {
-                continue;
-            }
-            if self.is_zone_away(zone) {
+        for number in numbers {
+            if self.ec2.instance(number).zone == ZONES[0] && self.is_away(Fault::OutageZone) {
                 is_away = true;
                 continue;
             }
-            shown.insert(id.clone(), self.end_one(*number));
-        }
-        if let Some((first, _)) = protected.first() {
-            // As EC2 does, the first one alone is named.
-            let named = BTreeSet::from([MachineId::clone(first)]);
-            let refusal = self.refusal(ErrorClass::Blocked, "OperationNotPermitted");
-            return Err(Refusal { named, ..refusal });
+            self.end_one(number);
+            let state = words::shown(self.ec2.instance(number).state);
+            shown.insert(self.ec2.at(number).id.clone(), state);
         }
         if is_away {
-            return Err(self.refusal(ErrorClass::Ambiguous, "InternalError"));
+            return Err(Ec2Error::new("InternalError", "simulated"));
         }
         if self.strikes(Fault::TerminateAnswerLost) {
-            return Err(self.refusal(ErrorClass::Ambiguous, "RequestTimeout"));
+            return Err(Ec2Error::new("RequestTimeout", "simulated"));
         }
         Ok(shown)
     }
 
-    fn end_one(&mut self, number: u32) -> Shown {
-        if self.strikes(Fault::TerminateStuck) {
-            return self.ec2.at(number).power.shown();
+    /// EC2 may accept it, and do nothing.
+    fn end_one(&mut self, number: u32) {
+        if !self.strikes(Fault::TerminateStuck) {
+            self.check_kill(number);
+            self.end_machine(number, &End::Terminated);
         }
-        self.check_kill(number);
-        self.end_machine(number, End::Terminated);
-        Shown::Gone
     }
 
-    fn refusal(&self, class: ErrorClass, code: &str) -> Refusal {
-        let told = self.told("TerminateInstances", code);
-        Refusal { answer: Termination::Failed(class, told), named: BTreeSet::new() }
+    fn refusal(&self, error: &Ec2Error, machines: &BTreeSet<MachineId>) -> Refusal {
+        let detail = ErrorDetail {
+            at: self.time(),
+            operation: "TerminateInstances".to_owned(),
+            code: error.code.clone(),
+            message: error.message.clone(),
+        };
+        Refusal::of_call(words::class(error), detail, machines)
     }
 }

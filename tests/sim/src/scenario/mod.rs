@@ -20,6 +20,7 @@ use crate::agenda::{Event, Millis, SECOND, START};
 use crate::executor::Executor;
 use crate::fault::FaultRates;
 use crate::naive::PeerPolicy;
+use crate::schedule::STACK;
 use crate::world::{CloudConfig, World};
 
 pub use self::disturbed::{Broken, Disturbance, disturb_each};
@@ -116,7 +117,7 @@ impl Scenario {
             let settings = Settings {
                 limits: limits.clone(),
                 balance,
-                ..Settings::from_parameters("sim".to_owned(), pools.clone(), timings)
+                ..Settings::from_parameters(STACK.to_owned(), pools.clone(), timings)
             };
             world.checker.know(&settings);
             world.naive = naive;

@@ -20,7 +20,7 @@ use crate::world::{CloudConfig, Window, World};
 
 pub use self::flips::{Flip, What};
 pub use self::orders::{Aim, Order};
-pub use self::pools::pool;
+pub use self::pools::{STACK, pool};
 
 /// How long a day is, from first to last job and fault.
 pub const DAY: Millis = 24 * HOUR;
@@ -293,7 +293,7 @@ impl Plan {
             world.agenda.at(window.until, Event::Window(number));
         }
         for _ in 0..self.strangers {
-            world.make_machine(None, false);
+            world.make_machine(None);
         }
         world.agenda.at(self.first_tick, Event::Tick);
         world

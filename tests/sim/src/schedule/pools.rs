@@ -11,6 +11,9 @@ use serde_json::json;
 
 use crate::rng::Rng;
 
+/// The stack's name.
+pub const STACK: &str = "sim";
+
 /// A pool.
 #[must_use]
 pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<&str>) -> Pool {
@@ -47,7 +50,7 @@ pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
         pools.push(pool("web", &["linux", "x64"], own, markets[rng.index(3)], entity));
     }
     pools.iter_mut().for_each(|pool| vary(pool, rng));
-    let mut settings = Settings::from_parameters("sim".to_owned(), pools, Timings::default());
+    let mut settings = Settings::from_parameters(STACK.to_owned(), pools, Timings::default());
     // Chances of its own, so that the rest of a seed's day stays what it was.
     let mut rng = Rng::new(seed ^ 0x9e37_79b9_7f4a_7c15);
     if rng.chance(600_000) {

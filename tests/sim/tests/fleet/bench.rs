@@ -51,7 +51,7 @@ impl Bench {
             CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: true };
         let world = World::new(1, &pools, FaultRates::none(), cloud_config);
         let timings = Timings::default();
-        let settings = Settings::from_parameters("sim".into(), pools, timings);
+        let settings = Settings::from_parameters(schedule::STACK.into(), pools, timings);
         let sim = Rc::new(Sim { world: world.into(), settings });
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
@@ -103,7 +103,7 @@ impl Bench {
         let mut rows = Vec::new();
         for n in 0..count {
             let launch: LaunchId = format!("small-l{n}").parse().expect("a launch");
-            let machine = self.change(|world| world.make_machine(Some(launch.clone()), false));
+            let machine = self.change(|world| world.make_machine(Some(launch.clone())));
             let machine = self.change(|world| world.ec2.at(machine).id.clone());
             let slot = Slot {
                 name: format!("small-l{n}-0").parse().expect("a name"),

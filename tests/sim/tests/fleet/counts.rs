@@ -60,11 +60,11 @@ fn few_strays_end_at_once_and_the_rest_is_left() {
         bench.store(&rows);
         for n in 0..strays {
             let launch = format!("lost-l{n}").parse().expect("a launch");
-            bench.change(|world| world.make_machine(Some(launch), false));
+            bench.change(|world| world.make_machine(Some(launch)));
         }
         bench.change(|world| {
             for number in 0..owned + strays {
-                world.ec2.at_mut(number).launched_at -= AGE_MILLIS;
+                world.ec2.cloud.at_mut(number as usize).launched_at -= AGE_MILLIS;
             }
         });
         let door = &bench.door;

@@ -23,7 +23,7 @@ fn ended(end: End) -> (Instance, Job) {
     let timings = Timings::default();
     let mut job = waiting(1, now);
     let launch: LaunchId = "small-l0".parse().expect("a launch");
-    let number = bench.change(|world| world.make_machine(Some(launch.clone()), false));
+    let number = bench.change(|world| world.make_machine(Some(launch.clone())));
     let machine = bench.change(|world| world.ec2.at(number).id.clone());
     let slot = Slot {
         name: "small-l0-0".parse().expect("a name"),
@@ -38,7 +38,7 @@ fn ended(end: End) -> (Instance, Job) {
     job.claim = Some(row.name.clone());
     bench.put(&[Change::create(job.clone()).into()]);
     bench.store(std::slice::from_ref(&row));
-    bench.change(|world| world.end_machine(number, end));
+    bench.change(|world| world.end_machine(number, &end));
 
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let what = "shutting-down".to_owned();
@@ -57,7 +57,7 @@ fn ended(end: End) -> (Instance, Job) {
 /// only its record says why.
 #[test]
 fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
-    let (row, job) = ended(End::Aborted);
+    let (row, job) = ended(End::LaunchFailed("Client.InternalError".to_owned()));
     let why = "Client.InternalError: Client error on launch";
     assert_eq!(
         job.hold.expect("held").reason,

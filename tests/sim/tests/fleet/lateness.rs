@@ -66,7 +66,8 @@ fn a_machine_that_does_not_boot_is_found_before_it_is_too_old() {
         pool.max_lifetime_seconds = Seconds(life);
         pool.boot_deadline_seconds = own.map(Seconds);
         let name = pool.name.clone();
-        let settings = Settings::from_parameters("sim".into(), vec![pool], Timings::default());
+        let settings =
+            Settings::from_parameters(schedule::STACK.into(), vec![pool], Timings::default());
         assert_eq!(settings.timings_of(&name).boot_deadline_seconds, Seconds(expected));
     }
 }

@@ -122,7 +122,7 @@ fn no_report_keeps_the_place_of_a_machine_that_is_gone() {
         let machine = row.machine().expect("a machine").clone();
         bench.change(|world| {
             let number = world.ec2.number(&machine).expect("known");
-            world.end_machine(number, muster_sim::ec2::End::Died);
+            world.end_machine(number, &muster_sim::ec2::End::HostLost);
         });
         for _ in 0..2 {
             let what = "terminated".to_owned();

@@ -181,7 +181,7 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
             Change::create(records::planned(1, None)).into(),
         ]);
         let id = records::launch(1).id;
-        let machine = bench.change(|world| world.make_machine(Some(id), false));
+        let machine = bench.change(|world| world.make_machine(Some(id)));
         let machine = bench.change(|world| world.ec2.at(machine).id.clone());
         let door = &bench.door;
         let settings = &Rc::clone(&door.sim).settings;
@@ -210,7 +210,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
         Change::create(records::planned(1, None)).into(),
     ]);
     let id = records::launch(1).id;
-    let machine = bench.change(|world| world.make_machine(Some(id), false));
+    let machine = bench.change(|world| world.make_machine(Some(id)));
     let machine = bench.change(|world| world.ec2.at(machine).id.clone());
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;

@@ -396,7 +396,7 @@ fn ec2_pages_hold_every_instance_once() {
     let mut pages = 0;
     loop {
         let page = world.describe_instances(&request, T0).unwrap();
-        seen.extend(page.instances.into_iter().map(|instance| instance.id.clone()));
+        seen.extend(page.instances.into_iter().map(|shown| shown.instance.id.clone()));
         pages += 1;
         request.next_token = page.next_token;
         if request.next_token.is_none() {

@@ -53,6 +53,12 @@ impl Ec2 {
         Ok(answer)
     }
 
+    /// Whether a client token has been used.
+    #[must_use]
+    pub fn has_fleet(&self, client_token: &str) -> bool {
+        self.fleets.contains_key(client_token)
+    }
+
     fn replay(&self, fleet: &Fleet, request: &FleetRequest) -> Result<FleetAnswer, Ec2Error> {
         if fleet.request != *request {
             return Err(Ec2Error::new(
@@ -173,6 +179,7 @@ impl Ec2 {
             launched_at: launch.now,
             state: InstanceState::Pending,
             previous: InstanceState::Pending,
+            stale_until: launch.now,
             since: launch.now,
             reason: None,
             tags,

@@ -10,7 +10,7 @@ use super::{
 use muster_cloud::{
     Millis,
     ec2::{
-        FleetAnswer, Image, ImagePage, Instance, InstancePage, InstanceState, Market, Override,
+        Described, FleetAnswer, Image, ImagePage, InstancePage, InstanceState, Market, Override,
         StateChange, TemplateRef,
     },
 };
@@ -85,11 +85,11 @@ fn template_and_overrides(template: &TemplateRef, choice: &Override) -> String {
 
 pub(super) fn describe_instances(page: &InstancePage, account: &str) -> Reply {
     // A reservation is one launch; its instances stay together as long as they are on one page.
-    let mut reservations: Vec<(&str, Vec<&Instance>)> = vec![];
-    for instance in &page.instances {
-        match reservations.iter_mut().find(|(id, _)| *id == instance.reservation) {
-            Some((_, instances)) => instances.push(instance),
-            None => reservations.push((&instance.reservation, vec![instance])),
+    let mut reservations: Vec<(&str, Vec<&Described>)> = vec![];
+    for shown in &page.instances {
+        match reservations.iter_mut().find(|(id, _)| *id == shown.instance.reservation) {
+            Some((_, instances)) => instances.push(shown),
+            None => reservations.push((&shown.instance.reservation, vec![shown])),
         }
     }
     let reservations = reservations.into_iter().map(|(id, instances)| {
@@ -102,10 +102,11 @@ pub(super) fn describe_instances(page: &InstancePage, account: &str) -> Reply {
     answer("DescribeInstances", &(list("reservationSet", reservations) + &next.unwrap_or_default()))
 }
 
-fn instance(instance: &Instance, account: &str) -> String {
+fn instance(shown: &Described, account: &str) -> String {
+    let instance = shown.instance;
     let mut out = text("instanceId", &instance.id)
         + &text("imageId", &instance.image_id)
-        + &state("instanceState", instance.state)
+        + &state("instanceState", shown.state)
         + "<privateDnsName/><dnsName/>"
         + &text("amiLaunchIndex", &instance.launch_index.to_string())
         + "<productCodes/>"
@@ -121,7 +122,7 @@ fn instance(instance: &Instance, account: &str) -> String {
     if let Some(subnet) = &instance.subnet_id {
         out += &text("subnetId", subnet);
     }
-    if let Some(reason) = &instance.reason {
+    if let Some(reason) = shown.reason() {
         let inner = text("code", &reason.code) + &text("message", &reason.message);
         out += &wrap("stateReason", &inner);
         out += &text("reason", &format!("{} ({})", reason.message, with_millis(instance.since)));

@@ -74,7 +74,7 @@ pub(crate) fn state(world: &World, id: &str) -> InstanceState {
 /// The ids that `DescribeInstances` shows.
 pub(crate) fn described(world: &World, request: &DescribeRequest, now: Millis) -> Vec<String> {
     let page = world.describe_instances(request, now).expect("the request is fine");
-    page.instances.into_iter().map(|instance| instance.id.clone()).collect()
+    page.instances.into_iter().map(|shown| shown.instance.id.clone()).collect()
 }
 
 /// The states that were announced for an instance.

@@ -1,0 +1,130 @@
+//! What the passes say and hear, in EC2's words and back.
+
+use muster_cloud::ec2::{
+    DescribeRequest, Described, Ec2Error, Filter, FleetAnswer, FleetConfig, FleetRequest,
+    FleetTags, InstanceState, LaunchTemplate, Market as Ec2Market, Override as Ec2Override,
+    STACK_TAG, TemplateRef,
+};
+use muster_domain::ec2::classify::{classify, classify_part};
+use muster_domain::ec2::{ErrorClass, Market, Override, StateReason};
+use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::plan::LAUNCH_TAG;
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::observation::{Machine as Shown, MachineSeen};
+
+/// The states of a machine that is not gone.
+const PRESENT: [InstanceState; 4] = [
+    InstanceState::Pending,
+    InstanceState::Running,
+    InstanceState::Stopping,
+    InstanceState::Stopped,
+];
+
+pub(super) const fn market(market: Market) -> Ec2Market {
+    match market {
+        Market::Spot => Ec2Market::Spot,
+        Market::OnDemand => Ec2Market::OnDemand,
+    }
+}
+
+pub(super) const fn shown(state: InstanceState) -> Shown {
+    match state {
+        InstanceState::Pending => Shown::Pending,
+        InstanceState::Running => Shown::Running,
+        InstanceState::ShuttingDown | InstanceState::Terminated => Shown::Gone,
+        InstanceState::Stopping | InstanceState::Stopped => Shown::Stopped,
+    }
+}
+
+pub(super) fn seen(shown: &Described) -> MachineSeen {
+    let reason = shown.reason().map(|reason| StateReason::new(&reason.code, &reason.message));
+    MachineSeen { state: self::shown(shown.state), reason }
+}
+
+/// A request as it is sent. The launch's id is its client token.
+pub(super) fn fleet(id: &LaunchId, request: &LaunchRequest) -> FleetRequest {
+    let choice = |place: &Override| Ec2Override {
+        instance_type: some(&place.instance_type),
+        subnet_id: some(&place.subnet),
+        priority: request.priority(place).map(|rank| rank.to_string()),
+        max_price: request.max_price.clone(),
+        ..Ec2Override::default()
+    };
+    FleetRequest {
+        client_token: Some(id.to_string()),
+        kind: Some("instant".to_owned()),
+        total: request.capacity,
+        default_market: Some(market(request.market)),
+        configs: vec![FleetConfig {
+            template: TemplateRef {
+                id: Some(request.template_id.to_string()),
+                name: None,
+                version: Some(request.template_version.to_string()),
+            },
+            overrides: request.overrides.iter().map(choice).collect(),
+        }],
+        tags: vec![FleetTags {
+            resource_type: "instance".to_owned(),
+            tags: request.tags.iter().cloned().collect(),
+        }],
+        ..FleetRequest::default()
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The launch template that a request names. All of them exist.
+pub(super) fn template(request: &LaunchRequest) -> LaunchTemplate {
+    LaunchTemplate {
+        id: request.template_id.to_string(),
+        version: request.template_version.parse().unwrap_or(1),
+        ..LaunchTemplate::default()
+    }
+}
+
+pub(super) fn launched(answer: &FleetAnswer) -> LaunchAnswer {
+    let ids = answer.instances.iter().flat_map(|group| &group.ids);
+    let errors = answer.errors.iter().map(|error| {
+        let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
+        let place = Override {
+            instance_type: text(&error.choice.instance_type),
+            subnet: text(&error.choice.subnet_id),
+        };
+        let class = classify_part(Some(&error.code), &error.message);
+        LaunchError { place: Some(place), ..LaunchError::new(class, &*error.code, &*error.message) }
+    });
+    LaunchAnswer {
+        machines: ids.filter_map(|id| id.parse().ok()).collect(),
+        errors: errors.collect(),
+    }
+}
+
+/// What the error of a whole call means.
+pub(super) fn class(error: &Ec2Error) -> ErrorClass {
+    classify(Some(&error.code), Some(error.status), &error.message)
+}
+
+/// The machines of a stack that are not gone; of one launch, where that is asked for.
+pub(super) fn present(
+    stack: &str,
+    launch: Option<&LaunchId>,
+    page: Option<String>,
+) -> DescribeRequest {
+    let filter = |name: String, values: Vec<String>| Filter { name, values };
+    let tag = |key: &str, value: &str| filter(format!("tag:{key}"), vec![value.to_owned()]);
+    let states = PRESENT.iter().map(|state| state.name().to_owned()).collect();
+    let of_launch = launch.map(|id| tag(LAUNCH_TAG, id.as_str()));
+    let filters = [tag(STACK_TAG, stack), filter("instance-state-name".to_owned(), states)];
+    DescribeRequest {
+        filters: of_launch.into_iter().chain(filters).collect(),
+        next_token: page,
+        ..DescribeRequest::default()
+    }
+}
+
+/// One machine by its id.
+pub(super) fn by_id(id: &MachineId) -> DescribeRequest {
+    DescribeRequest { ids: vec![id.to_string()], ..DescribeRequest::default() }
+}
