@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::Job;
@@ -37,6 +38,20 @@ struct Room {
     left: u32,
     /// Entities for whose jobs GitHub refuses or limits its runners.
     refused: BTreeSet<Entity>,
+    /// Entities of which one job may come, to find out whether GitHub still refuses: it is time
+    /// to, and nobody waits here who would.
+    asking: BTreeSet<Entity>,
+}
+
+impl Room {
+    fn is_open_to(&self, entity: &Entity) -> bool {
+        self.left > 0 && (!self.refused.contains(entity) || self.asking.contains(entity))
+    }
+
+    fn take(&mut self, entity: &Entity) {
+        self.left = self.left.saturating_sub(1);
+        self.asking.remove(entity);
+    }
 }
 
 impl<'a, T: Table> Overflow<'a, T> {
@@ -89,7 +104,9 @@ impl<'a, T: Table> Overflow<'a, T> {
                 if writes::commit_unless_changed(self.table, &writes).await? {
                     tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
                         why, "moved a job to another pool");
-                    self.take(&pool.name);
+                    if let Some(room) = self.rooms.get_mut(&pool.name) {
+                        room.take(&entity);
+                    }
                     woken.entry(pool.name.clone()).or_default().push(job.key());
                 }
                 break;
@@ -111,8 +128,7 @@ impl<'a, T: Table> Overflow<'a, T> {
             let room = self.room(pool, left, now).await?;
             self.rooms.insert(pool.name.clone(), room);
         }
-        let room = self.rooms.get(&pool.name);
-        Ok(room.is_some_and(|room| room.left > 0 && !room.refused.contains(entity)))
+        Ok(self.rooms.get(&pool.name).is_some_and(|room| room.is_open_to(entity)))
     }
 
     async fn room(&self, pool: &Pool, left: &[Unplaced], now: Time) -> Result<Room, PassError> {
@@ -120,8 +136,8 @@ impl<'a, T: Table> Overflow<'a, T> {
             left.iter().filter_map(|left| pool.entity_for(&left.job)).collect();
         let entities = Vec::from_iter(entities);
         let standing = self.table.standing(&pool.name, &entities).await?;
-        let refused = standing.unwell.iter().filter(|health| health.held_in(pool, now).is_some());
-        let refused = refused.map(|health| health.entity.clone()).collect();
+        let mut unwell = standing.unwell;
+        unwell.retain(|health| health.held_in(pool, now).is_some());
         let held = pool.paused
             || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
             || standing.cooldowns.is_some_and(|refused| {
@@ -129,17 +145,34 @@ impl<'a, T: Table> Overflow<'a, T> {
             });
         let live = standing.capacity.map_or(0, |capacity| capacity.live);
         let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
+        let mut asking = BTreeSet::new();
         if left > 0 {
             let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
             left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
+            if before == 0 {
+                asking = self.asking(pool, &unwell, now).await?;
+            }
         }
-        Ok(Room { left, refused })
+        let refused = unwell.into_iter().map(|health| health.entity).collect();
+        Ok(Room { left, refused, asking })
     }
 
-    fn take(&mut self, pool: &PoolName) {
-        if let Some(room) = self.rooms.get_mut(pool) {
-            room.left = room.left.saturating_sub(1);
+    /// The entities of which it is time to ask again, in an empty pool whose runners GitHub refuses.
+    async fn asking(
+        &self,
+        pool: &Pool,
+        unwell: &[EntityHealth],
+        now: Time,
+    ) -> Result<BTreeSet<Entity>, PassError> {
+        let mut asking = BTreeSet::new();
+        for health in unwell.iter().filter(|health| health.held(now).is_none()) {
+            let Some(probe) = health.probe(pool) else { continue };
+            let last = self.table.cursor(&probe.cursor).await?;
+            if probe.due_at(last) <= now {
+                asking.insert(health.entity.clone());
+            }
         }
+        Ok(asking)
     }
 }
 
