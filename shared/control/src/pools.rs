@@ -64,15 +64,12 @@ impl Settings {
 
     fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
         let Some(set) = stored else { return Cow::Borrowed(self) };
+        if set.version == 0 && !set.holds_others_than(&self.pools) {
+            return Cow::Borrowed(self);
+        }
         let set = self.with_template(set);
         if set.version == 0 {
-            let pools = set.behind(&self.pools);
-            let is_known = pools.len() == self.pools.len();
-            return if is_known {
-                Cow::Borrowed(self)
-            } else {
-                Cow::Owned(Self { pools, ..self.clone() })
-            };
+            return Cow::Owned(Self { pools: set.behind(&self.pools), ..self.clone() });
         }
         let PoolSet { pools, limits, balance, .. } = set;
         Cow::Owned(Self {

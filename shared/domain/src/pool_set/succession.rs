@@ -55,6 +55,12 @@ impl PoolSet {
         Some(Self { applied_at: now, ..set })
     }
 
+    /// Whether some of its pools are not among the stack's parameters any more.
+    #[must_use]
+    pub fn holds_others_than(&self, parameters: &[Pool]) -> bool {
+        self.pools.iter().any(|pool| !is_among(parameters, &pool.name))
+    }
+
     /// The pools of the stack's parameters, and behind them those that were among them once and are
     /// not seen out yet.
     #[must_use]
