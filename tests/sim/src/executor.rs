@@ -199,7 +199,7 @@ impl Future for Pause<'_> {
             return Poll::Pending;
         }
         let length = match (self.length, disturbed) {
-            (length @ 0.., _) | (_, Some(Way::LaunchBlock(length))) => length,
+            (length @ 0.., _) | (_, Some(Way::HeldUp(length))) => length,
             _ if world.strikes(Fault::Stall) => world.rng.between(20 * SECOND, 150 * SECOND),
             _ => world.latency(),
         };

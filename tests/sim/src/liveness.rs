@@ -49,7 +49,7 @@ enum Suspect {
     /// On its way out, and gathers evidence.
     Evidence(InstanceName),
     /// On its way out, and held by a job that runs.
-    LaunchBlock(InstanceName),
+    Working(InstanceName),
     /// On its way out, and held by a job on record of which nothing is left on its machine.
     Unheard(InstanceName),
     /// On its way out, and held by GitHub's word alone.
@@ -85,7 +85,7 @@ impl Suspect {
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
             // Past its longest life a row is not called held any more.
-            Self::LaunchBlock(_) | Self::Unheard(_) => MAX_LIFE,
+            Self::Working(_) | Self::Unheard(_) => MAX_LIFE,
             Self::Leaving(_) => 70 * MINUTE,
             Self::Orphan(_) => 15 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
@@ -183,7 +183,7 @@ impl World {
         let why = match waiting {
             Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(name),
             _ if !self.is_held(&row.name) => Suspect::Row(name),
-            _ if self.works(row) => Suspect::LaunchBlock(name),
+            _ if self.works(row) => Suspect::Working(name),
             Some(Waiting::Busy) => Suspect::CalledBusy(name),
             _ => Suspect::Unheard(name),
         };
@@ -277,7 +277,7 @@ impl World {
         match suspect {
             Suspect::Row(name)
             | Suspect::Evidence(name)
-            | Suspect::LaunchBlock(name)
+            | Suspect::Working(name)
             | Suspect::Unheard(name)
             | Suspect::CalledBusy(name)
             | Suspect::Leaving(name)

@@ -17,7 +17,7 @@ use crate::world::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It arrives this much later.
-    LaunchBlock(Millis),
+    HeldUp(Millis),
     /// It is never made: the function is stopped before it.
     Stopped,
 }
@@ -25,7 +25,7 @@ pub enum Way {
 /// A call that waits for eight seconds meets the next commands of the story, in the time that its
 /// function has. One that waits for forty meets sweeps and other messages, and what time its
 /// function has left runs out.
-const WAYS: [Way; 3] = [Way::Stopped, Way::LaunchBlock(8 * SECOND), Way::LaunchBlock(40 * SECOND)];
+const WAYS: [Way; 3] = [Way::Stopped, Way::HeldUp(8 * SECOND), Way::HeldUp(40 * SECOND)];
 
 /// The call that goes wrong, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
