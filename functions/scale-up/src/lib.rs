@@ -4,6 +4,7 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
+use muster_control::causes::with_causes;
 use muster_control::jobs::batch::{JobsBatch, Received};
 use muster_control::metrics::Metric;
 use muster_control::ports::{Compute, Queue, Table};
@@ -54,7 +55,11 @@ fn received(record: SqsMessage) -> Received {
     let id = record.message_id.unwrap_or_default();
     let message = serde_json::from_str(record.body.as_deref().unwrap_or_default())
         .inspect_err(|error| {
-            tracing::error!(sqs.message_id = id, %error, "rejected a message that cannot be read");
+            tracing::error!(
+                sqs.message_id = id,
+                error = with_causes(error),
+                "rejected a message that cannot be read"
+            );
         })
         .ok();
     let receives = record.attributes.get("ApproximateReceiveCount");

@@ -8,6 +8,7 @@ use lambda_runtime::{LambdaEvent, service_fn};
 use muster_aws::environment::Reader;
 use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::WebhookSecret;
+use muster_control::causes::with_causes;
 use muster_webhook::{Event, Webhook};
 
 #[tokio::main(flavor = "current_thread")]
@@ -40,7 +41,7 @@ async fn start(
     let (read, ()) = tokio::join!(secret.read(muster_aws::clock::now()), queue.connect());
     if let Err(error) = read {
         // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
-        tracing::error!(%error, "starting without the webhook secret");
+        tracing::error!(error = with_causes(&error), "starting without the webhook secret");
     }
     Ok(Webhook { signatures: secret, queue, app })
 }

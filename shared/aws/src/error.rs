@@ -13,11 +13,11 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_control::causes::with_causes;
-use muster_control::ports::{CommitError, ReadError};
+use muster_control::ports::{CommitError, ReadError, Unavailable};
 
 use crate::item::Item;
 
-/// A failed call of any service.
+/// A failed call of any service: what is worth telling of the SDK's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The service's code; none when the service did not answer in a form that has one.
@@ -46,6 +46,8 @@ impl Failure {
     }
 }
 
+impl Error for Failure {}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.code {
@@ -60,7 +62,7 @@ pub(crate) fn read_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> Re
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    ReadError::Unavailable(format!("{what}: {}", Failure::from_sdk(error)))
+    ReadError::Unavailable(Unavailable::caused(what, Failure::from_sdk(error)))
 }
 
 /// A write without a condition that failed.
@@ -72,7 +74,7 @@ where
     if failure.code.as_deref() == Some(TRANSACTION_CONFLICT_EXCEPTION) {
         return CommitError::Conflict;
     }
-    CommitError::Unavailable(format!("{what}: {failure}"))
+    CommitError::Unavailable(Unavailable::caused(what, failure))
 }
 
 /// Why a conditional put did not happen.
@@ -169,7 +171,8 @@ fn error_from_reasons(reasons: &[(&str, &str)]) -> CommitError {
         .filter(|(_, (code, _))| *code != NO_REASON)
         .map(|(n, (code, message))| format!("action {n}: {code} {message}"))
         .collect();
-    CommitError::Unavailable(format!("TransactWriteItems cancelled: {}", told.join("; ")))
+    let what = format!("TransactWriteItems cancelled: {}", told.join("; "));
+    CommitError::Unavailable(Unavailable::new(what))
 }
 
 /// The text of an attribute, where it is a text.
@@ -210,6 +213,7 @@ mod tests {
         else {
             panic!("a conflict")
         };
+        let text = text.to_string();
         assert!(text.ends_with("action 1: ValidationError item too large"), "{text}");
     }
 }

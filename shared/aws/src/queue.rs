@@ -1,9 +1,11 @@
 //! The queues on SQS.
 
+use std::error::Error;
+
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
-use muster_control::ports::{Queue, QueueError};
+use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool, to_ascii_json};
 use muster_domain::time::Seconds;
 use serde::Serialize;
@@ -78,9 +80,7 @@ impl SqsQueue {
                 .set_entries(Some(entries))
                 .send()
                 .await
-                .map_err(|error| {
-                    QueueError(format!("SendMessageBatch: {}", Failure::from_sdk(&error)))
-                })?;
+                .map_err(|error| failed("SendMessageBatch", Failure::from_sdk(&error)))?;
             // SQS answers 200 for a batch of which it took nothing.
             all_sent(batch.len(), answer.failed())?;
         }
@@ -95,9 +95,7 @@ impl SqsQueue {
             .visibility_timeout(visibility(wait))
             .send()
             .await
-            .map_err(|error| {
-                QueueError(format!("ChangeMessageVisibility: {}", Failure::from_sdk(&error)))
-            })?;
+            .map_err(|error| failed("ChangeMessageVisibility", Failure::from_sdk(&error)))?;
         Ok(())
     }
 }
@@ -112,17 +110,21 @@ fn entry<M: Serialize>(
         .message_body(to_ascii_json(message))
         .set_delay_seconds(delay_seconds(delay))
         .build()
-        .map_err(|error| QueueError(error.to_string()))
+        .map_err(|error| failed("SendMessageBatch", error))
 }
 
 fn all_sent(count: usize, failed: &[BatchResultErrorEntry]) -> Result<(), QueueError> {
     let Some(first) = failed.first() else { return Ok(()) };
-    Err(QueueError(format!(
+    Err(QueueError(Unavailable::new(format!(
         "{} of {count} messages were not sent; the first: {}: {}",
         failed.len(),
         first.code(),
         first.message().unwrap_or_default()
-    )))
+    ))))
+}
+
+fn failed(call: &str, cause: impl Error + Send + Sync + 'static) -> QueueError {
+    QueueError(Unavailable::caused(call, cause))
 }
 
 /// The longest time that SQS takes instead of a longer one.
@@ -165,6 +167,8 @@ impl Queue for SqsQueue {
 
 #[cfg(test)]
 mod tests {
+    use muster_control::causes::with_causes;
+
     use super::*;
 
     #[test]
@@ -192,7 +196,10 @@ mod tests {
             .build()
             .expect("complete");
         let error = all_sent(10, &[failed]).expect_err("one failed");
-        assert_eq!(error.0, "1 of 10 messages were not sent; the first: InternalError: try again");
+        assert_eq!(
+            with_causes(&error),
+            "queue unavailable: 1 of 10 messages were not sent; the first: InternalError: try again"
+        );
         assert_eq!(all_sent(10, &[]), Ok(()));
     }
 }

@@ -7,6 +7,7 @@ use crate::signature;
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
+use muster_control::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -163,7 +164,10 @@ impl WebhookSecret {
             return Ok(fits);
         }
         if let Err(error) = self.read(now).await {
-            tracing::warn!(%error, "using the webhook secret that was read before");
+            tracing::warn!(
+                error = with_causes(&error),
+                "using the webhook secret that was read before"
+            );
         }
         Ok(self.fits(body, header, now))
     }

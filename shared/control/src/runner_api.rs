@@ -15,6 +15,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::health::{note, note_health};
 use crate::ports::{
     CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
@@ -230,7 +231,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
     /// message is lost, the sweep finds the due row.
     async fn nudge(&self, instance: &Stored<Instance>, now: Time) {
         if let Err(error) = self.queue.send_reap(&[reap_message(instance, now)]).await {
-            tracing::warn!(instance.id = %instance.name, %error, "failed to wake the reaper; the next sweep does");
+            tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to wake the reaper; the next sweep does");
         }
     }
 

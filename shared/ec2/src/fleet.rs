@@ -10,6 +10,7 @@ use aws_sdk_ec2::types::{
     SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
     VCpuCountRangeRequest, VolumeType,
 };
+use muster_control::causes::with_causes;
 use muster_domain::ec2::classify::classify_part;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::LaunchId;
@@ -52,7 +53,10 @@ pub(crate) async fn create(
         match id.parse() {
             Ok(machine) => machines.push(machine),
             // Lost for this answer, not for good: the sweep finds machines by their tag.
-            Err(error) => tracing::error!(%error, "CreateFleet answered with an unexpected id"),
+            Err(error) => tracing::error!(
+                error = with_causes(&error),
+                "CreateFleet answered with an unexpected id"
+            ),
         }
     }
     Ok(LaunchAnswer { machines, errors: answer.errors().iter().map(part).collect() })

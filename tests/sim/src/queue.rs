@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use muster_control::ports::{Queue, QueueError};
+use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::Seconds;
 
@@ -355,7 +355,7 @@ impl World {
 
     fn hide(&mut self, which: Which, receipt: &str, wait: Seconds) -> Result<(), QueueError> {
         if self.strikes(Fault::HideFailed) {
-            return Err(QueueError("not hidden".to_owned()));
+            return Err(QueueError(Unavailable::new("not hidden")));
         }
         let parsed = receipt.split_once('/').and_then(|(id, receives)| {
             Some((id.parse::<u64>().ok()?, receives.parse::<u32>().ok()?))
@@ -368,7 +368,7 @@ impl World {
         let visible_at = now + i64::from(wait.0) * SECOND;
         let queue = self.queues.of(which);
         let Some(message) = queue.messages.get(&id).filter(|one| one.receives == receives) else {
-            return Err(QueueError("the receipt is too old".to_owned()));
+            return Err(QueueError(Unavailable::new("the receipt is too old")));
         };
         if visible_at > message.received_at + MAX_VISIBILITY {
             self.broken("form", || {
@@ -402,13 +402,13 @@ impl Door {
         }
         self.call(|world| {
             if world.strikes(Fault::SendFailed) {
-                return Err(QueueError("not sent".to_owned()));
+                return Err(QueueError(Unavailable::new("not sent")));
             }
             for body in bodies {
                 world.enqueue_later(which, body, i64::from(delay.0) * SECOND);
             }
             if world.strikes(Fault::SendAnswerLost) {
-                return Err(QueueError("the answer was lost".to_owned()));
+                return Err(QueueError(Unavailable::new("the answer was lost")));
             }
             Ok(())
         })

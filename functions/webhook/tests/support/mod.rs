@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use muster_aws::secrets::SecretError;
 use muster_aws::signature;
-use muster_control::ports::{Queue, QueueError};
+use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{Answer, Event, Signatures, Webhook};
@@ -129,7 +129,7 @@ impl Queue for Taken {
     async fn send_jobs(&self, messages: &[JobsMessage]) -> Result<(), QueueError> {
         *self.calls.borrow_mut() += 1;
         if self.closed {
-            return Err(QueueError("SendMessage: InternalError".to_owned()));
+            return Err(QueueError(Unavailable::new("SendMessage: InternalError")));
         }
         self.messages.borrow_mut().extend_from_slice(messages);
         Ok(())

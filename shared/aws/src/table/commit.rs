@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
-use muster_control::ports::{CommitError, Write};
+use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::SCHEMA;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
@@ -177,8 +177,9 @@ fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, Commi
 }
 
 pub(crate) fn item<R: Record>(record: &R, timings: &Timings) -> Result<Item, CommitError> {
-    row::write(record, timings).map_err(|why| {
-        CommitError::Unavailable(format!("record {} cannot be written: {why}", record.key()))
+    row::write(record, timings).map_err(|error| {
+        let what = format!("record {} cannot be written", record.key());
+        CommitError::Unavailable(Unavailable::caused(what, error))
     })
 }
 
@@ -238,10 +239,8 @@ pub(crate) async fn carry_out(
     mut actions: Vec<Action>,
 ) -> Result<(), CommitError> {
     if actions.len() > MAX_ACTIONS {
-        return Err(CommitError::Unavailable(format!(
-            "a commit of {} actions; DynamoDB takes {MAX_ACTIONS}",
-            actions.len()
-        )));
+        let what = format!("a commit of {} actions; DynamoDB takes {MAX_ACTIONS}", actions.len());
+        return Err(CommitError::Unavailable(Unavailable::new(what)));
     }
     match actions.pop() {
         None => Ok(()),
@@ -314,7 +313,9 @@ async fn transact(
         .into_iter()
         .map(|action| request(names, action))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| CommitError::Unavailable(error.to_string()))?;
+        .map_err(|error| {
+            CommitError::Unavailable(Unavailable::caused("TransactWriteItems", error))
+        })?;
     client
         .transact_write_items()
         .set_transact_items(Some(items))

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use muster_control::ports::{Page, ReadError};
+use muster_control::causes::with_causes;
+use muster_control::ports::{Page, ReadError, Unavailable};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
@@ -132,7 +133,7 @@ impl Reader<'_> {
             .set_keys(Some(keys.collect()))
             .consistent_read(true)
             .build()
-            .map_err(|error| ReadError::Unavailable(error.to_string()))?;
+            .map_err(|error| ReadError::Unavailable(Unavailable::caused(BATCH_GET, error)))?;
         let mut left = HashMap::from([(table.to_owned(), wanted)]);
         let mut items = Vec::new();
         // DynamoDB leaves keys over when an answer grows past 16 MB, and when it is busy. The SDK
@@ -145,14 +146,16 @@ impl Reader<'_> {
                 .set_request_items(Some(left))
                 .send()
                 .await
-                .map_err(|error| error::read_error("BatchGetItem", &error))?;
+                .map_err(|error| error::read_error(BATCH_GET, &error))?;
             items.extend(answer.responses.unwrap_or_default().into_values().flatten());
             left = answer.unprocessed_keys.unwrap_or_default();
             if left.is_empty() {
                 return Ok(items);
             }
         }
-        Err(ReadError::Unavailable("BatchGetItem: keys were left over every time".to_owned()))
+        Err(ReadError::Unavailable(Unavailable::new(
+            "BatchGetItem: keys were left over every time",
+        )))
     }
 
     /// One page, and where the next one starts.
@@ -277,12 +280,15 @@ fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
                 page.unreadable.push(key);
             }
             Err(ReadError::Unavailable(why)) => {
-                tracing::error!(why, "cannot read a record");
+                tracing::error!(error = with_causes(&why), "cannot read a record");
             }
         }
     }
     count
 }
+
+const BATCH_GET: &str = "BatchGetItem";
+const NO_PAGE: &str = "not a page of a listing";
 
 /// Where a listing goes on. Callers pass it on as an opaque text.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -311,12 +317,13 @@ impl Position {
     }
 
     fn write(&self) -> Result<String, ReadError> {
-        serde_json::to_string(self).map_err(|error| ReadError::Unavailable(error.to_string()))
+        serde_json::to_string(self)
+            .map_err(|error| ReadError::Unavailable(Unavailable::caused("a page's token", error)))
     }
 
     fn read(token: &str) -> Result<Self, ReadError> {
         serde_json::from_str(token)
-            .map_err(|error| ReadError::Unavailable(format!("not a page of a listing: {error}")))
+            .map_err(|error| ReadError::Unavailable(Unavailable::caused(NO_PAGE, error)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_aws::table::DynamoTable;
+use muster_control::causes::with_causes;
 use muster_control::ports::{CommitError, ReadError, Table as _, Write};
 use muster_domain::stored::Committed;
 use muster_domain::timings::Timings;
@@ -113,6 +114,7 @@ async fn silence_ends_after_the_time_limit_as_unclear() {
     let table = DynamoTable::new(&config, stack.names.clone(), Timings::default());
     let outcome = table.commit(&[new(&planned(1, None))]).await;
     let Err(CommitError::Unavailable(why)) = outcome else { panic!("{outcome:?}") };
+    let why = with_causes(&why);
     assert!(why.contains("timeout") || why.contains("timed out"), "{why}");
 }
 
@@ -129,7 +131,7 @@ async fn server_errors_and_throttling_are_tried_again_and_then_unavailable() {
     let table = stack.table_at(proxy.address).await;
     let outcome = table.instance(&planned(1, None).name).await;
     let Err(ReadError::Unavailable(why)) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(why, "GetItem: InternalServerError: scripted");
+    assert_eq!(with_causes(&why), "GetItem: InternalServerError: scripted");
 }
 
 /// A burst above a table's earlier peak is throttled for moments.

@@ -14,6 +14,7 @@ use muster_domain::time::{Seconds, Time};
 use super::answers::{Answer, DeleteDryRun, OrderedDelete};
 use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
+use crate::causes::with_causes;
 use crate::health::note_health;
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reaps::reap::registrar;
@@ -122,12 +123,18 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
         // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
         if let Err(error) = self.queue.send_reap(&[reap_message(before, now)]).await {
-            tracing::warn!(%error, "failed to wake the reaper; the next sweep does");
+            tracing::warn!(
+                error = with_causes(&error),
+                "failed to wake the reaper; the next sweep does"
+            );
         }
         if let Some(job) = before.claim() {
             let wakes: Vec<_> = WakePool::for_jobs(&next.pool, &[job]).collect();
             if let Err(error) = self.queue.send_wakes(&wakes, Seconds(0)).await {
-                tracing::warn!(%error, "failed to wake the pool; the next sweep does");
+                tracing::warn!(
+                    error = with_causes(&error),
+                    "failed to wake the pool; the next sweep does"
+                );
             }
         }
         Ok(Answer::Delete(OrderedDelete {

@@ -4,6 +4,7 @@ use muster_domain::pool_file::Problem;
 use serde::Serialize;
 use strum::VariantArray as _;
 
+use crate::causes::with_causes;
 use crate::ports::{CommitError, ReadError};
 use crate::writes::PassError;
 
@@ -69,6 +70,7 @@ impl AdminError {
 
 impl From<PassError> for AdminError {
     fn from(error: PassError) -> Self {
+        let told = with_causes(&error);
         let (code, advice) = match error {
             PassError::Commit(CommitError::Conflict) => (AdminErrorCode::BusyRecord, "try again"),
             PassError::Read(ReadError::Unreadable { .. }) => {
@@ -78,7 +80,7 @@ impl From<PassError> for AdminError {
             | PassError::Commit(CommitError::Unavailable(_))
             | PassError::Queue(_) => (AdminErrorCode::Unavailable, "nothing was lost, try again"),
         };
-        Self::new(code, format!("{error}; {advice}"))
+        Self::new(code, format!("{told}; {advice}"))
     }
 }
 

@@ -12,6 +12,7 @@ use super::answers::{Answer, AppliedPools, PoolsHistory, ShownPools};
 use super::request::{PoolsRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::pools::end_outdated;
 use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
@@ -150,7 +151,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             let woken = self.queue.send_wakes(&wake, Seconds(0)).await.map_err(PassError::from);
             let ended = end_outdated(self.table, self.queue, pool, now).await;
             if let Err(error) = woken.and(ended) {
-                tracing::warn!(pool.name = %pool.name, %error, "failed to wake outdated instances; the sweep does");
+                tracing::warn!(pool.name = %pool.name, error = with_causes(&error), "failed to wake outdated instances; the sweep does");
             }
         }
     }

@@ -10,6 +10,7 @@ use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::scale_up::{
     LaunchReport, ScaleUp, again_after, comes_again, last_call, send_wakes,
@@ -99,7 +100,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             Ok(settings) => settings,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
-                tracing::error!(?error, "cannot read the set of pools");
+                tracing::error!(error = with_causes(&error), "cannot read the set of pools");
                 self.leave_all(messages, &Err(error), &mut report).await;
                 return report;
             }
@@ -160,7 +161,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
                     report.acked[number] = true;
                 }
                 Err(error) => {
-                    tracing::error!(job.id = %event.key, delivery, ?error, "failed to record a job event; it comes again");
+                    tracing::error!(job.id = %event.key, delivery, error = with_causes(&error), "failed to record a job event; it comes again");
                     self.leave_event(&messages[number]).await;
                 }
             }
@@ -169,7 +170,10 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             return;
         }
         if let Err(error) = self.queue.send_wakes(&woken.messages(), Seconds(0)).await {
-            tracing::error!(%error, "failed to wake the pools; the events come again");
+            tracing::error!(
+                error = with_causes(&error),
+                "failed to wake the pools; the events come again"
+            );
             for number in wakers {
                 report.acked[number] = false;
                 self.leave_event(&messages[number]).await;
@@ -201,11 +205,13 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             Ok(passed) => {
                 tracing::info!(pool.name = %wake.pool, report = ?passed, "launch pass finished");
                 if let Err(error) = send_wakes(self.queue, &wake.pool, &passed).await {
-                    tracing::warn!(pool.name = %wake.pool, %error, "failed to ask for another launch pass; the sweep will");
+                    tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
                 }
                 report.passes.push((wake.pool.clone(), passed));
             }
-            Err(error) => tracing::error!(pool.name = %wake.pool, ?error, "launch pass failed"),
+            Err(error) => {
+                tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");
+            }
         }
         self.leave_wake(received, wait).await
     }
@@ -215,7 +221,11 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
     async fn leave_event(&self, received: &Received) {
         let wait = again_after(received.receives);
         if let Err(error) = self.queue.hide_job(&received.receipt, wait).await {
-            tracing::warn!(sqs.message_id = received.id, %error, "failed to hide a message; it comes again after the queue's time-out");
+            tracing::warn!(
+                sqs.message_id = received.id,
+                error = with_causes(&error),
+                "failed to hide a message; it comes again after the queue's time-out"
+            );
         }
     }
 
@@ -223,7 +233,11 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
     async fn leave_wake(&self, received: &Received, wait: Option<Seconds>) -> bool {
         let Some(wait) = wait else { return true };
         if let Err(error) = self.queue.hide_wake(&received.receipt, wait).await {
-            tracing::warn!(sqs.message_id = received.id, %error, "failed to hide a message; it comes again after the queue's time-out");
+            tracing::warn!(
+                sqs.message_id = received.id,
+                error = with_causes(&error),
+                "failed to hide a message; it comes again after the queue's time-out"
+            );
         }
         false
     }

@@ -14,6 +14,7 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::health::note_health;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::metrics::Metric;
@@ -93,13 +94,13 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     ) -> RecoveryReport {
         let mut report = RecoveryReport::default();
         if let Err(error) = self.redeliver(now, &mut report).await {
-            report.problems.push(format!("deliveries: {error}"));
+            report.problems.push(format!("deliveries: {}", with_causes(&error)));
         }
         if let Err(error) = self.ask_for(silent, now, &mut report).await {
-            report.problems.push(format!("silent jobs: {error}"));
+            report.problems.push(format!("silent jobs: {}", with_causes(&error)));
         }
         if let Err(error) = self.ask_again(unwell, now).await {
-            report.problems.push(format!("refused entities: {error}"));
+            report.problems.push(format!("refused entities: {}", with_causes(&error)));
         }
         report
     }

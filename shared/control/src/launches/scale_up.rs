@@ -19,6 +19,7 @@ use self::commits::created;
 use self::pool_snapshot::PoolSnapshot;
 pub use self::report::{LaunchReport, again_after, comes_again, last_call, send_wakes};
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::launches::overflow::Overflow;
 use crate::ports::{CommitError, Compute, Table};
 use crate::writes::PassError;
@@ -100,7 +101,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             // Let the next pass in at once rather than after the lease. What went wrong first is
             // what is told.
             if let Err(error) = self.leave(name).await {
-                tracing::warn!(pool.name = %name, %error, "failed to give back a pool's lease");
+                tracing::warn!(pool.name = %name, error = with_causes(&error), "failed to give back a pool's lease");
             }
         }
         worked.map(|()| report)

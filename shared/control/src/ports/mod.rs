@@ -7,6 +7,7 @@ mod compute;
 mod github;
 mod queue;
 mod table;
+mod unavailable;
 mod write;
 
 pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, NOT_FOUND, Refusal};
@@ -15,4 +16,5 @@ pub use self::github::{
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::table::{CommitError, Page, ReadError, Standing, Table};
+pub use self::unavailable::Unavailable;
 pub use self::write::Write;

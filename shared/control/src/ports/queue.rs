@@ -3,10 +3,12 @@
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::Seconds;
 
+use super::Unavailable;
+
 /// A message could not be sent or hidden.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("queue unavailable: {0}")]
-pub struct QueueError(pub String);
+#[error("queue unavailable")]
+pub struct QueueError(#[source] pub Unavailable);
 
 /// The queues.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]

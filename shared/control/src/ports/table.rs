@@ -17,7 +17,7 @@ use muster_domain::stored::{Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
-use super::Write;
+use super::{Unavailable, Write};
 
 /// Why a commit did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,16 +27,16 @@ pub enum CommitError {
     Conflict,
     /// The table did not answer, or refused for a reason that is not ours. The commit may have
     /// happened: read before trying again.
-    #[error("table unavailable: {0}")]
-    Unavailable(String),
+    #[error("table unavailable")]
+    Unavailable(#[source] Unavailable),
 }
 
 /// The table did not answer, or holds something that this version cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// No answer.
-    #[error("table unavailable: {0}")]
-    Unavailable(String),
+    #[error("table unavailable")]
+    Unavailable(#[source] Unavailable),
     /// A record of an unknown version or state: left alone, and counted.
     #[error("record {key} cannot be read by this version: {why}")]
     Unreadable {

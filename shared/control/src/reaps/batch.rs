@@ -7,6 +7,7 @@ use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::ports::{Compute, Github, Queue, Table};
 use crate::reaps::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
 use crate::reaps::terminate_batch::TerminateBatcher;
@@ -137,7 +138,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             Some(Settlement::Hide(wait)) => {
                 // Not hidden, it comes back after the queue's own time-out: later, but not lost.
                 if let Err(error) = self.queue.hide(&received.receipt, wait).await {
-                    tracing::warn!(%error, "failed to hide a message; it comes again after the queue's time-out");
+                    tracing::warn!(
+                        error = with_causes(&error),
+                        "failed to hide a message; it comes again after the queue's time-out"
+                    );
                 }
                 false
             }
@@ -165,7 +169,7 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
             let message = &received.message;
             tracing::error!(
                 ?message,
-                ?error,
+                error = with_causes(error),
                 "reap pass failed; it runs again after the queue's time-out"
             );
         })

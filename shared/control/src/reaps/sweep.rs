@@ -14,6 +14,7 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
+use crate::causes::with_causes;
 use crate::metrics::Metric;
 use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
@@ -402,8 +403,8 @@ fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
 
 fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
     if let Err(error) = result {
-        tracing::error!(part, ?error, "part of the sweep failed");
-        problems.push(format!("{part}: {error:?}"));
+        tracing::error!(part, error = with_causes(&error), "part of the sweep failed");
+        problems.push(format!("{part}: {}", with_causes(&error)));
     }
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
-use muster_cloud::World;
 use muster_cloud::ec2::{LaunchTemplate, PlaceSpec, STACK_TAG, ShutdownBehavior};
 use muster_cloud::faults::{Answer, FaultSpec};
+use muster_cloud::{Millis, World};
 use muster_conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::ids::MachineId;
@@ -50,7 +50,7 @@ impl Bench {
         Self { running, ec2 }
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World, u64) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut World, Millis) -> R) -> R {
         self.running.cloud.with(change)
     }
 }
@@ -79,7 +79,7 @@ impl Ec2World for Bench {
     }
 
     async fn hide_new(&self) {
-        let hidden = u64::try_from(HIDDEN.as_millis()).expect("small");
+        let hidden = Millis::try_from(HIDDEN.as_millis()).expect("small");
         self.change(|world, _| world.timings_mut().visible_after_ms = hidden);
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
-use muster_cloud::World;
 use muster_cloud::faults::{Answer, FaultSpec};
 use muster_cloud::github::{Lies, Message, Scope};
+use muster_cloud::{Millis, World};
 use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
@@ -76,7 +76,7 @@ impl Bench {
         Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World, u64) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut World, Millis) -> R) -> R {
         self.running.cloud.with(change)
     }
 

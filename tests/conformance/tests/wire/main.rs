@@ -15,13 +15,13 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use muster_cloud::Timings;
+use muster_cloud::{Millis, Timings};
 use muster_world::wire::Credentials;
 use muster_world::{Running, Settings};
 use tokio::runtime::Runtime;
 
 /// Later than any check.
-const NEVER_MS: u64 = 1_000_000_000;
+const NEVER_MS: Millis = 1_000_000_000;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 

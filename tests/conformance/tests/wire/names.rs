@@ -1,8 +1,8 @@
 //! The names of a pool file: crates `github` and `ec2` at the world's doors.
 
-use muster_cloud::World;
 use muster_cloud::faults::{Answer, FaultSpec};
 use muster_cloud::github::Group;
+use muster_cloud::{Millis, World};
 use muster_conformance::names::{CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::entity::app::AppSettings;
@@ -27,7 +27,7 @@ impl Bench {
         Self { github, ec2 }
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World, u64) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut World, Millis) -> R) -> R {
         self.github.running.cloud.with(change)
     }
 }

@@ -6,7 +6,7 @@ mod port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use muster_control::ports::{CommitError, Write};
+use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -317,17 +317,17 @@ impl World {
     /// A commit, with everything that can go wrong.
     fn commit(&mut self, writes: &[Write]) -> Result<Committed, CommitError> {
         if !self.check_form(writes) {
-            return Err(CommitError::Unavailable("not a transaction".to_owned()));
+            return Err(CommitError::Unavailable(Unavailable::new("not a transaction")));
         }
         let refused = |write: &Write| match write {
             Write::Job(next) => Some(next.key()) == self.refused_item,
             _ => false,
         };
         if writes.iter().any(refused) {
-            return Err(CommitError::Unavailable("ValidationException".to_owned()));
+            return Err(CommitError::Unavailable(Unavailable::new("ValidationException")));
         }
         if self.is_away(Fault::OutageTable) || self.strikes(Fault::CommitRefused) {
-            return Err(CommitError::Unavailable("throttled".to_owned()));
+            return Err(CommitError::Unavailable(Unavailable::new("throttled")));
         }
         if self.strikes(Fault::CommitCollided) || !self.tables.conditions_hold(writes) {
             self.say(|| "  commit: conflict".to_owned());
@@ -347,7 +347,7 @@ impl World {
         }
         self.after_commit(writes);
         if self.strikes(Fault::CommitAnswerLost) {
-            return Err(CommitError::Unavailable("the answer was lost".to_owned()));
+            return Err(CommitError::Unavailable(Unavailable::new("the answer was lost")));
         }
         Ok(Committed::by_table())
     }

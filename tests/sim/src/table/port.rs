@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
+use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Unavailable, Write};
 use muster_domain::audit::Audit;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -33,11 +33,12 @@ const DUE_SHARDS: u64 = 4;
 /// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
 fn start_of(page: Option<String>) -> Result<usize, ReadError> {
     let Some(mark) = page else { return Ok(0) };
-    mark.parse().map_err(|_| ReadError::Unavailable(format!("{mark}: not a page")))
+    mark.parse()
+        .map_err(|_| ReadError::Unavailable(Unavailable::new(format!("{mark}: not a page"))))
 }
 
 fn unavailable() -> ReadError {
-    ReadError::Unavailable("no answer".to_owned())
+    ReadError::Unavailable(Unavailable::new("no answer"))
 }
 
 impl Door {
@@ -87,7 +88,7 @@ impl Door {
     ) -> Result<(), CommitError> {
         self.call(|world| {
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::CommitRefused) {
-                return Err(CommitError::Unavailable("throttled".to_owned()));
+                return Err(CommitError::Unavailable(Unavailable::new("throttled")));
             }
             write(world)
         })

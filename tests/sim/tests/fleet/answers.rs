@@ -10,7 +10,7 @@ use muster_conformance::records;
 use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::metrics::Metric;
-use muster_control::ports::{ReadError, Table, Write};
+use muster_control::ports::{ReadError, Table, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::entity::{EntityHealth, RefusedPool};
 use muster_domain::ids::{JobKey, PoolName};
@@ -244,7 +244,7 @@ fn errors() {
     bench.put(&[stored.change(row).into()]);
     let order = json!({ "action": "delete", "name": busy.as_str(), "reason": "old image" });
     check(&bench, "error_busy", order);
-    let no_answer = ReadError::Unavailable("no answer".to_owned());
+    let no_answer = ReadError::Unavailable(Unavailable::new("no answer"));
     compare("error_unavailable", &json!(unavailable(no_answer)));
 }
 

@@ -15,6 +15,7 @@ use muster_domain::time::Time;
 
 use super::ScaleUp;
 use super::pool_snapshot::PoolSnapshot;
+use crate::causes::with_causes;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
 
@@ -138,7 +139,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             };
             let last = last.unwrap_or(Time::from_millis(0));
             if let Err(error) = self.table.move_cursor(&cursor, Some(now), last).await {
-                tracing::warn!(entity = %slot.entity, %error, "failed to put a probe back; the next one waits longer");
+                tracing::warn!(entity = %slot.entity, error = with_causes(&error), "failed to put a probe back; the next one waits longer");
             }
         }
     }

@@ -17,6 +17,7 @@ use super::commits::{created, outcome_writes};
 use super::pool_snapshot::{PoolSnapshot, count_refusals};
 use super::report::LaunchReport;
 use super::{MAX_WRITES, ScaleUp};
+use crate::causes::with_causes;
 use crate::ports::{CommitError, Compute, Table, Write};
 use crate::writes::{self, CONFLICT_ROUNDS, PassError};
 
@@ -48,7 +49,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         match self.commit(&writes, known).await {
             Ok(claimed) => slots.into_iter().map(|slot| slot.stored(&claimed)).collect(),
             Err(error) => {
-                tracing::warn!(launch.id = %planned.launch.id, %error, "failed to claim jobs for new slots");
+                tracing::warn!(launch.id = %planned.launch.id, error = with_causes(&error), "failed to claim jobs for new slots");
                 free
             }
         }

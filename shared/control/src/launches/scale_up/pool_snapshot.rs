@@ -18,6 +18,7 @@ use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
 use super::{LaunchReport, MAX_DEMAND};
+use crate::causes::with_causes;
 use crate::ports::{CommitError, Standing, Table};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
@@ -154,12 +155,15 @@ impl PoolSnapshot {
                 Err(CommitError::Conflict) => match table.cooldowns().await {
                     Ok(stored) => self.cooldowns = stored,
                     Err(error) => {
-                        tracing::warn!(%error, "failed to read the cooldowns");
+                        tracing::warn!(error = with_causes(&error), "failed to read the cooldowns");
                         return;
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "failed to write the cooldowns; other passes ask EC2");
+                    tracing::warn!(
+                        error = with_causes(&error),
+                        "failed to write the cooldowns; other passes ask EC2"
+                    );
                     return;
                 }
             }

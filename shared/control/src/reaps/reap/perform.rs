@@ -8,6 +8,7 @@ use muster_domain::time::{Seconds, Time};
 
 use super::observe::answered;
 use super::{Reap, registrar};
+use crate::causes::with_causes;
 use crate::launches::headroom;
 use crate::launches::quota;
 use crate::ports::{Compute, Github, Queue, Table};
@@ -66,7 +67,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
                 // Its wait ends by itself.
                 Err(error) => {
-                    tracing::warn!(instance.id = %instance.name, %error, "failed to reopen a quota");
+                    tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to reopen a quota");
                 }
             }
         }
