@@ -22,7 +22,7 @@ use crate::ports::{
 };
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::writes::{self, MayConflict, PassError};
 
 /// The configuration of a machine's runner.
 pub struct Configuration {
@@ -58,6 +58,12 @@ pub enum RunnerApiError {
     /// A pass failed: try again.
     #[error("internal")]
     Pass(#[from] PassError),
+}
+
+impl MayConflict for RunnerApiError {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Pass(error) if error.is_conflict())
+    }
 }
 
 /// A report of the machine.
@@ -341,25 +347,23 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         machine: &MachineId,
         now: Time,
     ) -> Result<Stored<Instance>, RunnerApiError> {
-        for _ in 0..CONFLICT_ROUNDS {
+        writes::in_rounds(async || {
             if let Some(name) = self.table.owner_of(machine).await.map_err(PassError::from)? {
                 let instance = self.table.instance(&name).await.map_err(PassError::from)?;
                 return instance.ok_or(RunnerApiError::UnknownMachine);
             }
             let launch = self.launch_of(machine).await?;
-            match self.bind(machine, &launch, now).await {
-                Err(PassError::Commit(CommitError::Conflict)) => {}
-                Err(error) => return Err(error.into()),
-                Ok(Some(instance)) => return Ok(instance),
-                Ok(None) => match self.table.owner_of(machine).await.map_err(PassError::from)? {
-                    // The launch's answer has come on record meanwhile, and bound this machine with
-                    // all others.
-                    Some(_) => {}
-                    None => return Err(RunnerApiError::UnknownMachine),
-                },
+            if let Some(instance) = self.bind(machine, &launch, now).await? {
+                return Ok(instance);
             }
-        }
-        Err(PassError::Commit(CommitError::Conflict).into())
+            match self.table.owner_of(machine).await.map_err(PassError::from)? {
+                // The launch's answer has come on record meanwhile, and bound this machine with all
+                // others.
+                Some(_) => Err(PassError::Commit(CommitError::Conflict).into()),
+                None => Err(RunnerApiError::UnknownMachine),
+            }
+        })
+        .await
     }
 
     async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, RunnerApiError> {
@@ -408,7 +412,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         name: &InstanceName,
         mut change: impl FnMut(&mut Instance) -> Result<(), RunnerApiError>,
     ) -> Result<Stored<Instance>, RunnerApiError> {
-        for _ in 0..CONFLICT_ROUNDS {
+        writes::in_rounds(async || {
             let stored = self.table.instance(name).await.map_err(PassError::from)?;
             let before = stored.ok_or(RunnerApiError::UnknownMachine)?;
             // A tombstone is not written again.
@@ -418,13 +422,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             let mut next = before.record().clone();
             change(&mut next)?;
             let Some(changed) = before.changed(next) else { return Ok(before) };
-            match self.table.commit(&[changed.clone().into()]).await {
-                Ok(committed) => return Ok(changed.stored(&committed)),
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(PassError::from(error).into()),
-            }
-        }
-        Err(PassError::Commit(CommitError::Conflict).into())
+            let committed =
+                self.table.commit(&[changed.clone().into()]).await.map_err(PassError::from)?;
+            Ok(changed.stored(&committed))
+        })
+        .await
     }
 }
 

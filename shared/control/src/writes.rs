@@ -29,6 +29,33 @@ pub enum PassError {
 /// How often a pass reads again after somebody else was faster.
 pub(crate) const CONFLICT_ROUNDS: usize = 6;
 
+/// An error that may say that another writer was faster.
+pub(crate) trait MayConflict {
+    fn is_conflict(&self) -> bool;
+}
+
+impl MayConflict for PassError {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Commit(CommitError::Conflict))
+    }
+}
+
+/// Reads, decides and commits, and does so again while another writer is faster.
+///
+/// # Errors
+/// The round's own; the conflict, where somebody else kept being faster.
+pub(crate) async fn in_rounds<A, E: MayConflict>(
+    mut round: impl AsyncFnMut() -> Result<A, E>,
+) -> Result<A, E> {
+    for _ in 1..CONFLICT_ROUNDS {
+        match round().await {
+            Err(error) if error.is_conflict() => {}
+            done => return done,
+        }
+    }
+    round().await
+}
+
 /// Reads a record, makes the next one of it and commits that, and does so again while another
 /// writer is faster. `next` answers none where nothing is to be written. Answers with the record as
 /// it is stored then.
@@ -45,17 +72,14 @@ where
     R: Clone,
     Write: From<Change<R>>,
 {
-    for _ in 0..CONFLICT_ROUNDS {
+    in_rounds(async || {
         let stored = read().await?;
         let Some(next) = next(stored.as_deref()) else { return Ok(stored) };
         let change = Change::of(stored.as_ref(), next);
-        match table.commit(&[change.clone().into()]).await {
-            Ok(committed) => return Ok(Some(change.stored(&committed))),
-            Err(CommitError::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(CommitError::Conflict.into())
+        let committed = table.commit(&[change.clone().into()]).await?;
+        Ok(Some(change.stored(&committed)))
+    })
+    .await
 }
 
 /// Commits what is worth nothing any more once somebody else has written one of the records: they

@@ -19,7 +19,7 @@ use crate::health::note_health;
 use crate::ports::{Github, Queue, Table, Write};
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
-use crate::writes::{self, CONFLICT_ROUNDS};
+use crate::writes;
 
 impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     pub(super) async fn delete(
@@ -40,16 +40,13 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             return Err(AdminError::new(AdminErrorCode::SwitchedOff, message));
         }
         let instance = self.find(&request.name).await?;
-        for _ in 0..CONFLICT_ROUNDS {
-            match self.try_delete(&instance.name, request, now).await {
-                Err(AdminError { code: AdminErrorCode::BusyRecord, .. }) => {}
-                other => return other,
+        let round = async || self.try_delete(&instance.name, request, now).await;
+        writes::in_rounds(round).await.map_err(|error| match error.code {
+            AdminErrorCode::BusyRecord => {
+                AdminError::new(error.code, "the record changes too often right now; try again")
             }
-        }
-        Err(AdminError::new(
-            AdminErrorCode::BusyRecord,
-            "the record changes too often right now; try again",
-        ))
+            _ => error,
+        })
     }
 
     /// Refused when a job runs, says the record or GitHub. From the commit of the order on,

@@ -6,7 +6,7 @@ use strum::VariantArray as _;
 
 use crate::causes::with_causes;
 use crate::ports::{CommitError, ReadError};
-use crate::writes::PassError;
+use crate::writes::{MayConflict, PassError};
 
 /// What kind of error it is: a word for programs.
 #[derive(
@@ -81,6 +81,18 @@ impl From<PassError> for AdminError {
             | PassError::Queue(_) => (AdminErrorCode::Unavailable, "nothing was lost, try again"),
         };
         Self::new(code, format!("{told}; {advice}"))
+    }
+}
+
+impl MayConflict for AdminError {
+    fn is_conflict(&self) -> bool {
+        self.code == AdminErrorCode::BusyRecord
+    }
+}
+
+impl From<CommitError> for AdminError {
+    fn from(error: CommitError) -> Self {
+        PassError::from(error).into()
     }
 }
 

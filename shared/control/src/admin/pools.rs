@@ -14,8 +14,8 @@ use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::pools::end_outdated;
-use crate::ports::{CommitError, Directory, Github, Images, Queue, Table, Write};
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::ports::{Directory, Github, Images, Queue, Table, Write};
+use crate::writes::{PassError, in_rounds};
 
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
@@ -107,7 +107,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         }
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
-        for _ in 0..CONFLICT_ROUNDS {
+        in_rounds(async || {
             let stored = self.table.pool_set().await?;
             let before = self.in_force(stored.as_ref());
             let next = before.succeeded_by(file, by, now);
@@ -120,22 +120,12 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 return Ok(answer(&before, diff, false));
             }
             let audit = line(&next, &diff, what, reason);
-            match self.table.commit(&writes(stored.as_ref(), &next, audit)).await {
-                Ok(_) => {
-                    tracing::warn!(
-                        version = next.version,
-                        by,
-                        what,
-                        "operator applied a pool file"
-                    );
-                    self.follow_up(&next, &diff, now).await;
-                    return Ok(answer(&next, diff, true));
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(PassError::from(error).into()),
-            }
-        }
-        Err(PassError::from(CommitError::Conflict).into())
+            self.table.commit(&writes(stored.as_ref(), &next, audit)).await?;
+            tracing::warn!(version = next.version, by, what, "operator applied a pool file");
+            self.follow_up(&next, &diff, now).await;
+            Ok(answer(&next, diff, true))
+        })
+        .await
     }
 
     /// Lets the passes find at once what they would find in time: jobs that have room now, and

@@ -8,8 +8,8 @@ use muster_domain::time::Time;
 use super::answers::{Answer, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::ports::{CommitError, Github, Queue, Table, Write};
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::ports::{Github, Queue, Table, Write};
+use crate::writes;
 
 /// The subject of the switches' lines in the audit trail.
 pub(super) const SUBJECT: &str = "switches";
@@ -28,7 +28,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
         let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
-        for _ in 0..CONFLICT_ROUNDS {
+        writes::in_rounds(async || {
             let stored = self.table.switches().await?;
             let before = stored.as_deref().cloned().unwrap_or_default();
             for (pool, to) in &request.pools {
@@ -44,17 +44,11 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
                 return Ok(answer(next));
             }
             let change = Change::of(stored.as_ref(), next.clone());
-            let writes = [change.into(), Write::Audit(line(&settings, &off))];
-            match self.table.commit(&writes).await {
-                Ok(_) => {
-                    tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
-                    return Ok(answer(next));
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(PassError::from(error).into()),
-            }
-        }
-        Err(PassError::from(CommitError::Conflict).into())
+            self.table.commit(&[change.into(), Write::Audit(line(&settings, &off))]).await?;
+            tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
+            Ok(answer(next))
+        })
+        .await
     }
 }
 

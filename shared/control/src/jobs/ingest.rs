@@ -12,8 +12,8 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::Settings;
-use crate::ports::{CommitError, ReadError, Table, Write};
-use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+use crate::ports::{ReadError, Table, Write};
+use crate::writes::{self, PassError};
 
 /// Most jobs that are read, and written, in one call.
 const MAX_TOGETHER: usize = 100;
@@ -55,14 +55,8 @@ impl<T: Table> Ingest<'_, T> {
     /// # Errors
     /// When the tables do not answer or somebody else kept being faster: deliver the event again.
     pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            // Large, and in most passes that could fold never reached: not part of them.
-            match Box::pin(self.try_fold(event, now)).await {
-                Err(PassError::Commit(CommitError::Conflict)) => {}
-                other => return other,
-            }
-        }
-        Err(CommitError::Conflict.into())
+        // Large, and in most passes that could fold never reached: not part of them.
+        writes::in_rounds(async || Box::pin(self.try_fold(event, now)).await).await
     }
 
     /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written

@@ -10,8 +10,8 @@ use muster_domain::time::{Seconds, Time};
 use super::allowances::first_entities;
 use super::pool_snapshot::PoolSnapshot;
 use super::{LaunchReport, ScaleUp};
-use crate::ports::{CommitError, Table};
-use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+use crate::ports::Table;
+use crate::writes::{self, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
     /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before,
@@ -24,11 +24,11 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         now: Time,
     ) -> Result<PoolSnapshot, PassError> {
         let entities = first_entities(pool, jobs);
-        for _ in 0..CONFLICT_ROUNDS {
+        writes::in_rounds(async || {
             let mut standing = self.table.standing(&pool.name, &entities).await?;
             let stored = standing.capacity.take();
             if let Some(leased) = stored.as_ref().filter(|one| again && one.is_leased(now)) {
-                return Ok(PoolSnapshot::new(leased.clone(), standing, entities));
+                return Ok(PoolSnapshot::new(leased.clone(), standing, entities.clone()));
             }
             let empty = || Capacity::empty(pool.name.clone());
             let next = stored
@@ -37,16 +37,10 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 .woken(self.holder, now, &self.settings.timings)
                 .configured(pool.version(), now);
             let change = Change::of(stored.as_ref(), next);
-            match self.table.commit(&[change.clone().into()]).await {
-                Ok(committed) => {
-                    let capacity = change.stored(&committed);
-                    return Ok(PoolSnapshot::new(capacity, standing, entities));
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(CommitError::Conflict.into())
+            let committed = self.table.commit(&[change.clone().into()]).await?;
+            Ok(PoolSnapshot::new(change.stored(&committed), standing, entities.clone()))
+        })
+        .await
     }
 
     /// Gives the lease back in one write, if nobody has written the record since: then nobody asked
@@ -83,7 +77,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         known: &PoolSnapshot,
         report: &mut LaunchReport,
     ) -> Result<Option<Stored<Capacity>>, PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
+        writes::in_rounds(async || {
             let Some(stored) = self.table.capacity(name).await? else {
                 return Ok(None);
             };
@@ -94,13 +88,11 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 return Ok(Some(stored));
             }
             let (next, later) = self.given_back(&stored, known.waits);
-            let write = stored.change(next).into();
-            if writes::commit_unless_changed(self.table, &[write]).await? {
-                report.later = later;
-                return Ok(None);
-            }
-        }
-        Err(CommitError::Conflict.into())
+            self.table.commit(&[stored.change(next).into()]).await?;
+            report.later = later;
+            Ok(None)
+        })
+        .await
     }
 
     /// Gives the lease back, whoever asked for a pass.

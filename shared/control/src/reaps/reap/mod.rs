@@ -20,10 +20,10 @@ use muster_domain::time::{Seconds, Time};
 
 pub(crate) use self::settle::MAX_RECEIVES;
 use crate::Settings;
-use crate::ports::{CommitError, Compute, Github, Queue, ReadError, Registrar, Table};
+use crate::ports::{Compute, Github, Queue, ReadError, Registrar, Table};
 use crate::reaps::read_cache::ReadCache;
 use crate::reaps::terminate_batch::TerminateBatcher;
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::writes::{self, MayConflict as _, PassError};
 
 /// Most decisions of one pass. A full delete takes seven.
 const ROUNDS: usize = 16;
@@ -129,11 +129,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         heard: &Observation,
         now: Time,
     ) -> Result<Settlement, PassError> {
-        for _ in 0..CONFLICT_ROUNDS {
-            match self.try_pass(name, ticket, heard, now).await {
-                Err(PassError::Commit(CommitError::Conflict)) => {}
-                other => return other,
-            }
+        let passed =
+            writes::in_rounds(async || self.try_pass(name, ticket, heard, now).await).await;
+        if !passed.as_ref().is_err_and(PassError::is_conflict) {
+            return passed;
         }
         // Whoever is so busy with this row also looks after it.
         tracing::warn!(instance.id = %name, "left an instance to other passes: every commit met a conflict");
