@@ -1,7 +1,8 @@
 //! Runs scenarios side by side in one process and says what each one shows.
 //!
-//! Not Rust's own harness: these tests wait for most of their time, so there are more of them at
-//! once than processors, and what they show is worth reading when they pass as well.
+//! Not Rust's own harness, though it takes the options of that: these tests wait for most of their
+//! time, so there are more of them at once than processors, and what they show is worth reading
+//! when they pass as well.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -11,6 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
+use libtest_mimic::Arguments;
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::task::LocalSet;
 
@@ -113,69 +115,21 @@ impl Test {
     }
 }
 
-/// What the command line asks for.
-struct Wanted {
-    filters: Vec<String>,
-    skipped: Vec<String>,
-    exact: bool,
-    list: bool,
-    at_once: usize,
-}
-
-impl Wanted {
-    /// The options of Rust's own harness that make sense here, as `cargo test -- …` passes them.
-    fn read(arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut wanted =
-            Self { filters: vec![], skipped: vec![], exact: false, list: false, at_once: AT_ONCE };
-        let mut arguments = arguments;
-        while let Some(argument) = arguments.next() {
-            let (flag, value) = match argument.split_once('=') {
-                Some((flag, value)) if flag.starts_with("--") => {
-                    (flag.to_owned(), Some(value.to_owned()))
-                }
-                _ => (argument.clone(), None),
-            };
-            let mut value = || {
-                value
-                    .clone()
-                    .or_else(|| arguments.next())
-                    .ok_or_else(|| anyhow!("{argument} needs a value"))
-            };
-            match flag.as_str() {
-                "--exact" => wanted.exact = true,
-                "--list" => wanted.list = true,
-                "--skip" => wanted.skipped.push(value()?),
-                "--test-threads" => wanted.at_once = value()?.parse()?,
-                "--nocapture" | "--no-capture" | "--show-output" | "-q" | "--quiet" => {}
-                other if other.starts_with('-') => return Err(anyhow!("unknown option {other}")),
-                _ => wanted.filters.push(argument),
-            }
-        }
-        Ok(wanted)
-    }
-
-    fn takes(&self, name: &str) -> bool {
-        let matches =
-            |filter: &String| if self.exact { name == filter } else { name.contains(filter) };
-        !self.skipped.iter().any(matches)
-            && (self.filters.is_empty() || self.filters.iter().any(matches))
-    }
+/// Whether the command line asks for this one.
+fn is_wanted(arguments: &Arguments, name: &str) -> bool {
+    let matches =
+        |word: &String| if arguments.exact { name == word } else { name.contains(word.as_str()) };
+    arguments.filter.as_ref().is_none_or(matches) && !arguments.skip.iter().any(matches)
 }
 
 /// Runs the scenarios that the command line asks for; the longest should come first.
 #[must_use]
 pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
-    let wanted = match Wanted::read(std::env::args().skip(1)) {
-        Ok(wanted) => wanted,
-        Err(error) => {
-            say(&format!("error: {error:#}"));
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::from_args();
     let all = scenarios.len();
     let scenarios: Vec<Scenario> =
-        scenarios.into_iter().filter(|scenario| wanted.takes(scenario.name)).collect();
-    if wanted.list {
+        scenarios.into_iter().filter(|one| is_wanted(&arguments, one.name)).collect();
+    if arguments.list {
         scenarios.iter().for_each(|scenario| say(&format!("{}: test", scenario.name)));
         return ExitCode::SUCCESS;
     }
@@ -187,7 +141,8 @@ pub fn main(scenarios: Vec<Scenario>) -> ExitCode {
         }
     };
     let others = all - scenarios.len();
-    let failed = LocalSet::new().block_on(&runtime, run(scenarios, wanted.at_once, others));
+    let failed = LocalSet::new()
+        .block_on(&runtime, run(scenarios, arguments.test_threads.unwrap_or(AT_ONCE), others));
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
