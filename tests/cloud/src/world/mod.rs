@@ -108,10 +108,8 @@ impl World {
                     self.end(&id, reason, "reclaimed by spot", at);
                 }
                 Due::WorkOver(job) => self.github.work_over(job),
-                Due::LostCommunication(job) => {
-                    self.github.lost_communication(&mut self.clockwork, job, at);
-                }
-                Due::Deliver(delivery) => self.github.depart(&mut self.clockwork, &delivery),
+                Due::LostCommunication(job) => self.give_up(job, at),
+                Due::Deliver(delivery) => self.depart(delivery),
             }
         }
     }
