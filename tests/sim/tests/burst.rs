@@ -44,7 +44,7 @@ fn events(world: &World) -> Vec<Body> {
 }
 
 fn event(world: &World, number: u32) -> Body {
-    let event = Box::new((*world.delivery(number)).clone());
+    let event = Box::new(world.delivery(number).expect("told"));
     Body::Jobs(JobsMessage::JobEvent { event, delivery: number.to_string() })
 }
 

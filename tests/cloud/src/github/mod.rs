@@ -329,6 +329,11 @@ impl GitHub {
         self.owners.values()
     }
 
+    /// What is said about every account, to change.
+    pub fn specs_mut(&mut self) -> impl Iterator<Item = &mut OwnerSpec> {
+        self.owners.values_mut().map(|owner| &mut owner.spec)
+    }
+
     /// The account behind an installation.
     #[must_use]
     pub fn installation(&self, id: u64) -> Option<&Owner> {

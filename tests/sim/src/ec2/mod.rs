@@ -195,8 +195,6 @@ pub struct Machine {
     pub works_on: Option<u32>,
     /// Its registration.
     pub runner: Option<u64>,
-    /// Its agent does not notice that the registration is gone.
-    pub deaf: bool,
 }
 
 /// All of EC2.
@@ -319,7 +317,6 @@ impl World {
             job: None,
             works_on: None,
             runner: None,
-            deaf: false,
         });
         let runs = self.now + self.between(500, 8_000);
         self.agenda.at(runs, Event::Machine(number, Arrival::Running));
