@@ -48,9 +48,11 @@ impl World {
         self.carry_out_news();
     }
 
-    /// Whether the runner's agent is there. GitHub sees its end some time later; here at once.
+    /// Whether there is such a registration and its agent. GitHub sees the agent's end some time
+    /// later; here at once.
     pub(crate) fn is_connected(&self, id: u64) -> bool {
-        self.github.truth.session(id).is_some_and(|session| session.alive)
+        let truth = &self.github.truth;
+        truth.runner(id).is_some() && truth.session(id).is_some_and(|session| session.alive)
     }
 
     /// When GitHub will call the runner of a job idle that is about to start: from then until then.
