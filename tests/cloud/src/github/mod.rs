@@ -264,8 +264,9 @@ pub struct GitHub {
     pub reused_jwt_allowed: bool,
     /// Where a runner finds GitHub's side of the connection; part of every JIT config.
     pub agent_url: String,
-    /// GitHub removes the registration of a runner on which it gives up. Its documentation does not
-    /// say whether it does.
+    /// GitHub removes the registration of a runner on which it gives up. Documented is only that it
+    /// removes an ephemeral one that has been away for a day.
+    /// Source: docs.github.com/en/actions/concepts/runners/communicating-with-self-hosted-runners
     pub removes_lost_runners: bool,
     apps: BTreeMap<String, App>,
     owners: BTreeMap<String, Owner>,
