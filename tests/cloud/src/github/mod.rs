@@ -266,7 +266,7 @@ pub struct GitHub {
     pub agent_url: String,
     /// GitHub removes the registration of a runner on which it gives up. Documented is only that it
     /// removes an ephemeral one that has been away for a day.
-    /// Source: docs.github.com/en/actions/concepts/runners/communicating-with-self-hosted-runners
+    /// Source: docs.github.com/actions/concepts/runners/communicating-with-self-hosted-runners
     pub removes_lost_runners: bool,
     apps: BTreeMap<String, App>,
     owners: BTreeMap<String, Owner>,
