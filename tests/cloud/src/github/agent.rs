@@ -100,8 +100,8 @@ impl GitHub {
     pub fn await_job(&mut self, runner: u64, now: Millis) -> Result<(), GitHubError> {
         let session = self.session_mut(runner)?;
         session.last_seen = now;
-        let waits = !session.deregistered && session.job.is_none() && session.offered.is_none();
-        if waits && !self.idle.contains(&runner) {
+        let free = session.job.is_none() && session.offered.is_none();
+        if free && self.runners.contains_key(&runner) && !self.idle.contains(&runner) {
             self.idle.push(runner);
         }
         Ok(())
@@ -120,6 +120,7 @@ impl GitHub {
     }
 
     /// Whether a process that asks for work would be answered with more than [`Message::Nothing`].
+    /// Sessions are written as the wire writes them.
     #[must_use]
     pub fn has_message(&self, session: &str) -> bool {
         let session = session.parse().ok().and_then(|runner| self.sessions.get(&runner));
