@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Happening, Ids, Millis, Timings, ec2::InstanceState, github::Delivery};
+use super::{Happening, Ids, Millis, Timings, ec2::InstanceState};
 
 /// One thing that happens by itself once its time has come.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +19,8 @@ pub(crate) enum Due {
     WorkOver(u64),
     /// GitHub gives up on the runner of this job.
     LostCommunication(u64),
-    /// A webhook delivery leaves GitHub.
-    Deliver(Box<Delivery>),
+    /// This webhook delivery leaves GitHub.
+    Deliver(u64),
 }
 
 /// The parts that every region of the model needs: the agenda, the outbox, ids and durations.

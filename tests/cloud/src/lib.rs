@@ -75,7 +75,7 @@ pub enum Happening {
     /// A machine lost its power: whatever runs on it is gone.
     PowerOff { instance: String },
     /// GitHub sends a webhook delivery.
-    Webhook(github::Delivery),
+    Webhook(github::Webhook),
 }
 
 /// Distinct, reproducible numbers. Two worlds with different seeds do not share identifiers, so a
@@ -120,6 +120,12 @@ impl Ids {
         u32::try_from(number).ok()
     }
 
+    /// Small numbers that go on from this one, for a world whose numbers are read by people.
+    #[must_use]
+    pub fn after(count: u64) -> Self {
+        Self { seed: 0, count, in_order: false }
+    }
+
     /// The next number for things of which GitHub has few: fits 32 bits, as clients expect.
     pub fn small(&mut self) -> u64 {
         self.count += 1;
@@ -146,16 +152,20 @@ impl Ids {
 
     /// The shape of a UUID.
     pub fn uuid(&mut self) -> String {
-        let (a, b) = (self.scrambled(), self.scrambled());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-            a >> 32,
-            (a >> 16) & 0xffff,
-            a & 0xfff,
-            b >> 52,
-            b & 0xffff_ffff_ffff
-        )
+        uuid(self.scrambled(), self.scrambled())
     }
+}
+
+/// The shape of a UUID, made of two numbers.
+pub(crate) fn uuid(a: u64, b: u64) -> String {
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        b >> 52,
+        b & 0xffff_ffff_ffff
+    )
 }
 
 /// One round of `splitmix64`: spreads consecutive numbers over the whole range.

@@ -348,10 +348,10 @@ impl World {
     /// come up.
     fn is_robbed(&self, pool: &Pool, entity: &Entity) -> bool {
         let carried = pool.labels.carried();
-        self.github.queued.iter().any(|number| {
-            let job = self.github.job(*number);
+        self.github.queued().any(|number| {
+            let job = self.github.job(number);
             let takes = entity.covers(&job.repository) && carried.can_run(&job.labels);
-            takes && !self.is_ours(*number)
+            takes && !self.is_ours(number)
         })
     }
 

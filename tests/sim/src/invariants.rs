@@ -141,7 +141,7 @@ impl World {
     /// switch holds back runner-api: what it takes back is a registration that no machine was told
     /// of.
     pub(crate) fn check_deregister(&mut self, id: u64, by_api: bool) {
-        let Some(runner) = self.github.runners.get(&id) else { return };
+        let Some(runner) = self.github.truth.runner(id) else { return };
         let name = runner.name.clone();
         let row = instance_of_runner(&name);
         let row = row.and_then(|row| self.tables.instances.get(&row)).cloned();

@@ -13,9 +13,9 @@ impl World {
     /// GitHub removes a registration because we asked. With a job's steps under way that is wrong,
     /// whatever GitHub says, unless an order or the lifetime allows it.
     pub(crate) fn check_removal(&mut self, id: u64) {
-        let Some(runner) = self.github.runners.get(&id) else { return };
+        let Some(runner) = self.github.truth.runner(id) else { return };
         let name = runner.name.clone();
-        let machine = runner.machine;
+        let machine = self.machine_of(id);
         self.check_gate(id);
         self.checker.removed.insert(name.clone());
         self.note_unseen(machine);
@@ -33,7 +33,7 @@ impl World {
     /// apart, unless the machine's hooks refuse every job and none has started. What was answered
     /// in between is not asked here: a pass that heard "busy" may have been stopped.
     fn check_gate(&mut self, id: u64) {
-        let Some(runner) = self.github.runners.get(&id) else { return };
+        let Some(runner) = self.github.truth.runner(id) else { return };
         let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
         let Some((row, drain)) = row.and_then(|row| Some((row, row.drain()?))) else { return };
         // Force has no gate, and neither has age; a registration without an agent has no job, and
@@ -44,7 +44,7 @@ impl World {
         });
         let refuses = row.order().is_some() || drain.reason == DeleteReason::SpotNotice;
         let is_shut = refuses && row.runner.hooks && row.runner.started.is_none();
-        let gated = runner.machine.is_some()
+        let gated = self.github.truth.session(id).is_some()
             && !is_shut
             && !row.is_forced()
             && !is_old
@@ -59,11 +59,11 @@ impl World {
         // Two clocks, each up to four seconds off; and a pass counts from its start, so that the
         // first answer may be as much younger as a pass lasts.
         let marked = drain.at.as_millis() - 8_000;
-        let first = runner.not_busy.iter().find(|at| **at >= marked).copied();
-        let enough =
-            first.zip(runner.not_busy.last()).is_some_and(|(a, b)| b - a >= apart - 68_000);
+        let not_busy = self.github.not_busy(id);
+        let first = not_busy.iter().find(|at| **at >= marked).copied();
+        let enough = first.zip(not_busy.last()).is_some_and(|(a, b)| b - a >= apart - 68_000);
         if gated && !enough {
-            let what = format!("DELETE of {} after {:?}", runner.name, runner.not_busy);
+            let what = format!("DELETE of {} after {not_busy:?}", runner.name);
             self.broken("gate", || what);
         }
     }
@@ -97,7 +97,7 @@ impl World {
     /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.
     fn check_deregistered(&mut self, number: u32) {
         let machine = self.ec2.at(number);
-        let registered = machine.runner.is_some_and(|id| self.github.runners.contains_key(&id));
+        let registered = machine.runner.is_some_and(|id| self.github.truth.runner(id).is_some());
         if !registered || machine.task.is_none() {
             return;
         }
@@ -149,11 +149,12 @@ impl World {
     fn count_if_cut_short(&mut self, owner: &Instance, number: u32) {
         let ordered = owner.order().is_some_and(|order| order.kill_running_job);
         let pool = self.checker.pools.iter().find(|pool| pool.name == owner.pool);
-        let job = self.ec2.at(number).works_on.map(|job| self.github.job(job));
+        let job = self.ec2.at(number).works_on.and_then(|job| self.github.truth_of(job));
         let (Some(pool), Some(job), false) = (pool, job, ordered) else { return };
         // A mark shortly before the job takes the rest.
         let promised = i64::from(pool.max_lifetime_seconds.0) * SECOND / 2 - 60 * SECOND;
-        self.tally.cut_short += u64::from(self.now - job.started_at < promised);
+        let begun = job.started_at.unwrap_or(self.now);
+        self.tally.cut_short += u64::from(self.now - begun < promised);
     }
 
     /// GitHub removes, on its own lie, a busy runner that nobody else told us of: from here on
@@ -241,13 +242,16 @@ impl World {
 
     /// I9: the steps of a job begin.
     pub(crate) fn job_begins(&mut self, machine: u32, job: u32) {
-        self.github.job_mut(job).began = true;
-        let runner = self.github.job(job).runner.clone();
+        let truth = self.github.truth_of(job);
+        let runner = truth.and_then(|truth| truth.runner.as_ref());
+        let (id, name) = runner.map(|one| (one.id, one.name.clone())).unwrap_or_default();
+        let key = self.github.job(job).key;
+        // An agent whose power just went may have this moment left.
+        let _ = self.github.truth.job_began(id, key.job, self.now);
         let here = self.ec2.at_mut(machine);
         here.works_on = Some(job);
         let hooked = !here.behaviour.no_hooks;
         self.github.job_mut(job).hooked = hooked;
-        let (_, name) = runner.unwrap_or_default();
         self.narrate(|| format!("job {job} begins on {name}"));
         if self.checker.not_started.contains(&job) {
             self.broken("I9", || format!("a step of job {job} runs, whose start was refused"));

@@ -237,8 +237,8 @@ impl World {
     /// Jobs that wait without a runner that comes up, a reason on record, or a full pool.
     fn unexplained_jobs(&self) -> Vec<Suspect> {
         let now = self.time();
-        let waiting = self.github.queued.iter().filter_map(|number| {
-            let row = self.tables.jobs.get(&self.github.job(*number).key)?;
+        let waiting = self.github.queued().filter_map(|number| {
+            let row = self.tables.jobs.get(&self.github.job(number).key)?;
             (row.is_waiting() || row.is_unmatched()).then_some(row)
         });
         let unexplained = waiting.filter(|job| {
@@ -262,15 +262,16 @@ impl World {
 
     /// Rows that say of an approval what is not so.
     fn mistaken_gates(&self) -> impl Iterator<Item = Suspect> {
-        let mistaken = self.github.jobs.iter().filter(|job| {
+        let mistaken = self.github.known().filter(|(job, truth)| {
+            let is_gated = match truth.status {
+                Status::Waiting => true,
+                Status::Queued => false,
+                Status::InProgress | Status::Completed => return false,
+            };
             let row = self.tables.jobs.get(&job.key).filter(|row| row.pool.is_some());
-            row.is_some_and(|row| match job.status {
-                Status::Waiting => row.is_waiting(),
-                Status::Queued => row.is_gated(),
-                Status::Planned | Status::InProgress | Status::Completed => false,
-            })
+            row.is_some_and(|row| if is_gated { row.is_waiting() } else { row.is_gated() })
         });
-        mistaken.map(|job| Suspect::Gate(job.key))
+        mistaken.map(|(job, _)| Suspect::Gate(job.key))
     }
 
     fn tell_of(&self, suspect: &Suspect) -> String {
@@ -313,7 +314,7 @@ impl World {
                 && self.queues.is_empty()
                 && self.github.in_flight == 0
                 && self.undelivered().is_none()
-                && !self.github.queued.iter().any(|job| self.is_ours(*job)))
+                && !self.github.queued().any(|job| self.is_ours(job)))
     }
 
     /// Whether nothing lives and nothing waits but what is kept idle.
@@ -340,7 +341,7 @@ impl World {
     }
 
     fn count_the_unserved(&mut self) {
-        for job in &self.github.jobs {
+        for (job, truth) in self.github.known() {
             let served = self.checker.pools.iter().any(|pool| {
                 let covers = pool.entity.as_ref().is_none_or(|one| one.covers(&job.repository));
                 let listed = |one: &String| one.eq_ignore_ascii_case(&job.repository);
@@ -353,8 +354,8 @@ impl World {
                     && (!exact || pool.labels.iter().any(|row| row.is_exactly(&job.labels)))
                     && (job.private || pool.public_repositories)
             });
-            match job.status {
-                Status::Completed if job.conclusion == Some("cancelled") => {
+            match truth.status {
+                Status::Completed if truth.conclusion.as_deref() == Some("cancelled") => {
                     self.tally.cancelled += 1;
                 }
                 Status::Queued if !served => self.tally.not_ours += 1,
@@ -363,7 +364,7 @@ impl World {
                 }
                 _ => {}
             }
-            if job.began && job.lied_at.is_some() && !job.hooked {
+            if truth.began_at.is_some() && job.lied_at.is_some() && !job.hooked {
                 self.tally.unseen_jobs += 1;
             }
         }
@@ -386,8 +387,7 @@ impl World {
         if self.violation.is_some() {
             return;
         }
-        let queued = self.github.queued.clone();
-        let lost: Vec<u32> = queued.into_iter().filter(|job| self.is_ours(*job)).collect();
+        let lost: Vec<u32> = self.github.queued().filter(|job| self.is_ours(*job)).collect();
         self.tally.lost += lost.len() as u64;
         if let Some(job) = lost.first() {
             self.broken("I8", || format!("job {job} is still queued"));
@@ -400,7 +400,8 @@ impl World {
         }
         self.count_the_unserved();
         let kept = self.kept();
-        self.tally.registrations_left += self.github.runners.len().saturating_sub(kept) as u64;
+        self.tally.registrations_left +=
+            self.github.truth.runners().count().saturating_sub(kept) as u64;
         let row = self.tables.live_rows().find(|row| !self.may_be_left(row)).cloned();
         if let Some(row) = row {
             self.broken("I11", || {

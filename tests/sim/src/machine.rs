@@ -259,9 +259,7 @@ impl Script {
         let work = |world: &mut World| match world.ec2.at(machine).job {
             // Also when its registration is gone by now: a job in hand is carried out.
             Some(job) => Some(Work::Job(job)),
-            None if world.github.runners.contains_key(&runner) => None,
-            None if world.ec2.at(machine).deaf => None,
-            None => Some(Work::Deregistered),
+            None => world.github.is_told_to_go(runner).then_some(Work::Deregistered),
         };
         self.until(Millis::MAX, work).await.unwrap_or(Work::Deregistered)
     }
@@ -269,12 +267,8 @@ impl Script {
     /// The job's steps, until they are over or the workflow is cancelled.
     async fn steps(&self, job: u32, length: Option<Millis>) -> &'static str {
         let over = |world: &mut World| {
-            let job = world.github.job(job);
-            match (job.cancelled, job.finished) {
-                (true, _) => Some("cancelled"),
-                (false, true) => Some("success"),
-                (false, false) => None,
-            }
+            let over = world.github.truth_of(job)?.over()?;
+            Some(if over == "cancelled" { "cancelled" } else { "success" })
         };
         self.until(length.unwrap_or(Millis::MAX), over).await.unwrap_or("success")
     }

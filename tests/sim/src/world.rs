@@ -226,7 +226,7 @@ impl World {
     ) -> Self {
         let mut rng = Rng::new(seed);
         let tables = Tables::new(pools);
-        let github = Github::new(rng.next());
+        let github = Github::new(rng.next(), pools);
         Self {
             now: START,
             rng,

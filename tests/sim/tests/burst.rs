@@ -44,7 +44,7 @@ fn events(world: &World) -> Vec<Body> {
 }
 
 fn event(world: &World, number: u32) -> Body {
-    let event = Box::new((*world.delivery(number)).clone());
+    let event = Box::new(world.delivery(number).expect("told"));
     Body::Jobs(JobsMessage::JobEvent { event, delivery: number.to_string() })
 }
 
@@ -95,7 +95,7 @@ fn no_index_stands_between_an_event_and_its_launch() {
 fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     let (calls, claimed) = one_batch(|world| {
         // A delivery came before and was doubled: its row is there already.
-        let event = (*world.delivery(7)).clone();
+        let event = world.delivery(7).expect("told");
         let mut job = muster_domain::job::fold(None, event, world.time());
         job.pool = Some("default".parse().expect("valid"));
         world.tables.jobs.insert(job.key(), Rc::new(Stored::read(job, Version(5))));

@@ -44,7 +44,8 @@ impl Bench {
             [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
         let cloud_config =
             CloudConfig { replay_shows_machines: true, slowest_call: 1, by_hand: true };
-        let world = World::new(1, &pools, FaultRates::none(), cloud_config);
+        let mut world = World::new(1, &pools, FaultRates::none(), cloud_config);
+        ["acme", "zoo"].into_iter().for_each(|login| world.github.install(login));
         let settings =
             Settings::from_parameters(schedule::STACK.into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });
@@ -195,6 +196,11 @@ fn job_number(job: u64) -> u32 {
     u32::try_from(job - FIRST_JOB).expect("a job of this world")
 }
 
+fn runner_number(world: &World, name: &str) -> u64 {
+    let mut runners = world.github.truth.runners();
+    runners.find(|one| one.name == name).expect("registered").id
+}
+
 fn registrar(entity: &str) -> Registrar {
     let entity = entity.parse().expect("an entity");
     Registrar { entity, installation: Some(InstallationId(7)) }
@@ -235,16 +241,16 @@ impl github::GithubWorld for Bench {
 
     async fn connect(&self, runner: &str) {
         self.change(|world| {
-            let mut runners = world.github.runners.values_mut();
-            runners.find(|one| one.name == runner).expect("registered").connected = true;
+            let (id, now) = (runner_number(world, runner), world.now);
+            // It may be there already.
+            let _ = world.github.truth.connect(id, None, now);
         });
     }
 
     async fn take(&self, job: u64, runner: &str) {
         self.connect(runner).await;
         self.change(|world| {
-            let mut runners = world.github.runners.values();
-            let id = runners.find(|one| one.name == runner).expect("registered").id;
+            let id = runner_number(world, runner);
             world.assign(job_number(job), id);
         });
     }
@@ -252,13 +258,13 @@ impl github::GithubWorld for Bench {
     async fn end(&self, job: u64, conclusion: &'static str) {
         let number = job_number(job);
         self.change(|world| {
-            let (id, _) = world.github.job(number).runner.clone().expect("taken");
-            world.agent_done(id, number, conclusion);
+            let taken = world.github.truth_of(number).and_then(|job| job.runner.clone());
+            world.agent_done(taken.expect("taken").id, number, conclusion);
         });
     }
 
     async fn close_door(&self) {
-        self.change(|world| world.github.fail_next = u32::MAX);
+        self.change(|world| world.github.script.fail_next = u32::MAX);
     }
 
     async fn a_moment(&self) {
@@ -270,7 +276,7 @@ impl github::GithubWorld for Bench {
     }
 
     async fn lie(&self) {
-        self.change(|world| world.github.always_lies = true);
+        self.change(|world| world.github.script.always_lies = true);
     }
 
     async fn list_from_cache(&self) {
@@ -296,7 +302,7 @@ impl github::GithubWorld for Bench {
 
     async fn registered(&self) -> Vec<String> {
         let names = |world: &mut World| {
-            world.github.runners.values().map(|runner| runner.name.clone()).collect()
+            world.github.truth.runners().map(|runner| runner.name.clone()).collect()
         };
         self.change(names)
     }

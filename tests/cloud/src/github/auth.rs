@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{GitHub, GitHubError, Scope};
-use crate::{Millis, agenda::Clockwork, rfc3339};
+use crate::{Ids, Millis, rfc3339};
 
 /// The claims of a JSON Web Token whose signature has been found good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,26 +92,23 @@ impl GitHub {
         Ok(claims.iss.clone())
     }
 
+    /// A token of an App's installation, good until then.
     pub(crate) fn create_token(
         &mut self,
-        clockwork: &mut Clockwork,
+        ids: &mut Ids,
         app: &str,
         installation: u64,
-        now: Millis,
+        expires_at: Millis,
     ) -> Result<InstallationToken, GitHubError> {
         let owner = self
             .installation(installation)
             .filter(|owner| owner.spec.app_id == app)
             .ok_or_else(GitHubError::not_found)?;
         let token = InstallationToken {
-            token: format!(
-                "ghs_{:016x}{:016x}wrld",
-                clockwork.ids.scrambled(),
-                clockwork.ids.scrambled()
-            ),
+            token: format!("ghs_{:016x}{:016x}wrld", ids.scrambled(), ids.scrambled()),
             installation_id: installation,
             owner: owner.spec.owner.clone(),
-            expires_at: now + clockwork.timings.token_ms,
+            expires_at,
         };
         self.tokens.insert(token.token.clone(), token.clone());
         Ok(token)

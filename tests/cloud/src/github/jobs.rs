@@ -1,12 +1,11 @@
-//! Jobs: queued, handed out, worked on, finished, cancelled, killed.
+//! Jobs: queued, gated, worked on, finished, cancelled, killed.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GitHub, GitHubError, Repository};
-use crate::{
-    Millis,
-    agenda::{Clockwork, Due},
-};
+use super::{GitHub, GitHubError, News, Repository};
+use crate::Millis;
 
 /// What a test says about a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,6 +62,15 @@ pub struct JobBehaviour {
     pub machine_dies_after_ms: Option<Millis>,
 }
 
+/// The numbers that a new job gets.
+#[derive(Clone, Copy, Debug)]
+pub struct JobNumbers {
+    pub job: u64,
+    pub run: u64,
+    /// Its repository's, if this is the first job of it.
+    pub repository: u64,
+}
+
 /// GitHub's words for where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,7 +85,7 @@ pub enum JobStatus {
 impl JobStatus {
     /// The word GitHub uses.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Waiting => "waiting",
@@ -93,20 +101,19 @@ pub struct JobRunner {
     pub id: u64,
     pub name: String,
     pub group_id: u64,
-    pub session: String,
-    pub machine: Option<String>,
+    pub machine: Option<Arc<str>>,
 }
 
-/// One job.
+/// One job. A copy is cheap: what a job was like at some time is a copy of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Job {
     pub id: u64,
     pub run_id: u64,
     pub run_attempt: u32,
-    pub repository: Repository,
-    pub spec: JobSpec,
+    pub repository: Arc<Repository>,
+    pub spec: Arc<JobSpec>,
     pub status: JobStatus,
-    pub conclusion: Option<String>,
+    pub conclusion: Option<Arc<str>>,
     pub queued_at: Millis,
     /// When somebody approved it.
     pub approved_at: Option<Millis>,
@@ -115,21 +122,27 @@ pub struct Job {
     /// When its first step began, after the runner's job-started hook.
     pub began_at: Option<Millis>,
     pub completed_at: Option<Millis>,
-    pub runner: Option<JobRunner>,
+    pub runner: Option<Arc<JobRunner>>,
     /// The runner's own hook refused it.
     pub refused: bool,
     /// Its machine lost its power while it ran.
     pub killed: bool,
     /// Offered to a runner that has not picked it up yet.
-    pub(crate) offered: bool,
-    /// How the work ended, once it has; the runner reports it.
-    pub(crate) over: Option<String>,
+    pub(super) offered: bool,
+    /// How the work is to end or has ended; the runner reports it.
+    pub(super) over: Option<Arc<str>>,
 }
 
 impl Job {
+    /// How its work ends, once that is known; the runner has yet to report it.
+    #[must_use]
+    pub fn over(&self) -> Option<&str> {
+        self.over.as_deref()
+    }
+
     /// The work is over; the runner has not reported it yet.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub const fn is_over(&self) -> bool {
         self.over.is_some()
     }
 }
@@ -139,7 +152,7 @@ impl Job {
 pub struct Kill {
     pub job: u64,
     pub runner: String,
-    pub machine: String,
+    pub machine: Option<Arc<str>>,
     pub at: Millis,
     /// What took the power.
     pub cause: String,
@@ -148,32 +161,20 @@ pub struct Kill {
 }
 
 impl GitHub {
-    pub(crate) fn queue_job(
+    /// A workflow queues a job.
+    pub fn queue_job(
         &mut self,
-        clockwork: &mut Clockwork,
-        spec: &JobSpec,
+        spec: Arc<JobSpec>,
+        numbers: JobNumbers,
         now: Millis,
-    ) -> Result<u64, GitHubError> {
-        let owner = self.owner(&spec.owner).ok_or_else(|| {
-            GitHubError::new(404, format!("no owner '{}' is registered", spec.owner))
-        })?;
-        let login = owner.spec.owner.clone();
-        let key = format!("{login}/{}", spec.repo).to_ascii_lowercase();
-        let fresh = clockwork.ids.small();
-        let repository = self.repositories.entry(key).or_insert_with(|| Repository {
-            id: fresh,
-            owner: login,
-            name: spec.repo.clone(),
-            private: spec.private,
-        });
-        repository.private = spec.private;
-        let id = clockwork.ids.large();
+    ) -> Result<(), GitHubError> {
+        let repository = self.repository_of(&spec, numbers.repository)?;
         let job = Job {
-            id,
-            run_id: spec.run_id.unwrap_or_else(|| clockwork.ids.large()),
+            id: numbers.job,
+            run_id: numbers.run,
             run_attempt: spec.run_attempt.unwrap_or(1),
-            repository: repository.clone(),
-            spec: spec.clone(),
+            repository,
+            spec,
             status: JobStatus::Queued,
             conclusion: None,
             queued_at: now,
@@ -187,132 +188,130 @@ impl GitHub {
             offered: false,
             over: None,
         };
-        self.jobs.insert(id, job);
-        self.tell(clockwork, id, "queued", now);
-        if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.spec.gated) {
-            job.status = JobStatus::Waiting;
-            self.tell(clockwork, id, "waiting", now);
+        self.news.push(News::Webhook(job.clone()));
+        self.queued.push(job.id);
+        self.jobs.insert(job.id, job);
+        Ok(())
+    }
+
+    /// The repository that a job says it is of, as that job shows it.
+    fn repository_of(&mut self, of: &JobSpec, fresh: u64) -> Result<Arc<Repository>, GitHubError> {
+        let owner = self.owner(&of.owner).ok_or_else(|| {
+            GitHubError::new(404, format!("no owner '{}' is registered", of.owner))
+        })?;
+        let login = owner.spec.owner.clone();
+        let key = format!("{login}/{}", of.repo).to_ascii_lowercase();
+        let repository = self.repositories.entry(key).or_insert_with(|| {
+            let (name, private) = (of.repo.clone(), of.private);
+            Arc::new(Repository { id: fresh, owner: login, name, private })
+        });
+        if repository.private != of.private {
+            Arc::make_mut(repository).private = of.private;
         }
-        self.dispatch();
-        Ok(id)
+        Ok(Arc::clone(repository))
+    }
+
+    /// GitHub finds that somebody must approve the deployment of a queued job.
+    pub fn gate_job(&mut self, id: u64) -> Result<(), GitHubError> {
+        let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
+        if job.status != JobStatus::Queued {
+            return Err(GitHubError::new(409, "the job is not queued"));
+        }
+        job.status = JobStatus::Waiting;
+        self.news.push(News::Webhook(job.clone()));
+        self.queued.retain(|other| *other != id);
+        Ok(())
     }
 
     /// Somebody approves a job's deployment. Its times stay those of its creation.
-    pub(crate) fn approve_job(
-        &mut self,
-        clockwork: &mut Clockwork,
-        id: u64,
-        now: Millis,
-    ) -> Result<(), GitHubError> {
+    pub fn approve_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
+        let job = self.gated(id)?;
+        job.status = JobStatus::Queued;
+        job.approved_at = Some(now);
+        let job = job.clone();
+        self.news.push(News::Webhook(job));
+        self.queued.push(id);
+        Ok(())
+    }
+
+    /// Somebody rejects a job's deployment: it ends without a runner.
+    pub fn reject_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
+        self.gated(id)?;
+        self.complete(id, "failure", now);
+        Ok(())
+    }
+
+    fn gated(&mut self, id: u64) -> Result<&mut Job, GitHubError> {
         let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
         if job.status != JobStatus::Waiting {
             return Err(GitHubError::new(409, "the job waits for no approval"));
         }
-        job.status = JobStatus::Queued;
-        job.approved_at = Some(now);
-        self.tell(clockwork, id, "queued", now);
-        self.dispatch();
-        Ok(())
+        Ok(job)
     }
 
     /// Ends the work of a held job; a queued one keeps the conclusion until it has begun.
-    pub(crate) fn finish_job(&mut self, id: u64, conclusion: &str) -> Result<(), GitHubError> {
+    pub fn finish_job(&mut self, id: u64, conclusion: &str) -> Result<(), GitHubError> {
         let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
         if job.status == JobStatus::Completed {
             return Err(GitHubError::new(409, "the job is completed"));
         }
-        job.over = Some(conclusion.to_owned());
+        job.over = Some(conclusion.into());
         Ok(())
     }
 
     /// Cancels a job: at once while no runner has it, through its runner once it runs.
-    pub(crate) fn cancel_job(
-        &mut self,
-        clockwork: &mut Clockwork,
-        id: u64,
-        now: Millis,
-    ) -> Result<(), GitHubError> {
+    pub fn cancel_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
         let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
+        let is_offered = job.offered;
         match job.status {
-            JobStatus::Completed => Err(GitHubError::new(409, "the job is completed")),
-            JobStatus::InProgress => {
-                job.over = Some("cancelled".to_owned());
-                Ok(())
-            }
+            JobStatus::Completed => return Err(GitHubError::new(409, "the job is completed")),
+            JobStatus::InProgress => job.over = Some("cancelled".into()),
             JobStatus::Queued | JobStatus::Waiting => {
-                for session in self.sessions.values_mut().filter(|s| s.offered == Some(id)) {
-                    session.offered = None;
+                if is_offered {
+                    self.withdraw(id);
                 }
-                self.complete(clockwork, id, "cancelled", now);
-                Ok(())
+                self.complete(id, "cancelled", now);
             }
         }
+        Ok(())
     }
 
-    pub(crate) fn work_over(&mut self, id: u64) {
+    /// The work of a job has lasted as long as it takes.
+    pub fn work_over(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            let conclusion = job.spec.behaviour.conclusion.clone();
-            job.over.get_or_insert(conclusion.unwrap_or_else(|| "success".to_owned()));
+            let conclusion = job.spec.behaviour.conclusion.as_deref().unwrap_or("success");
+            job.over.get_or_insert_with(|| conclusion.into());
         }
     }
 
     /// The end of a job, told to the world.
-    pub(crate) fn complete(
-        &mut self,
-        clockwork: &mut Clockwork,
-        id: u64,
-        conclusion: &str,
-        now: Millis,
-    ) {
+    pub(super) fn complete(&mut self, id: u64, conclusion: &str, now: Millis) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.status == JobStatus::Completed {
             return;
         }
         job.status = JobStatus::Completed;
-        job.conclusion = Some(conclusion.to_owned());
+        job.conclusion = Some(conclusion.into());
         job.completed_at = Some(now);
         job.offered = false;
-        self.tell(clockwork, id, "completed", now);
+        self.news.push(News::Webhook(job.clone()));
+        self.queued.retain(|other| *other != id);
     }
 
-    /// Everything that ran on a machine is gone. GitHub does not know yet.
-    pub(crate) fn machine_lost_power(
-        &mut self,
-        clockwork: &mut Clockwork,
-        machine: &str,
-        cause: &str,
-        now: Millis,
-    ) {
-        for session in self.sessions.values_mut() {
-            if session.machine.as_deref() != Some(machine) || !session.alive {
-                continue;
-            }
-            session.alive = false;
-            session.listening = false;
-            if let Some(job) = session.offered.take().and_then(|id| self.jobs.get_mut(&id)) {
-                job.offered = false;
-            }
-            let Some(job) = session.job.and_then(|id| self.jobs.get_mut(&id)) else { continue };
-            job.killed = true;
-            self.kills.push(Kill {
-                job: job.id,
-                runner: session.runner_name.clone(),
-                machine: machine.to_owned(),
-                at: now,
-                cause: cause.to_owned(),
-                begun: job.began_at.is_some(),
-            });
-            let late = now + clockwork.timings.lost_communication_ms;
-            clockwork.at(late, Due::LostCommunication(job.id));
+    /// GitHub gives up on the runner of a job: the job fails. The registration stays, offline,
+    /// unless [`Self::removes_lost_runners`].
+    pub fn give_up(&mut self, id: u64, now: Millis) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(runner) = job.runner.as_ref().map(|runner| runner.id) else { return };
+        if job.status != JobStatus::InProgress {
+            return;
         }
-        self.dispatch();
-    }
-
-    /// GitHub gives up on a runner: its job fails, its registration stays (offline).
-    pub(crate) fn lost_communication(&mut self, clockwork: &mut Clockwork, id: u64, now: Millis) {
-        for session in self.sessions.values_mut().filter(|s| s.job == Some(id)) {
+        if let Some(session) = self.sessions.get_mut(&runner).filter(|s| s.job == Some(id)) {
             session.job = None;
         }
-        self.complete(clockwork, id, "failure", now);
+        if self.removes_lost_runners {
+            self.remove_runner(runner, "lost", now);
+        }
+        self.complete(id, "failure", now);
     }
 }

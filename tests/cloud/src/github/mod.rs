@@ -1,4 +1,7 @@
 //! GitHub: App authentication, runner registrations, jobs and webhooks.
+//!
+//! Plain data and plain functions, for any driver. What has to happen later or elsewhere is
+//! collected, and the driver takes it after each call: [`GitHub::take_news`].
 
 mod agent;
 mod auth;
@@ -8,6 +11,7 @@ mod views;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +19,11 @@ use super::Millis;
 
 pub use agent::{JobOffer, Message, Session};
 pub use auth::{Claims, InstallationToken, RateView};
-pub use jobs::{Job, JobBehaviour, JobSpec, JobStatus, Kill};
+pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
+pub(crate) use registry::encode;
 pub use registry::{JitConfig, JitRequest, Runner};
-pub use webhooks::{Attempt, Delivery, HookEffect, HookRule};
+pub use views::RunnerView;
+pub use webhooks::{Attempt, Delivery, HookEffect, HookRule, Webhook};
 
 /// An error as GitHub's REST API answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +139,9 @@ pub struct OwnerSpec {
     /// Runner groups beside the default one.
     #[serde(default)]
     pub groups: Vec<Group>,
+    /// Runner groups that there are no more: a configuration that names one is wrong.
+    #[serde(default)]
+    pub deleted_groups: BTreeSet<u64>,
     #[serde(default = "OwnerSpec::default_rate_limit")]
     pub rate_limit: u32,
     #[serde(default)]
@@ -160,7 +169,7 @@ pub struct Owner {
     pub id: u64,
     pub(crate) rate_used: u32,
     pub(crate) rate_resets_at: Millis,
-    pub(crate) listed: BTreeMap<Scope, (Millis, Vec<serde_json::Value>)>,
+    pub(crate) listed: BTreeMap<Scope, (Millis, Vec<RunnerView>)>,
 }
 
 impl Owner {
@@ -234,6 +243,19 @@ impl Default for AppSettings {
     }
 }
 
+/// What a driver has to carry out, now or once it is time.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// An event about a job, as the job was then, is to be delivered.
+    Webhook(Job),
+    /// The runner of this job fell silent. GitHub gives up on it after a while.
+    Silent(u64),
+    /// The work of this job lasts so long from now.
+    Works { job: u64, lasts: Millis },
+    /// A job's work ends its machine so long from now.
+    Dies { machine: Arc<str>, after: Millis },
+}
+
 /// All of GitHub.
 #[derive(Clone, Debug, Default)]
 pub struct GitHub {
@@ -242,30 +264,43 @@ pub struct GitHub {
     pub reused_jwt_allowed: bool,
     /// Where a runner finds GitHub's side of the connection; part of every JIT config.
     pub agent_url: String,
+    /// GitHub removes the registration of a runner on which it gives up. Documented is only that it
+    /// removes an ephemeral one that has been away for a day.
+    /// Source: docs.github.com/actions/concepts/runners/communicating-with-self-hosted-runners
+    pub removes_lost_runners: bool,
     apps: BTreeMap<String, App>,
     owners: BTreeMap<String, Owner>,
-    repositories: BTreeMap<String, Repository>,
+    repositories: BTreeMap<String, Arc<Repository>>,
     tokens: BTreeMap<String, InstallationToken>,
     runners: BTreeMap<u64, Runner>,
     former: Vec<Runner>,
-    sessions: BTreeMap<String, Session>,
+    sessions: BTreeMap<u64, Session>,
+    idle: Vec<u64>,
     jobs: BTreeMap<u64, Job>,
+    queued: Vec<u64>,
     kills: Vec<Kill>,
     rules: Vec<HookRule>,
     deliveries: BTreeMap<u64, Delivery>,
     attempts: Vec<Attempt>,
+    undelivered: BTreeSet<u64>,
     held: Vec<u64>,
+    news: Vec<News>,
 }
 
 impl GitHub {
     /// An account registers the App; said again, it replaces what was said before.
-    pub(crate) fn register_owner(&mut self, spec: OwnerSpec, fresh_id: u64) {
+    pub fn register_owner(&mut self, spec: OwnerSpec, fresh_id: u64) {
         let app = self.apps.entry(spec.app_id.clone()).or_default();
         app.public_key.clone_from(&spec.app_public_key);
         let key = spec.owner.to_ascii_lowercase();
         let id = self.owners.get(&key).map_or(fresh_id, |owner| owner.id);
         let owner = Owner { spec, id, rate_used: 0, rate_resets_at: 0, listed: BTreeMap::new() };
         self.owners.insert(key, owner);
+    }
+
+    /// What is to be carried out since this was last asked, in order.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     /// What an App is sent and may do.
@@ -286,7 +321,7 @@ impl GitHub {
         self.owners.get(&login.to_ascii_lowercase())
     }
 
-    pub(crate) fn owner_mut(&mut self, login: &str) -> Option<&mut Owner> {
+    fn owner_mut(&mut self, login: &str) -> Option<&mut Owner> {
         self.owners.get_mut(&login.to_ascii_lowercase())
     }
 
@@ -295,17 +330,19 @@ impl GitHub {
         self.owners.values()
     }
 
+    /// What is said about every account, to change.
+    pub fn specs_mut(&mut self) -> impl Iterator<Item = &mut OwnerSpec> {
+        self.owners.values_mut().map(|owner| &mut owner.spec)
+    }
+
     /// The account behind an installation.
     #[must_use]
     pub fn installation(&self, id: u64) -> Option<&Owner> {
         self.owners.values().find(|owner| owner.spec.installation_id == id)
     }
 
-    pub(crate) fn set_groups(
-        &mut self,
-        login: &str,
-        groups: Vec<Group>,
-    ) -> Result<(), GitHubError> {
+    /// The runner groups of an owner, beside the default one.
+    pub fn set_groups(&mut self, login: &str, groups: Vec<Group>) -> Result<(), GitHubError> {
         let owner = self.owner_mut(login).ok_or_else(GitHubError::not_found)?;
         owner.spec.groups = groups;
         Ok(())
@@ -345,11 +382,6 @@ impl GitHub {
     #[must_use]
     pub fn kills(&self) -> &[Kill] {
         &self.kills
-    }
-
-    /// The connections of runner processes, ended ones included.
-    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.sessions.values()
     }
 
     /// Every webhook delivery there ever was.

@@ -4,8 +4,8 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{GitHub, GitHubError, Group, Scope};
-use crate::{Millis, agenda::Clockwork};
+use super::{GitHub, GitHubError, RunnerView, Scope};
+use crate::{Ids, Millis, scramble};
 
 /// One registered runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,14 +16,25 @@ pub struct Runner {
     pub labels: Vec<String>,
     pub group_id: u64,
     pub created_at: Millis,
-    /// What its process proves itself with; part of its configuration.
-    #[serde(skip)]
-    pub secret: String,
-    /// The connection of its process, once there was one.
-    pub session: Option<String>,
+    /// It gets no job, and nobody says why.
+    pub barred: bool,
     pub removed_at: Option<Millis>,
-    /// Who removed it: `api`, or `done` for an ephemeral runner after its job.
-    pub removed_by: Option<String>,
+    /// Why it was removed: `api`, `done` for an ephemeral runner after its job, `lost` when GitHub
+    /// gave up on it, or `used up`.
+    pub removed_by: Option<&'static str>,
+}
+
+impl Runner {
+    /// What its process proves itself with; part of its configuration.
+    #[must_use]
+    pub fn secret(&self) -> String {
+        let half = scramble(self.id);
+        format!("{half:016x}{:016x}", scramble(half))
+    }
+
+    fn is(&self, scope: &Scope, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name) && self.scope.same(scope)
+    }
 }
 
 /// The body of a request for a just-in-time configuration.
@@ -44,72 +55,77 @@ pub struct JitConfig {
 }
 
 impl GitHub {
-    pub(crate) fn generate_jit(
+    /// Registers a runner.
+    pub fn generate_jit(
         &mut self,
-        clockwork: &mut Clockwork,
+        ids: &mut Ids,
         scope: &Scope,
         request: &JitRequest,
         now: Millis,
-    ) -> Result<JitConfig, GitHubError> {
-        self.group_of(scope, request.runner_group_id)?;
-        check(request)?;
-        let taken = |r: &Runner| r.scope.same(scope) && r.name.eq_ignore_ascii_case(&request.name);
-        if self.runners.values().any(taken) {
-            let message =
-                format!("Already exists - A runner with the name {} already exists.", request.name);
-            return Err(GitHubError::new(409, message));
-        }
-        let runner = Runner {
-            id: clockwork.ids.small(),
+    ) -> Result<&Runner, GitHubError> {
+        self.judge_jit(scope, request)?;
+        let id = ids.small();
+        Ok(self.runners.entry(id).or_insert(Runner {
+            id,
             name: request.name.clone(),
             scope: scope.clone(),
             labels: request.labels.clone(),
             group_id: request.runner_group_id,
             created_at: now,
-            secret: format!("{:016x}{:016x}", clockwork.ids.scrambled(), clockwork.ids.scrambled()),
-            session: None,
+            barred: false,
             removed_at: None,
             removed_by: None,
-        };
-        let work = request.work_folder.as_deref().unwrap_or("_work");
-        let encoded = encode(&runner, &self.agent_url, work, clockwork);
-        self.runners.insert(runner.id, runner.clone());
-        Ok(JitConfig { runner, encoded })
+        }))
     }
 
-    fn group_of(&self, scope: &Scope, id: u64) -> Result<Option<Group>, GitHubError> {
+    /// Why GitHub does not register a runner, if it does not.
+    pub fn judge_jit(&self, scope: &Scope, request: &JitRequest) -> Result<(), GitHubError> {
+        self.check_group(scope, request.runner_group_id)?;
+        check(request)?;
+        if self.runner_named(scope, &request.name).is_some() {
+            let message =
+                format!("Already exists - A runner with the name {} already exists.", request.name);
+            return Err(GitHubError::new(409, message));
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, scope: &Scope, id: u64) -> Result<(), GitHubError> {
         if let Scope::Repository { .. } = scope {
             // Repositories have no groups of their own; GitHub wants the default one.
-            return if id == 1 { Ok(None) } else { Err(GitHubError::not_found()) };
+            return if id == 1 { Ok(()) } else { Err(GitHubError::not_found()) };
         }
         let owner = self.owner(scope.owner()).ok_or_else(GitHubError::not_found)?;
-        owner.group(id).map(Some).ok_or_else(GitHubError::not_found)
+        if owner.spec.deleted_groups.contains(&id) {
+            return Err(GitHubError::new(422, "Invalid request.\n\nThe group was deleted."));
+        }
+        owner.group(id).map(drop).ok_or_else(GitHubError::not_found)
     }
 
-    /// One page of runners: the total, and the views.
+    /// From now on a runner gets no job, and nobody says why.
+    pub fn bar_runner(&mut self, id: u64) {
+        if let Some(runner) = self.runners.get_mut(&id) {
+            runner.barred = true;
+        }
+    }
+
+    /// The runners of a scope, as a list shows them, which may be old.
     pub(crate) fn list_runners(
         &mut self,
         scope: &Scope,
-        name: Option<&str>,
-        page: (usize, usize),
         now: Millis,
         offline_after: Millis,
-    ) -> (usize, Vec<Value>) {
-        let fresh: Vec<Value> = self
+    ) -> Vec<RunnerView> {
+        let fresh: Vec<RunnerView> = self
             .runners
             .values()
             .filter(|runner| runner.scope.same(scope))
-            .map(|runner| self.runner_view(runner, now, offline_after))
+            .map(|runner| self.see(runner, now, offline_after))
             .collect();
-        let all = self.cached(scope, fresh, now);
-        let wanted: Vec<Value> =
-            all.into_iter().filter(|view| name.is_none_or(|n| view["name"] == n)).collect();
-        let (number, size) = page;
-        let shown = wanted.iter().skip((number - 1) * size).take(size).cloned().collect();
-        (wanted.len(), shown)
+        self.cached(scope, fresh, now)
     }
 
-    fn cached(&mut self, scope: &Scope, fresh: Vec<Value>, now: Millis) -> Vec<Value> {
+    fn cached(&mut self, scope: &Scope, fresh: Vec<RunnerView>, now: Millis) -> Vec<RunnerView> {
         let Some(owner) = self.owner_mut(scope.owner()) else { return fresh };
         let age = owner.spec.lies.list_cache_ms;
         match owner.listed.get(scope) {
@@ -121,24 +137,45 @@ impl GitHub {
         }
     }
 
-    pub(crate) fn find_runner(&self, scope: &Scope, id: u64) -> Result<&Runner, GitHubError> {
-        self.runners
-            .get(&id)
-            .filter(|runner| runner.scope.same(scope))
-            .ok_or_else(GitHubError::not_found)
+    /// One registration, wherever it is.
+    #[must_use]
+    pub fn runner(&self, id: u64) -> Option<&Runner> {
+        self.runners.get(&id)
     }
 
-    /// Deregisters a runner. Its process learns of it the next time it asks for work; a job that
-    /// runs on it (GitHub was caught answering 204 then) goes on running.
-    pub(crate) fn delete_runner(
+    /// The registration of this number at a scope.
+    #[must_use]
+    pub fn runner_at(&self, scope: &Scope, id: u64) -> Option<&Runner> {
+        self.runners.get(&id).filter(|runner| runner.scope.same(scope))
+    }
+
+    /// The registration of this name at a scope, whatever its case.
+    #[must_use]
+    pub fn runner_named(&self, scope: &Scope, name: &str) -> Option<&Runner> {
+        self.runners.values().find(|runner| runner.is(scope, name))
+    }
+
+    /// The registration of this name at a scope that was the last to be removed, if that was after
+    /// `since`.
+    #[must_use]
+    pub fn removed_since(&self, scope: &Scope, name: &str, since: Millis) -> Option<&Runner> {
+        let late = |runner: &&Runner| runner.removed_at.is_some_and(|at| at > since);
+        let mut lately = self.former.iter().rev().take_while(late);
+        lately.find(|runner| runner.is(scope, name))
+    }
+
+    /// Deregisters a runner. Its process learns of it the next time it asks for work. One that
+    /// GitHub calls busy is refused; a job of one that it wrongly calls idle (GitHub was caught
+    /// answering 204 then) goes on running.
+    pub fn delete_runner(
         &mut self,
         scope: &Scope,
         id: u64,
+        called_busy: bool,
         now: Millis,
     ) -> Result<(), GitHubError> {
-        let runner = self.find_runner(scope, id)?;
-        let lies = self.owner(scope.owner()).is_some_and(|o| o.spec.lies.delete_busy_answers_204);
-        if self.job_of(runner).is_some() && !lies {
+        let runner = self.runner_at(scope, id).ok_or_else(GitHubError::not_found)?;
+        if called_busy {
             let message =
                 format!("Bad request - Runner \"{}\" is still running a job\"", runner.name);
             return Err(GitHubError::new(422, message));
@@ -147,24 +184,34 @@ impl GitHub {
         Ok(())
     }
 
-    pub(crate) fn remove_runner(&mut self, id: u64, by: &str, now: Millis) {
-        let Some(mut runner) = self.runners.remove(&id) else { return };
-        runner.removed_at = Some(now);
-        runner.removed_by = Some(by.to_owned());
-        if let Some(session) = runner.session.as_ref().and_then(|s| self.sessions.get_mut(s)) {
+    pub(super) fn remove_runner(&mut self, id: u64, by: &'static str, now: Millis) {
+        if self.retire(id, by, now)
+            && let Some(session) = self.sessions.get_mut(&id)
+        {
             session.deregistered = true;
-            session.listening = false;
-            if let Some(job) = session.offered.take().and_then(|id| self.jobs.get_mut(&id)) {
-                job.offered = false;
-            }
         }
-        self.former.push(runner);
-        self.dispatch();
     }
 
-    /// The job that runs on a runner.
-    pub(crate) fn job_of(&self, runner: &Runner) -> Option<u64> {
-        runner.session.as_ref().and_then(|s| self.sessions.get(s)).and_then(|s| s.job)
+    /// A process could not take the job that it was given. GitHub has used its registration up and
+    /// gives the job to another; the process waits on, and is not told (actions/runner #4617).
+    /// Answers whether there was such a registration, without a job.
+    pub fn forget_runner(&mut self, id: u64, now: Millis) -> bool {
+        self.job_on(id).is_none() && self.retire(id, "used up", now)
+    }
+
+    fn retire(&mut self, id: u64, by: &'static str, now: Millis) -> bool {
+        let Some(mut runner) = self.runners.remove(&id) else { return false };
+        runner.removed_at = Some(now);
+        runner.removed_by = Some(by);
+        self.former.push(runner);
+        self.stop_waiting(id);
+        true
+    }
+
+    /// The job that runs on a runner, as far as GitHub knows.
+    #[must_use]
+    pub fn job_on(&self, runner: u64) -> Option<u64> {
+        self.sessions.get(&runner).and_then(|session| session.job)
     }
 }
 
@@ -185,7 +232,7 @@ fn check(request: &JitRequest) -> Result<(), GitHubError> {
 }
 
 /// Opaque to everyone but the runner: base64 of a map of three files, each base64 again.
-fn encode(runner: &Runner, url: &str, work: &str, clockwork: &mut Clockwork) -> String {
+pub(crate) fn encode(runner: &Runner, url: &str, work: &str, ids: &mut Ids) -> String {
     let file = |value: Value| Value::String(BASE64.encode(value.to_string()));
     let settings = json!({
         "AgentId": runner.id.to_string(),
@@ -199,12 +246,11 @@ fn encode(runner: &Runner, url: &str, work: &str, clockwork: &mut Clockwork) -> 
     });
     let credentials = json!({
         "Scheme": "OAuth",
-        "Data": { "ClientId": runner.secret, "AuthorizationUrl": format!("{url}/runner/connect") },
+        "Data": { "ClientId": runner.secret(), "AuthorizationUrl": format!("{url}/runner/connect") },
     });
     // A real configuration carries an RSA key; the size is what matters here.
-    let mut number = |words: u32| {
-        (0..words).map(|_| format!("{:016x}", clockwork.ids.scrambled())).collect::<String>()
-    };
+    let mut number =
+        |words: u32| (0..words).map(|_| format!("{:016x}", ids.scrambled())).collect::<String>();
     let key = json!({
         "d": number(32), "dp": number(16), "dq": number(16), "exponent": "AQAB",
         "inverseQ": number(16), "modulus": number(32), "p": number(16), "q": number(16),

@@ -2,31 +2,69 @@
 
 use serde_json::{Value, json};
 
-use super::{GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope};
+use super::{Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope, Webhook};
 use crate::{Millis, rfc3339};
 
-impl GitHub {
-    /// A runner as the REST API shows it, lies included.
+/// A runner as GitHub shows it, lies included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerView {
+    pub id: u64,
+    pub name: String,
+    /// A process of it was there.
+    pub has_come: bool,
+    pub online: bool,
+    pub busy: bool,
+    pub group_id: u64,
+    pub labels: Vec<String>,
+}
+
+impl RunnerView {
+    /// As the REST API writes it.
     #[must_use]
-    pub fn runner_view(&self, runner: &Runner, now: Millis, offline_after: Millis) -> Value {
-        let session = runner.session.as_ref().and_then(|id| self.sessions.get(id));
-        // A process that said good-bye is offline at once, one that fell silent only later; what
-        // GitHub cannot know (the machine has no power) does not count.
-        let online = session.is_some_and(|s| !s.left && now < s.last_seen + offline_after);
+    pub fn json(&self) -> Value {
+        let label =
+            |(id, name): (u32, &String)| json!({ "id": id, "name": name, "type": "custom" });
         json!({
-            "id": runner.id,
-            "name": runner.name,
-            "os": if session.is_some() { "Linux" } else { "unknown" },
-            "status": if online { "online" } else { "offline" },
-            "busy": self.looks_busy(runner, now),
+            "id": self.id,
+            "name": self.name,
+            "os": if self.has_come { "Linux" } else { "unknown" },
+            "status": if self.online { "online" } else { "offline" },
+            "busy": self.busy,
             "ephemeral": true,
-            "runner_group_id": runner.group_id,
-            "labels": labels(runner),
+            "runner_group_id": self.group_id,
+            "labels": (1..).zip(&self.labels).map(label).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl GitHub {
+    /// A runner as GitHub shows it.
+    #[must_use]
+    pub fn see(&self, runner: &Runner, now: Millis, offline_after: Millis) -> RunnerView {
+        let session = self.session(runner.id);
+        RunnerView {
+            id: runner.id,
+            name: runner.name.clone(),
+            has_come: session.is_some(),
+            // A process that said good-bye is offline at once, one that fell silent only later;
+            // what GitHub cannot know (the machine has no power) does not count.
+            online: session.is_some_and(|s| !s.left && now < s.last_seen + offline_after),
+            busy: self.looks_busy(runner, now),
+            group_id: runner.group_id,
+            labels: runner.labels.clone(),
+        }
+    }
+
+    /// The process of a registration, as it is in truth.
+    #[must_use]
+    pub fn session_view(&self, runner: u64) -> Option<Value> {
+        let mut view = serde_json::to_value(self.session(runner)?).unwrap_or_default();
+        view["listening"] = json!(self.idle().contains(&runner));
+        Some(view)
     }
 
     fn looks_busy(&self, runner: &Runner, now: Millis) -> bool {
-        let Some(job) = self.job_of(runner).and_then(|id| self.jobs.get(&id)) else {
+        let Some(job) = self.job_on(runner.id).and_then(|id| self.jobs.get(&id)) else {
             return false;
         };
         let lies = self.owner(runner.scope.owner()).map(|owner| &owner.spec.lies);
@@ -86,14 +124,39 @@ impl GitHub {
         })
     }
 
-    /// The body of a `workflow_job` event, and the owner whose App gets it.
-    pub(super) fn workflow_job_event(&self, id: u64, action: &str) -> Option<(String, Value)> {
-        let job = self.jobs.get(&id)?;
-        let owner = self.owner(&job.repository.owner)?;
-        let login = owner.spec.owner.clone();
+    /// A delivery as it leaves GitHub.
+    #[must_use]
+    pub fn webhook(&self, delivery: &Delivery) -> Option<Webhook> {
+        let owner = self.owner(delivery.owner())?;
+        Some(Webhook {
+            number: delivery.number,
+            guid: delivery.guid(),
+            owner: owner.spec.owner.clone(),
+            app_id: owner.spec.app_id.clone(),
+            event: "workflow_job".to_owned(),
+            action: delivery.action().to_owned(),
+            job: delivery.job.id,
+            body: self.workflow_job_event(&delivery.job, owner),
+        })
+    }
+
+    /// A delivery and what became of it.
+    #[must_use]
+    pub fn delivery_view(&self, delivery: &Delivery) -> Value {
+        let mut view = serde_json::to_value(self.webhook(delivery)).unwrap_or_default();
+        view["created_at"] = json!(delivery.created_at);
+        view["sent"] = json!(delivery.sent);
+        view["suppressed"] = json!(delivery.suppressed);
+        view["answer"] = json!(delivery.answer);
+        view
+    }
+
+    /// The body of a `workflow_job` event.
+    fn workflow_job_event(&self, job: &Job, owner: &Owner) -> Value {
+        let login = &owner.spec.owner;
         let repository = &job.repository;
         let mut body = json!({
-            "action": action,
+            "action": job.status.name(),
             "workflow_job": self.workflow_job(job, "https://api.github.com"),
             "repository": {
                 "id": repository.id,
@@ -119,7 +182,7 @@ impl GitHub {
         if let Some(slug) = &owner.spec.enterprise {
             body["enterprise"] = json!({ "slug": slug, "name": slug, "id": 1 });
         }
-        Some((login, body))
+        body
     }
 
     /// The installations of an App.
@@ -238,13 +301,4 @@ fn account(owner: &Owner) -> Value {
         OwnerKind::Organization | OwnerKind::Enterprise => "Organization",
     };
     json!({ "login": owner.spec.owner, "id": owner.id, "type": kind, "site_admin": false })
-}
-
-fn labels(runner: &Runner) -> Vec<Value> {
-    runner
-        .labels
-        .iter()
-        .zip(1..)
-        .map(|(name, id)| json!({ "id": id, "name": name, "type": "custom" }))
-        .collect()
 }

@@ -3,24 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{GitHub, GitHubError};
-use crate::{
-    Happening, Millis,
-    agenda::{Clockwork, Due},
-    rfc3339,
-};
+use super::{GitHub, GitHubError, Job};
+use crate::{Millis, rfc3339, scramble, uuid};
 
-/// One delivery.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One delivery: an event about a job, as the job was then.
+#[derive(Clone, Debug)]
 pub struct Delivery {
     pub number: u64,
-    /// `X-GitHub-Delivery`; a redelivery carries the same one.
-    pub guid: String,
-    pub owner: String,
-    pub app_id: String,
-    pub event: String,
-    pub action: String,
-    pub job: u64,
+    pub job: Job,
     pub created_at: Millis,
     /// How often it left GitHub.
     pub sent: u32,
@@ -28,6 +18,41 @@ pub struct Delivery {
     pub suppressed: bool,
     /// The last answer: a status code, or what went wrong.
     pub answer: Option<String>,
+    /// GitHub keeps an attempt of it.
+    pub is_tried: bool,
+}
+
+impl Delivery {
+    /// `X-GitHub-Delivery`; a redelivery carries the same one.
+    #[must_use]
+    pub fn guid(&self) -> String {
+        let half = scramble(self.number);
+        uuid(half, scramble(half))
+    }
+
+    /// The word for what happened to the job.
+    #[must_use]
+    pub const fn action(&self) -> &'static str {
+        self.job.status.name()
+    }
+
+    /// The account whose App gets it.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.job.repository.owner
+    }
+}
+
+/// A delivery as it leaves GitHub.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Webhook {
+    pub number: u64,
+    pub guid: String,
+    pub owner: String,
+    pub app_id: String,
+    pub event: String,
+    pub action: String,
+    pub job: u64,
     #[serde(skip)]
     pub body: Value,
 }
@@ -45,6 +70,14 @@ pub struct Attempt {
     pub code: Option<u16>,
     /// Not the first one.
     pub again: bool,
+}
+
+impl Attempt {
+    /// The receiver took it.
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        self.code.is_some_and(|code| (200..300).contains(&code))
+    }
 }
 
 /// What a rule does to a delivery.
@@ -82,9 +115,9 @@ pub struct HookRule {
 
 impl HookRule {
     fn matches(&self, delivery: &Delivery) -> bool {
-        self.owner.as_ref().is_none_or(|owner| owner.eq_ignore_ascii_case(&delivery.owner))
-            && self.action.as_ref().is_none_or(|action| *action == delivery.action)
-            && self.job.is_none_or(|job| job == delivery.job)
+        self.owner.as_ref().is_none_or(|owner| owner.eq_ignore_ascii_case(delivery.owner()))
+            && self.action.as_ref().is_none_or(|action| *action == delivery.action())
+            && self.job.is_none_or(|job| job == delivery.job.id)
     }
 }
 
@@ -99,46 +132,23 @@ impl GitHub {
         self.rules.retain(|rule| owner.is_some() && rule.owner.as_deref() != owner);
     }
 
-    /// Queues a `workflow_job` delivery.
-    pub(super) fn tell(&mut self, clockwork: &mut Clockwork, job: u64, action: &str, now: Millis) {
-        let Some((owner, body)) = self.workflow_job_event(job, action) else { return };
-        let Some(app_id) = self.owner(&owner).map(|owner| owner.spec.app_id.clone()) else {
-            return;
-        };
-        let mut delivery = Delivery {
-            number: clockwork.ids.large(),
-            guid: clockwork.ids.uuid(),
-            owner,
-            app_id,
-            event: "workflow_job".to_owned(),
-            action: action.to_owned(),
+    /// An event gets a delivery of its own. Numbers grow from one to the next.
+    pub fn deliver(&mut self, number: u64, job: Job, now: Millis) {
+        let delivery = Delivery {
+            number,
             job,
             created_at: now,
             sent: 0,
             suppressed: false,
             answer: None,
-            body,
+            is_tried: false,
         };
-        let effect = self.effect_on(&delivery);
-        delivery.suppressed = effect == Some(HookEffect::Suppress);
-        let send = |clockwork: &mut Clockwork, at| {
-            clockwork.at(at, Due::Deliver(Box::new(delivery.clone())));
-        };
-        match effect {
-            None => send(clockwork, now),
-            Some(HookEffect::Suppress | HookEffect::Fail) => {}
-            Some(HookEffect::Duplicate(more)) => (0..=more).for_each(|_| send(clockwork, now)),
-            Some(HookEffect::DelayMs(delay)) => send(clockwork, now + delay),
-            Some(HookEffect::AfterNext) => self.held.push(delivery.number),
-        }
-        let number = delivery.number;
         self.deliveries.insert(number, delivery);
-        if effect == Some(HookEffect::Fail) {
-            self.attempted(number, None, now);
-        }
     }
 
-    fn effect_on(&mut self, delivery: &Delivery) -> Option<HookEffect> {
+    /// What the rules do to a new delivery.
+    pub(crate) fn effect_on(&mut self, number: u64) -> Option<HookEffect> {
+        let delivery = self.deliveries.get_mut(&number)?;
         let index = self.rules.iter().position(|rule| rule.matches(delivery))?;
         let rule = &mut self.rules[index];
         let effect = rule.effect;
@@ -149,39 +159,28 @@ impl GitHub {
             Some(times) => *times -= 1,
             None => {}
         }
+        delivery.suppressed = effect == HookEffect::Suppress;
+        if effect == HookEffect::AfterNext {
+            self.held.push(number);
+        }
         Some(effect)
     }
 
-    /// A delivery leaves GitHub, and lets those go that waited for it.
-    pub(crate) fn depart(&mut self, clockwork: &mut Clockwork, delivery: &Delivery) {
-        if let Some(known) = self.deliveries.get_mut(&delivery.number) {
-            known.sent += 1;
-        }
-        clockwork.happened.push(Happening::Webhook(delivery.clone()));
-        let waiting: Vec<u64> = self
-            .held
-            .iter()
-            .filter(|number| self.deliveries.get(number).is_some_and(|d| d.job == delivery.job))
-            .copied()
-            .collect();
-        self.held.retain(|number| !waiting.contains(number));
-        for number in waiting {
-            if let Some(held) = self.deliveries.get(&number).cloned() {
-                self.depart(clockwork, &held);
+    /// A delivery leaves GitHub, and lets those go that waited for it: all that leave now.
+    pub(crate) fn depart(&mut self, number: u64) -> Vec<u64> {
+        let Some(job) = self.deliveries.get(&number).map(|delivery| delivery.job.id) else {
+            return Vec::new();
+        };
+        let deliveries = &self.deliveries;
+        let waits = |held: &mut u64| deliveries.get(held).is_some_and(|one| one.job.id == job);
+        let mut leaving = vec![number];
+        leaving.extend(self.held.extract_if(.., waits));
+        for number in &leaving {
+            if let Some(delivery) = self.deliveries.get_mut(number) {
+                delivery.sent += 1;
             }
         }
-    }
-
-    /// Sends a delivery (again), whatever the rules say.
-    pub(crate) fn redeliver(
-        &mut self,
-        clockwork: &mut Clockwork,
-        number: u64,
-        now: Millis,
-    ) -> Result<(), GitHubError> {
-        let delivery = self.deliveries.get(&number).ok_or_else(GitHubError::not_found)?;
-        clockwork.at(now, Due::Deliver(Box::new(delivery.clone())));
-        Ok(())
+        leaving
     }
 
     /// What the receiver said.
@@ -192,38 +191,55 @@ impl GitHub {
         }
     }
 
-    fn attempted(&mut self, number: u64, code: Option<u16>, now: Millis) {
+    /// GitHub keeps an attempt to deliver: its answer, or that there was none.
+    pub fn attempted(&mut self, number: u64, code: Option<u16>, now: Millis) {
+        let Some(delivery) = self.deliveries.get_mut(&number) else { return };
+        let again = std::mem::replace(&mut delivery.is_tried, true);
         let id = 1 + self.attempts.len() as u64;
-        let again = self.attempts.iter().any(|one| one.number == number);
-        self.attempts.push(Attempt { id, number, at: now, code, again });
+        let attempt = Attempt { id, number, at: now, code, again };
+        if attempt.has_arrived() {
+            self.undelivered.remove(&number);
+        } else if !again {
+            self.undelivered.insert(number);
+        }
+        self.attempts.push(attempt);
+    }
+
+    /// The attempts to deliver, in the order in which they were over.
+    #[must_use]
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// The last attempt to deliver what never arrived.
+    #[must_use]
+    pub fn undelivered(&self) -> Option<&Attempt> {
+        if self.undelivered.is_empty() {
+            return None;
+        }
+        self.attempts.iter().rev().find(|one| self.undelivered.contains(&one.number))
     }
 
     /// The attempts of an App's webhook, the newest first, as `GET /app/hook/deliveries` shows
     /// them.
     #[must_use]
     pub fn attempts_view(&self, app: &str) -> Vec<Value> {
-        let of_app = |one: &&Attempt| self.delivery_of(one).is_some_and(|it| it.app_id == app);
-        let attempts = self.attempts.iter().rev().filter(of_app);
-        attempts.filter_map(|one| Some(view(one, self.delivery_of(one)?))).collect()
+        let attempts = self.attempts.iter().rev();
+        attempts.filter_map(|one| Some(view(one, self.delivery_of(app, one)?))).collect()
     }
 
-    fn delivery_of(&self, attempt: &Attempt) -> Option<&Delivery> {
-        self.deliveries.get(&attempt.number)
+    /// What an attempt is of, if that is sent to this App.
+    fn delivery_of(&self, app: &str, attempt: &Attempt) -> Option<&Delivery> {
+        let delivery = self.deliveries.get(&attempt.number)?;
+        let owner = self.owner(delivery.owner())?;
+        (owner.spec.app_id == app).then_some(delivery)
     }
 
-    /// `POST /app/hook/deliveries/{id}/attempts`: tries an attempt's delivery once more.
-    pub(crate) fn attempt_again(
-        &mut self,
-        clockwork: &mut Clockwork,
-        app: &str,
-        id: u64,
-        now: Millis,
-    ) -> Result<(), GitHubError> {
-        let attempt = self.attempts.iter().find(|one| one.id == id);
-        let delivery = attempt.and_then(|one| self.delivery_of(one));
-        let delivery = delivery.filter(|one| one.app_id == app);
-        let number = delivery.ok_or_else(GitHubError::not_found)?.number;
-        self.redeliver(clockwork, number, now)
+    /// `POST /app/hook/deliveries/{id}/attempts`: which delivery is to be tried once more.
+    pub fn attempt_again(&self, app: &str, id: u64) -> Result<&Delivery, GitHubError> {
+        let attempt = id.checked_sub(1).and_then(|index| self.attempts.get(index as usize));
+        let delivery = attempt.and_then(|attempt| self.delivery_of(app, attempt));
+        delivery.ok_or_else(GitHubError::not_found)
     }
 }
 
@@ -235,14 +251,14 @@ fn view(attempt: &Attempt, delivery: &Delivery) -> Value {
     };
     json!({
         "id": attempt.id,
-        "guid": delivery.guid,
+        "guid": delivery.guid(),
         "delivered_at": rfc3339(attempt.at),
         "redelivery": attempt.again,
         "duration": 0.1,
         "status": status,
         "status_code": attempt.code.unwrap_or(0),
-        "event": delivery.event,
-        "action": delivery.action,
+        "event": "workflow_job",
+        "action": delivery.action(),
         "throttled_at": null,
     })
 }

@@ -221,6 +221,6 @@ impl World {
         machine.powered_off_at = Some(now);
         machine.cause = Some(cause.to_owned());
         self.clockwork.happened.push(Happening::PowerOff { instance: id.to_owned() });
-        self.github.machine_lost_power(&mut self.clockwork, id, cause, now);
+        self.agents_fall_silent(id, cause, now);
     }
 }

@@ -1,14 +1,19 @@
 //! GitHub's two sides: the REST API, and what runner processes talk to.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::World;
 use crate::{
-    Millis,
+    Happening, Millis,
+    agenda::Due,
     github::{
-        Claims, GitHubError, Group, InstallationToken, JitConfig, JitRequest, JobSpec, Lies,
-        Message, OwnerSpec, RateView, Scope,
+        Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken, JitConfig,
+        JitRequest, Job, JobNumbers, JobSpec, Lies, Message, News, OwnerSpec, RateView, RunnerView,
+        Scope, encode,
     },
+    scramble,
 };
 
 impl World {
@@ -51,7 +56,8 @@ impl World {
         now: Millis,
     ) -> Result<InstallationToken, GitHubError> {
         let app = self.github.check_claims(claims, now)?;
-        self.github.create_token(&mut self.clockwork, &app, installation, now)
+        let expires_at = now + self.clockwork.timings.token_ms;
+        self.github.create_token(&mut self.clockwork.ids, &app, installation, expires_at)
     }
 
     /// Lets an installation token act on a scope, and charges the rate limit for it.
@@ -71,7 +77,11 @@ impl World {
         request: &JitRequest,
         now: Millis,
     ) -> Result<JitConfig, GitHubError> {
-        self.github.generate_jit(&mut self.clockwork, scope, request, now)
+        let ids = &mut self.clockwork.ids;
+        let runner = self.github.generate_jit(ids, scope, request, now)?.clone();
+        let work = request.work_folder.as_deref().unwrap_or("_work");
+        let encoded = encode(&runner, &self.github.agent_url, work, ids);
+        Ok(JitConfig { runner, encoded })
     }
 
     /// `GET …/actions/runners`: the total and one page (its number from 1, and its size).
@@ -83,13 +93,17 @@ impl World {
         now: Millis,
     ) -> (usize, Vec<Value>) {
         let offline_after = self.clockwork.timings.offline_after_ms;
-        self.github.list_runners(scope, name, page, now, offline_after)
+        let mut wanted = self.github.list_runners(scope, now, offline_after);
+        wanted.retain(|runner| name.is_none_or(|name| runner.name == name));
+        let (number, size) = page;
+        let shown = wanted.iter().skip((number - 1) * size).take(size);
+        (wanted.len(), shown.map(RunnerView::json).collect())
     }
 
     /// `GET …/actions/runners/{id}`.
     pub fn get_runner(&self, scope: &Scope, id: u64, now: Millis) -> Result<Value, GitHubError> {
-        let runner = self.github.find_runner(scope, id)?;
-        Ok(self.github.runner_view(runner, now, self.clockwork.timings.offline_after_ms))
+        let runner = self.github.runner_at(scope, id).ok_or_else(GitHubError::not_found)?;
+        Ok(self.github.see(runner, now, self.clockwork.timings.offline_after_ms).json())
     }
 
     /// `DELETE …/actions/runners/{id}`.
@@ -99,12 +113,23 @@ impl World {
         id: u64,
         now: Millis,
     ) -> Result<(), GitHubError> {
-        self.github.delete_runner(scope, id, now)
+        let owner = self.github.owner(scope.owner());
+        let lies = owner.is_some_and(|owner| owner.spec.lies.delete_busy_answers_204);
+        let called_busy = !lies && self.github.job_on(id).is_some();
+        let deleted = self.github.delete_runner(scope, id, called_busy, now);
+        self.settle(deleted, now)
     }
 
     /// A workflow queues a job.
     pub fn queue_job(&mut self, spec: &JobSpec, now: Millis) -> Result<u64, GitHubError> {
-        self.github.queue_job(&mut self.clockwork, spec, now)
+        let ids = &mut self.clockwork.ids;
+        let (repository, job) = (ids.small(), ids.large());
+        let run = spec.run_id.unwrap_or_else(|| ids.large());
+        let numbers = JobNumbers { job, run, repository };
+        self.github.queue_job(Arc::new(spec.clone()), numbers, now)?;
+        let gated = if spec.gated { self.github.gate_job(job) } else { Ok(()) };
+        self.settle(gated, now)?;
+        Ok(job)
     }
 
     /// Ends the work of a job that runs until it is told.
@@ -114,17 +139,21 @@ impl World {
 
     /// Somebody approves the deployment that a job waits for.
     pub fn approve_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
-        self.github.approve_job(&mut self.clockwork, id, now)
+        let approved = self.github.approve_job(id, now);
+        self.settle(approved, now)
     }
 
     /// Cancels a job.
     pub fn cancel_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
-        self.github.cancel_job(&mut self.clockwork, id, now)
+        let cancelled = self.github.cancel_job(id, now);
+        self.settle(cancelled, now)
     }
 
-    /// Sends a webhook delivery again.
+    /// Sends a webhook delivery again, whatever the rules say.
     pub fn redeliver(&mut self, number: u64, now: Millis) -> Result<(), GitHubError> {
-        self.github.redeliver(&mut self.clockwork, number, now)
+        self.github.delivery(number).ok_or_else(GitHubError::not_found)?;
+        self.clockwork.at(now, Due::Deliver(number));
+        Ok(())
     }
 
     /// What the receiver of a delivery answered.
@@ -134,7 +163,8 @@ impl World {
 
     /// `POST /app/hook/deliveries/{id}/attempts`.
     pub fn attempt_again(&mut self, app: &str, id: u64, now: Millis) -> Result<(), GitHubError> {
-        self.github.attempt_again(&mut self.clockwork, app, id, now)
+        let number = self.github.attempt_again(app, id)?.number;
+        self.redeliver(number, now)
     }
 
     /// A runner process connects with the secret of its JIT config.
@@ -144,17 +174,25 @@ impl World {
         machine: Option<&str>,
         now: Millis,
     ) -> Result<String, GitHubError> {
-        self.github.connect(&mut self.clockwork, secret, machine, now)
+        let known = self.github.runners().find(|runner| runner.secret() == secret);
+        let runner = known.map_or(0, |runner| runner.id);
+        self.github.connect(runner, machine, now)?;
+        Ok(runner.to_string())
     }
 
     /// It asks for work.
     pub fn runner_listen(&mut self, session: &str, now: Millis) -> Result<Message, GitHubError> {
-        self.github.listen(&mut self.clockwork, session, now)
+        let runner = runner_of(session);
+        self.github.await_job(runner, now)?;
+        self.offer_jobs();
+        let answer = self.github.answer(runner, now);
+        self.settle(answer, now)
     }
 
     /// Its job-started hook passed, and the first step begins.
     pub fn job_began(&mut self, session: &str, job: u64, now: Millis) -> Result<(), GitHubError> {
-        self.github.job_began(&mut self.clockwork, session, job, now)
+        let began = self.github.job_began(runner_of(session), job, now);
+        self.settle(began, now)
     }
 
     /// Whether its work is over, and how it ended.
@@ -163,8 +201,8 @@ impl World {
         session: &str,
         job: u64,
         now: Millis,
-    ) -> Result<Option<String>, GitHubError> {
-        self.github.job_over(session, job, now)
+    ) -> Result<Option<Arc<str>>, GitHubError> {
+        self.github.job_over(runner_of(session), job, now)
     }
 
     /// It reports the end of its job.
@@ -175,11 +213,98 @@ impl World {
         conclusion: &str,
         now: Millis,
     ) -> Result<(), GitHubError> {
-        self.github.job_done(&mut self.clockwork, session, job, conclusion, now)
+        let done = self.github.job_done(runner_of(session), job, conclusion, now);
+        self.settle(done, now)
     }
 
     /// It ends its connection.
     pub fn runner_disconnect(&mut self, session: &str) -> Result<(), GitHubError> {
-        self.github.disconnect(session)
+        self.github.disconnect(runner_of(session))?;
+        self.offer_jobs();
+        Ok(())
+    }
+}
+
+/// A session goes by the number of its runner.
+fn runner_of(session: &str) -> u64 {
+    session.parse().unwrap_or_default()
+}
+
+/// What follows from a call, now or later.
+impl World {
+    pub(super) fn agents_fall_silent(&mut self, machine: &str, cause: &str, now: Millis) {
+        self.github.machine_lost_power(machine, cause, now);
+        self.follow(now);
+    }
+
+    pub(super) fn give_up(&mut self, job: u64, now: Millis) {
+        self.github.give_up(job, now);
+        self.follow(now);
+    }
+
+    /// A delivery leaves GitHub, with those that waited for it.
+    pub(super) fn depart(&mut self, number: u64) {
+        for number in self.github.depart(number) {
+            let delivery = self.github.delivery(number);
+            let webhook = delivery.and_then(|delivery| self.github.webhook(delivery));
+            self.clockwork.happened.extend(webhook.map(Happening::Webhook));
+        }
+    }
+
+    fn settle<R>(&mut self, answer: Result<R, GitHubError>, now: Millis) -> Result<R, GitHubError> {
+        self.follow(now);
+        answer
+    }
+
+    fn follow(&mut self, now: Millis) {
+        for news in self.github.take_news() {
+            let timings = &self.clockwork.timings;
+            match news {
+                News::Webhook(job) => self.tell(job, now),
+                News::Silent(job) => {
+                    let late = now + timings.lost_communication_ms;
+                    self.clockwork.at(late, Due::LostCommunication(job));
+                }
+                News::Works { job, lasts } => self.clockwork.at(now + lasts, Due::WorkOver(job)),
+                News::Dies { machine, after } => {
+                    self.clockwork.at(now + after, Due::Death(machine.as_ref().to_owned()));
+                }
+            }
+        }
+        self.offer_jobs();
+    }
+
+    /// Sends an event, as the rules have it.
+    fn tell(&mut self, job: Job, now: Millis) {
+        let number = self.clockwork.ids.large();
+        self.github.deliver(number, job, now);
+        let (copies, at) = match self.github.effect_on(number) {
+            None => (1, now),
+            Some(HookEffect::Suppress | HookEffect::AfterNext) => (0, now),
+            Some(HookEffect::Fail) => {
+                self.github.attempted(number, None, now);
+                (0, now)
+            }
+            Some(HookEffect::Duplicate(more)) => (1 + more, now),
+            Some(HookEffect::DelayMs(delay)) => (1, now + delay),
+        };
+        (0..copies).for_each(|_| self.clockwork.at(at, Due::Deliver(number)));
+    }
+
+    /// Offers queued jobs to runners that wait: oldest job first, to any runner that fits.
+    fn offer_jobs(&mut self) {
+        let mut pairs = self.github.candidates();
+        pairs.sort_unstable();
+        while let Some((job, _)) = pairs.first().copied() {
+            let fitting = pairs.iter().take_while(|(other, _)| *other == job).count();
+            let index = match self.github.assignment {
+                Assignment::Oldest => 0,
+                Assignment::Newest => fitting - 1,
+                Assignment::Any => (scramble(job) % fitting as u64) as usize,
+            };
+            let (_, runner) = pairs[index];
+            self.github.offer(job, runner);
+            pairs.retain(|(other, taken)| *other != job && *taken != runner);
+        }
     }
 }

@@ -102,10 +102,8 @@ impl World {
                 Due::Death(id) => self.die(&id, at),
                 Due::Reclaim(id) => self.end(&id, &End::Reclaimed, at),
                 Due::WorkOver(job) => self.github.work_over(job),
-                Due::LostCommunication(job) => {
-                    self.github.lost_communication(&mut self.clockwork, job, at);
-                }
-                Due::Deliver(delivery) => self.github.depart(&mut self.clockwork, &delivery),
+                Due::LostCommunication(job) => self.give_up(job, at),
+                Due::Deliver(delivery) => self.depart(delivery),
             }
         }
     }

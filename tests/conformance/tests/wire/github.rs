@@ -117,7 +117,7 @@ impl GithubWorld for Bench {
     async fn connect(&self, runner: &str) {
         let session = self.change(|world, now| {
             let registered = world.github.runners().find(|one| one.name == runner);
-            let secret = registered.expect("registered").secret.clone();
+            let secret = registered.expect("registered").secret();
             world.runner_connect(&secret, None, now).expect("connected")
         });
         self.waiting.lock().expect("no panic").insert(runner.to_owned(), session);

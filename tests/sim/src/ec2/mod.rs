@@ -54,8 +54,6 @@ pub struct Machine {
     pub works_on: Option<u32>,
     /// Its registration.
     pub runner: Option<u64>,
-    /// Its agent does not notice that the registration is gone.
-    pub deaf: bool,
 }
 
 impl Machine {
@@ -70,7 +68,6 @@ impl Machine {
             job: None,
             works_on: None,
             runner: None,
-            deaf: false,
         }
     }
 }

@@ -1,37 +1,29 @@
-//! GitHub: jobs, runner registrations, who gets which job, and webhooks.
+//! GitHub: its truth, which the model of it keeps, and what stands before that here: faults, and
+//! what the judge must know besides.
 
+mod agents;
+mod jobs;
+mod outcome;
 mod port;
 mod webhook;
 
-pub use self::webhook::run_of;
+pub use self::jobs::run_of;
+pub use self::outcome::Outcome;
+pub use muster_cloud::github::JobStatus as Status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_domain::ids::{Entity, JobKey};
-use muster_domain::instance::Instance;
+use muster_cloud::Ids;
+use muster_cloud::github::{self as model, GitHub, Group, Lies, OwnerKind, OwnerSpec, Scope};
+use muster_domain::ids::{Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
+use muster_domain::pool::Pool;
 
-use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, TaskId};
-use crate::fault::Fault;
-use crate::world::World;
+use self::outcome::Outcomes;
+use crate::agenda::Millis;
 
-/// Where GitHub is with a job: the truth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
-    /// Nobody has queued it yet.
-    Planned,
-    /// Waits for somebody's approval of its deployment.
-    Waiting,
-    /// Needs a runner.
-    Queued,
-    /// A runner took it.
-    InProgress,
-    /// Over.
-    Completed,
-}
-
-/// A workflow job.
+/// A workflow job: what is planned of it, and what the judge knows of it besides GitHub's truth.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its key.
@@ -46,22 +38,6 @@ pub struct Job {
     pub labels: Labels,
     /// How long its steps take; for ever when none.
     pub length: Option<Millis>,
-    /// Where it is.
-    pub status: Status,
-    /// When it was queued.
-    pub queued_at: Millis,
-    /// When a runner took it.
-    pub started_at: Millis,
-    /// When it ended.
-    pub completed_at: Millis,
-    /// The registration that took it, by number and name.
-    pub runner: Option<(u64, String)>,
-    /// The machine that took it.
-    pub machine: Option<u32>,
-    /// Its hook passed: its steps run, or ran.
-    pub began: bool,
-    /// Its workflow was cancelled.
-    pub cancelled: bool,
     /// None of its webhooks is ever sent.
     pub unheard: bool,
     /// Its runner has hooks.
@@ -70,10 +46,6 @@ pub struct Job {
     pub given_up_unseen: bool,
     /// When GitHub last answered us that its runner is idle while it ran.
     pub lied_at: Option<Millis>,
-    /// A scenario ended its steps.
-    pub finished: bool,
-    /// How it ended.
-    pub conclusion: Option<&'static str>,
     /// GitHub calls its runner idle from then until then.
     lies: [(Millis, Millis); 2],
 }
@@ -89,165 +61,135 @@ impl Job {
         length: Option<Millis>,
     ) -> Self {
         Self {
-            key: JobKey { repository: 77, job: 1000 + u64::from(number) },
+            key: JobKey { repository: REPOSITORY, job: id_of(number) },
             repository: repository.into(),
             private,
             name: format!("job {number}").into(),
             labels,
             length,
-            status: Status::Planned,
-            queued_at: 0,
-            started_at: 0,
-            completed_at: 0,
-            runner: None,
-            machine: None,
-            began: false,
-            cancelled: false,
             unheard: false,
             hooked: false,
             given_up_unseen: false,
             lied_at: None,
-            finished: false,
-            conclusion: None,
             lies: [(0, 0); 2],
         }
     }
 }
 
-/// A registration.
-#[derive(Clone, Debug)]
-pub struct Runner {
-    /// Its number.
-    pub id: u64,
-    /// Its name, unique among those of its entity.
-    pub name: String,
-    /// Where it is registered.
-    pub entity: Entity,
-    /// Its labels.
-    pub labels: Labels,
-    /// The machine whose agent uses it.
-    pub machine: Option<u32>,
-    /// That agent is there.
-    pub connected: bool,
-    /// It gets no job.
-    pub barred: bool,
-    /// The job that it runs.
-    pub job: Option<u32>,
-    /// When it was made.
-    pub created_at: Millis,
-    /// When we were answered that it is not busy, or that there is no such runner.
-    pub not_busy: Vec<Millis>,
+/// The number of every repository.
+const REPOSITORY: u64 = 77;
+/// Where GitHub's numbers of jobs start.
+const FIRST_JOB: u64 = 1000;
+/// Our App.
+const APP: &str = "123";
+
+/// GitHub's number of a job.
+const fn id_of(number: u32) -> u64 {
+    FIRST_JOB + number as u64
 }
 
-/// How a call about a registration ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Answered, and not "busy".
-    Answered,
-    /// "Busy".
-    Busy,
-    /// 401 or 403.
-    Refused,
-    /// No answer, or a 5xx.
-    Silent,
-    /// The rate limit.
-    Limited,
+/// Our number of one of GitHub's jobs.
+const fn number_of(id: u64) -> u32 {
+    (id - FIRST_JOB) as u32
 }
 
-/// What a row's calls ask for.
-fn about(row: &Instance) -> String {
-    row.runner.id.map_or_else(|| row.runner_name(), |id| id.to_string())
+/// Where an entity's runners are registered.
+fn scope_of(entity: &Entity) -> Scope {
+    let text = entity.as_str();
+    let (owner, name) = text.split_once('/').unwrap_or((text, text));
+    match entity.kind() {
+        EntityKind::Organization => Scope::Organization(text.to_owned()),
+        EntityKind::Repository => {
+            Scope::Repository { owner: owner.to_owned(), name: name.to_owned() }
+        }
+        EntityKind::Enterprise => Scope::Enterprise(name.to_owned()),
+    }
 }
 
-/// The end of a call about a registration.
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    /// Whose call it was.
-    caller: Option<TaskId>,
-    at: Millis,
-    how: Outcome,
+/// What a scenario has GitHub do.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// Every runner is called idle.
+    pub always_lies: bool,
+    /// That many of the next webhooks are never sent.
+    pub drop_next: u32,
+    /// That many of the next webhooks find our door closed.
+    pub fail_next: u32,
+    /// Owners whose installation is refused.
+    pub refuses: BTreeSet<String>,
+    /// An owner for whom nothing but the registration of runners is refused.
+    pub forbids_runners: Option<String>,
+    /// An owner whose installation has used its rate limit up, and until when.
+    pub limits: Option<(String, Millis)>,
+    /// The same for registrations alone: a secondary limit.
+    pub limits_runners: Option<(String, Millis)>,
+    /// It gives jobs to runners without being told to.
+    pub gives_jobs: bool,
+    /// Lists and looks show no runner.
+    pub hides_runners: bool,
+    /// DELETEs of runners are not done and not answered.
+    pub removes_nothing: bool,
+    /// It goes on calling a dead runner busy.
+    pub never_gives_up: bool,
 }
-
-/// A pass lasts no longer.
-const MAX_PASS: Millis = MINUTE;
 
 /// All of GitHub.
 #[derive(Debug)]
 pub struct Github {
-    /// Every job there ever was.
+    /// The truth.
+    pub truth: GitHub,
+    ids: Ids,
+    /// What every account that installs our App is like.
+    account: OwnerSpec,
+    /// Every job that there is or will be.
     pub jobs: Vec<Job>,
-    /// Registrations that exist.
-    pub runners: BTreeMap<u64, Runner>,
-    names: BTreeMap<(Entity, String), u64>,
-    /// Jobs that need a runner.
-    pub queued: Vec<u32>,
-    /// Registrations whose agent waits for a job.
-    pub idle: Vec<u64>,
-    deliveries: Vec<webhook::Sent>,
-    /// Deliveries that failed, and what came of each later.
-    attempts: Vec<webhook::Attempt>,
+    /// When we were answered of a runner that it is not busy, or that there is no such runner.
+    not_busy: BTreeMap<u64, Vec<Millis>>,
+    /// How many deliveries there were.
+    delivered: u32,
     /// How many deliveries are on their way.
     pub in_flight: usize,
-    removed: BTreeMap<(Entity, String), (Millis, u64)>,
-    next_runner: u64,
-    /// How the last minute's calls about a registration ended, the last one of each caller and the
-    /// newest at the end; by its number or, where we know none, by its name.
-    outcomes: BTreeMap<String, Vec<Ended>>,
-    /// A scenario's lies: every runner is called idle.
-    pub always_lies: bool,
-    /// A scenario's lost webhooks: that many of the next are never sent.
-    pub drop_next: u32,
-    /// A scenario's failed webhooks: that many of the next find our door closed.
-    pub fail_next: u32,
-    /// A scenario's owner whose installation is refused.
-    pub refuses: std::collections::BTreeSet<String>,
-    /// A scenario's owner for whom nothing but the registration of runners is refused.
-    pub forbids_runners: Option<String>,
-    /// A scenario's runner groups that are gone: a configuration that names one is wrong.
-    pub deleted_groups: std::collections::BTreeSet<u64>,
-    /// A scenario's owner whose installation has used its rate limit up, and until when.
-    pub limits: Option<(String, Millis)>,
-    /// The same for registrations alone: a secondary limit.
-    pub limits_runners: Option<(String, Millis)>,
-    /// A scenario's GitHub that gives jobs to runners without being told to.
-    pub gives_jobs: bool,
-    /// A scenario's lists and looks that show no runner.
-    pub hides_runners: bool,
-    /// A scenario's DELETEs of runners, which are not done and not answered.
-    pub removes_nothing: bool,
-    /// A scenario's GitHub that goes on calling a dead runner busy.
-    pub never_gives_up: bool,
+    outcomes: Outcomes,
+    /// What a scenario has it do.
+    pub script: Script,
 }
 
 impl Github {
-    /// No jobs, no runners.
+    /// No jobs and no runners; the accounts and groups of these pools.
     #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self {
+    pub fn new(seed: u64, pools: &[Pool]) -> Self {
+        let mut truth = GitHub::default();
+        truth.removes_lost_runners = true;
+        let mut github = Self {
+            truth,
+            ids: Ids::after(100 + seed % 50),
+            account: account(pools),
             jobs: Vec::new(),
-            runners: BTreeMap::new(),
-            names: BTreeMap::new(),
-            queued: Vec::new(),
-            idle: Vec::new(),
-            deliveries: Vec::new(),
-            attempts: Vec::new(),
+            not_busy: BTreeMap::new(),
+            delivered: 0,
             in_flight: 0,
-            removed: BTreeMap::new(),
-            next_runner: 100 + seed % 50,
-            outcomes: BTreeMap::new(),
-            always_lies: false,
-            drop_next: 0,
-            fail_next: 0,
-            refuses: std::collections::BTreeSet::new(),
-            forbids_runners: None,
-            deleted_groups: std::collections::BTreeSet::new(),
-            limits: None,
-            limits_runners: None,
-            gives_jobs: false,
-            hides_runners: false,
-            removes_nothing: false,
-            never_gives_up: false,
+            outcomes: Outcomes::default(),
+            script: Script::default(),
+        };
+        for entity in pools.iter().filter_map(|pool| pool.entity.as_ref()) {
+            github.install(scope_of(entity).owner());
         }
+        github
+    }
+
+    /// An account installs our App, if it has not done so.
+    pub fn install(&mut self, login: &str) {
+        if self.truth.owner(login).is_none() {
+            let spec = OwnerSpec { owner: login.to_owned(), ..self.account.clone() };
+            let id = 1 + self.truth.owners().count() as u64;
+            self.truth.register_owner(spec, id);
+        }
+    }
+
+    /// Changes which runner groups are deleted, in every account.
+    pub fn change_deleted_groups(&mut self, change: impl Fn(&mut BTreeSet<u64>)) {
+        change(&mut self.account.deleted_groups);
+        self.truth.specs_mut().for_each(|spec| change(&mut spec.deleted_groups));
     }
 
     /// A job by number.
@@ -261,307 +203,65 @@ impl Github {
         &mut self.jobs[number as usize]
     }
 
-    /// A job by key.
+    /// What is true of a job. None while nobody has queued it yet.
     #[must_use]
-    pub fn job_of(&self, key: JobKey) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.key == key)
+    pub fn truth_of(&self, number: u32) -> Option<&model::Job> {
+        self.truth.job(id_of(number))
     }
 
-    /// Whether GitHub would give this job to this runner.
+    /// Where GitHub is with a job. None while nobody has queued it yet.
     #[must_use]
-    pub fn serves(&self, runner: &Runner, job: &Job) -> bool {
-        let fits = runner.entity.covers(&job.repository) && runner.labels.can_run(&job.labels);
-        fits && !runner.barred
+    pub fn status(&self, number: u32) -> Option<Status> {
+        self.truth_of(number).map(|job| job.status)
     }
 
-    /// A call about a registration has ended.
-    fn note_outcome(&mut self, about: String, ended: Ended) {
-        let all = self.outcomes.entry(about).or_default();
-        all.retain(|one| one.caller != ended.caller && one.at >= ended.at - MAX_PASS);
-        all.push(ended);
+    /// Jobs that need a runner.
+    pub fn queued(&self) -> impl Iterator<Item = u32> {
+        self.truth.queued().iter().map(|id| number_of(*id))
     }
 
-    /// How our last call about this row's registration ended.
+    /// Whether the agent of a registration hears that it is gone.
     #[must_use]
-    pub fn last_outcome(&self, row: &Instance) -> Option<Outcome> {
-        self.outcomes.get(&about(row))?.last().map(|one| one.how)
+    pub fn is_told_to_go(&self, runner: u64) -> bool {
+        self.truth.session(runner).is_none_or(|session| session.deregistered)
     }
 
-    /// How this caller's own last call about it ended, in the pass that it is in. Another pass may
-    /// have heard otherwise.
+    /// The job that runs on a runner.
+    fn job_on(&self, runner: u64) -> Option<u32> {
+        self.truth.job_on(runner).map(number_of)
+    }
+
+    /// Every job that was queued, with what is true of it.
+    pub fn known(&self) -> impl Iterator<Item = (&Job, &model::Job)> {
+        self.truth.jobs().map(|truth| (self.job(number_of(truth.id)), truth))
+    }
+
+    /// When we were answered that a runner is not busy, or that there is no such runner.
     #[must_use]
-    pub fn outcome_for(
-        &self,
-        caller: Option<TaskId>,
-        row: &Instance,
-        now: Millis,
-    ) -> Option<Outcome> {
-        let all = self.outcomes.get(&about(row))?;
-        let own = all.iter().find(|one| one.caller == caller && one.at >= now - MAX_PASS)?;
-        Some(own.how)
-    }
-
-    fn remove_runner(&mut self, id: u64, now: Millis) -> Option<Runner> {
-        let runner = self.runners.remove(&id)?;
-        let name = (runner.entity.clone(), runner.name.clone());
-        self.names.remove(&name);
-        self.removed.insert(name, (now, id));
-        self.idle.retain(|other| *other != id);
-        Some(runner)
+    pub fn not_busy(&self, runner: u64) -> &[Millis] {
+        self.not_busy.get(&runner).map_or(&[], Vec::as_slice)
     }
 }
 
-impl World {
-    /// A workflow queues a job.
-    pub fn queue_job(&mut self, number: u32) {
-        let now = self.now;
-        let job = self.github.job_mut(number);
-        if job.status != Status::Planned {
-            return;
-        }
-        job.status = Status::Queued;
-        job.queued_at = now;
-        self.tally.jobs += 1;
-        self.github.queued.push(number);
-        self.narrate(|| format!("job {number} is queued"));
-        self.tell(number);
-        self.dispatch_soon();
-    }
-
-    /// A workflow is cancelled.
-    pub fn cancel_job(&mut self, number: u32) {
-        match self.github.job(number).status {
-            Status::Queued => {
-                self.narrate(|| format!("job {number} is cancelled in the queue"));
-                self.github.job_mut(number).cancelled = true;
-                self.github.queued.retain(|other| *other != number);
-                self.complete(number, "cancelled");
-            }
-            Status::InProgress => {
-                self.narrate(|| format!("job {number} is cancelled"));
-                let job = self.github.job_mut(number);
-                job.cancelled = true;
-                if let Some(machine) = job.machine {
-                    self.wake_machine(machine);
-                }
-            }
-            // GitHub ends such a job itself: no runner is told.
-            Status::Waiting => self.complete(number, "cancelled"),
-            Status::Planned | Status::Completed => {}
-        }
-    }
-
-    /// GitHub finds that the job's environment is protected: somebody must approve first. It says
-    /// `queued` before it does (cdk-github-runners #382, RunsOn #539).
-    pub fn gate_job(&mut self, number: u32) {
-        if self.github.job(number).status != Status::Queued {
-            return;
-        }
-        self.github.job_mut(number).status = Status::Waiting;
-        self.github.queued.retain(|other| *other != number);
-        self.tally.gated += 1;
-        self.narrate(|| format!("job {number} waits for an approval"));
-        self.tell(number);
-    }
-
-    /// Somebody approves: it is queued once more. Its times stay those of its creation.
-    pub fn approve_job(&mut self, number: u32) {
-        if self.github.job(number).status != Status::Waiting {
-            return;
-        }
-        self.github.job_mut(number).status = Status::Queued;
-        self.github.queued.push(number);
-        self.tally.approved += 1;
-        self.narrate(|| format!("job {number} is approved"));
-        self.tell(number);
-        self.dispatch_soon();
-    }
-
-    /// Somebody rejects: it ends without a runner.
-    pub fn reject_job(&mut self, number: u32) {
-        if self.github.job(number).status == Status::Waiting {
-            self.complete(number, "failure");
-        }
-    }
-
-    fn dispatch_soon(&mut self) {
-        let by_hand = self.cloud_config.by_hand && !self.github.gives_jobs;
-        if by_hand || self.github.queued.is_empty() || self.github.idle.is_empty() {
-            return;
-        }
-        let after = self.between(200, 3_000);
-        self.agenda.at(self.now + after, Event::Dispatch);
-    }
-
-    /// Gives queued jobs to idle runners: any job to any runner that fits.
-    pub fn dispatch(&mut self) {
-        loop {
-            let mut pairs = Vec::new();
-            for job in &self.github.queued {
-                for id in &self.github.idle {
-                    let fits =
-                        self.github.runners.get(id).is_some_and(|runner| {
-                            self.github.serves(runner, self.github.job(*job))
-                        });
-                    if fits {
-                        pairs.push((*job, *id));
-                    }
-                }
-            }
-            if pairs.is_empty() {
-                return;
-            }
-            let (job, runner) = pairs[self.rng.index(pairs.len())];
-            self.assign(job, runner);
-        }
-    }
-
-    /// A runner takes a job.
-    pub fn assign(&mut self, number: u32, id: u64) {
-        let Some(runner) = self.github.runners.get_mut(&id) else { return };
-        runner.job = Some(number);
-        let (name, machine) = (runner.name.clone(), runner.machine);
-        self.github.idle.retain(|other| *other != id);
-        self.github.queued.retain(|other| *other != number);
-        self.narrate(|| format!("GitHub gives job {number} to {name}"));
-        let now = self.now;
-        let early = if self.strikes(Fault::BusyLieEarly) {
-            (now, now + self.between(25 * SECOND, MINUTE))
-        } else {
-            (0, 0)
-        };
-        let late = if self.strikes(Fault::BusyLieLate) {
-            // Seen for up to 12 minutes; nothing says that it cannot last longer.
-            let longest = if self.rng.chance(100_000) { HOUR } else { 12 * MINUTE };
-            (now + self.between(MINUTE, 8 * MINUTE), now + self.between(9 * MINUTE, longest))
-        } else {
-            (0, 0)
-        };
-        let job = self.github.job_mut(number);
-        job.status = Status::InProgress;
-        job.started_at = now;
-        job.runner = Some((id, name));
-        job.machine = machine;
-        job.lies = [early, late];
-        self.tell(number);
-        if let Some(machine) = machine {
-            self.ec2.at_mut(machine).job = Some(number);
-            self.wake_machine(machine);
-        }
-    }
-
-    /// A job ends.
-    pub fn complete(&mut self, number: u32, conclusion: &'static str) {
-        let now = self.now;
-        let job = self.github.job_mut(number);
-        if job.status == Status::Completed {
-            return;
-        }
-        job.status = Status::Completed;
-        job.completed_at = now;
-        job.conclusion = Some(conclusion);
-        if let Some(machine) = job.machine {
-            let machine = self.ec2.at_mut(machine);
-            machine.job = None;
-            machine.works_on = None;
-        }
-        self.narrate(|| format!("job {number} ends: {conclusion}"));
-        self.tell(number);
-    }
-
-    /// An agent presents its registration. False when there is none any more.
-    pub fn connect(&mut self, machine: u32, id: u64) -> bool {
-        let Some(runner) = self.github.runners.get_mut(&id) else { return false };
-        runner.machine = Some(machine);
-        runner.connected = true;
-        self.ec2.at_mut(machine).runner = Some(id);
-        self.github.idle.push(id);
-        self.dispatch_soon();
-        true
-    }
-
-    /// An agent could not take the job that it was given. GitHub has used its registration up and
-    /// gives the job to another; the agent listens on (actions/runner #4617).
-    pub fn forget_runner(&mut self, machine: u32) {
-        let Some(id) = self.ec2.at(machine).runner else { return };
-        let is_idle = self.github.runners.get(&id).is_some_and(|runner| runner.job.is_none());
-        if is_idle {
-            self.ec2.at_mut(machine).deaf = true;
-            self.github.remove_runner(id, self.now);
-            self.narrate(|| format!("GitHub forgets runner {id}"));
-        }
-    }
-
-    /// An agent is done with its job; being ephemeral, its registration goes with it.
-    pub fn agent_done(&mut self, id: u64, number: u32, conclusion: &'static str) {
-        self.github.remove_runner(id, self.now);
-        self.complete(number, conclusion);
-    }
-
-    /// The agent's process is gone without a word.
-    pub fn runner_lost(&mut self, machine: u32, why: &str) {
-        let machine = self.ec2.at_mut(machine);
-        let (works_on, job) = (machine.works_on.take(), machine.job.take());
-        let Some(id) = machine.runner.take() else { return };
-        self.github.idle.retain(|other| *other != id);
-        if let Some(runner) = self.github.runners.get_mut(&id) {
-            runner.connected = false;
-        }
-        let Some(number) = job else { return };
-        if works_on.is_some() && why != "terminated" {
-            self.tally.lost_to_cloud += 1;
-        }
-        // GitHub waits for ten minutes before it fails the job.
-        self.agenda.at(self.now + 10 * MINUTE, Event::LostRunner(number));
-    }
-
-    /// GitHub gives up on the runner of a job.
-    pub fn lost_runner(&mut self, number: u32) {
-        let gives_up = !self.github.never_gives_up;
-        if gives_up && self.github.job(number).status == Status::InProgress {
-            if let Some((id, _)) = self.github.job(number).runner.clone() {
-                self.github.remove_runner(id, self.now);
-            }
-            self.complete(number, "failure");
-        }
-    }
-
-    /// Whether GitHub shows the runner as busy.
-    fn looks_busy(&mut self, id: u64) -> bool {
-        let busy = self.is_called_busy(id);
-        if !busy {
-            self.says_quiet(id);
-        }
-        busy
-    }
-
-    /// GitHub answers that the runner is not busy, or not there.
-    fn says_quiet(&mut self, id: u64) {
-        let now = self.now;
-        if let Some(runner) = self.github.runners.get_mut(&id) {
-            runner.not_busy.push(now);
-        }
-    }
-
-    fn is_called_busy(&mut self, id: u64) -> bool {
-        let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) else {
-            return self.strikes(Fault::BusyLieIdle);
-        };
-        let now = self.now;
-        let lies = self.github.job(number).lies;
-        let lying = lies.iter().any(|(from, until)| (*from..*until).contains(&now));
-        if lying || self.github.always_lies {
-            self.narrate(|| "GitHub calls a busy runner idle".to_owned());
-            self.lies_about(id);
-            return false;
-        }
-        true
-    }
-
-    /// GitHub hides from us that a runner is busy.
-    pub(super) fn lies_about(&mut self, id: u64) {
-        if let Some(number) = self.github.runners.get(&id).and_then(|runner| runner.job) {
-            self.github.job_mut(number).lied_at = Some(self.now);
-        }
+/// An account with the groups of these pools. Which pools serve public repositories is theirs to
+/// say, so every group does.
+fn account(pools: &[Pool]) -> OwnerSpec {
+    let group = |id: u64| Group { id, name: format!("group {id}"), public_repositories: true };
+    let ids: BTreeSet<u64> = pools.iter().map(|pool| pool.runner_group_id).collect();
+    OwnerSpec {
+        owner: String::new(),
+        kind: OwnerKind::Organization,
+        enterprise: None,
+        installation_id: 7,
+        app_id: APP.to_owned(),
+        app_public_key: String::new(),
+        webhook_url: None,
+        webhook_secret: None,
+        stack: None,
+        public_repositories: true,
+        groups: ids.into_iter().filter(|id| *id != 1).map(group).collect(),
+        deleted_groups: BTreeSet::new(),
+        rate_limit: u32::MAX,
+        lies: Lies::default(),
     }
 }

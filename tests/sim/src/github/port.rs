@@ -1,14 +1,15 @@
 //! GitHub's door.
 
+use muster_cloud::github::{GitHubError, JitRequest};
 use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
-use muster_domain::ids::{JobKey, RunnerId};
+use muster_domain::ids::RunnerId;
 use muster_domain::instance::ErrorDetail as Told;
-use muster_domain::job::JobStatus;
-use muster_domain::job::labels::Labels;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
-use super::{Ended, Outcome, Runner, Status};
+use super::outcome::Ended;
+use super::webhook::status_of;
+use super::{Outcome, number_of, scope_of};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -27,18 +28,18 @@ impl World {
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), ProviderError> {
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
-        let github = &self.github;
-        if github.refuses.iter().any(is_of) {
+        let script = &self.github.script;
+        if script.refuses.iter().any(is_of) {
             self.count_github(operation);
             return Err(ProviderError::Unauthorized(self.github_told(operation, "401")));
         }
         let forbids = operation == "generate-jitconfig";
-        if forbids && github.forbids_runners.as_ref().is_some_and(is_of) {
+        if forbids && script.forbids_runners.as_ref().is_some_and(is_of) {
             self.count_github(operation);
             return Err(ProviderError::Unauthorized(self.github_told(operation, "403")));
         }
-        let alone = github.limits_runners.as_ref().filter(|_| forbids);
-        let mut limits = github.limits.iter().chain(alone);
+        let alone = script.limits_runners.as_ref().filter(|_| forbids);
+        let mut limits = script.limits.iter().chain(alone);
         let limit = limits.find(|(owner, until)| is_of(owner) && self.now < *until);
         if let Some((_, until)) = limit {
             let until = Time::from_millis(*until);
@@ -89,29 +90,24 @@ impl World {
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
         self.ask_github(registrar, "generate-jitconfig").map_err(JitError::ProviderError)?;
-        let full_name = (registrar.entity.clone(), name.to_owned());
-        if self.github.names.contains_key(&full_name) {
-            return Err(JitError::NameTaken);
-        }
-        if self.github.deleted_groups.contains(&group) || self.strikes(Fault::ConfigureRefused) {
+        let scope = scope_of(&registrar.entity);
+        let request = JitRequest {
+            name: name.to_owned(),
+            runner_group_id: group,
+            labels: labels.to_vec(),
+            work_folder: None,
+        };
+        let judged = self.github.truth.judge_jit(&scope, &request);
+        judged.map_err(|error| self.configuration_refused(&error))?;
+        if self.strikes(Fault::ConfigureRefused) {
             return Err(JitError::Refused(self.github_told("generate-jitconfig", "422")));
         }
-        self.github.next_runner += 1;
-        let id = self.github.next_runner;
-        let runner = Runner {
-            id,
-            name: name.to_owned(),
-            entity: registrar.entity.clone(),
-            labels: Labels::new(labels),
-            machine: None,
-            connected: false,
-            barred: self.strikes(Fault::RunnerBarred),
-            job: None,
-            created_at: self.now,
-            not_busy: Vec::new(),
-        };
-        self.github.runners.insert(id, runner);
-        self.github.names.insert(full_name, id);
+        let super::Github { truth, ids, .. } = &mut self.github;
+        let made = truth.generate_jit(ids, &scope, &request, self.now).map(|runner| runner.id);
+        let id = made.map_err(|error| self.configuration_refused(&error))?;
+        if self.strikes(Fault::RunnerBarred) {
+            self.github.truth.bar_runner(id);
+        }
         // The request was sent twice, and the second answer is the one that arrives.
         if self.strikes(Fault::ConfigureConflict) {
             return Err(JitError::NameTaken);
@@ -121,21 +117,23 @@ impl World {
         Ok(JitConfig { runner: RunnerId(id), encoded: id.to_string() })
     }
 
-    /// Whether there is such a registration, at this very entity.
-    fn is_registered(&self, registrar: &Registrar, id: u64) -> bool {
-        self.github.runners.get(&id).is_some_and(|runner| runner.entity == registrar.entity)
+    fn configuration_refused(&self, error: &GitHubError) -> JitError {
+        match error.status {
+            409 => JitError::NameTaken,
+            code => JitError::Refused(self.github_told("generate-jitconfig", &code.to_string())),
+        }
     }
 
-    /// Whether the runner's agent is there. GitHub sees its end some time later; here at once.
-    pub(crate) fn is_connected(&self, id: u64) -> bool {
-        self.github.runners.get(&id).is_some_and(|runner| runner.connected)
+    /// Whether there is such a registration, at this very entity.
+    fn is_registered(&self, registrar: &Registrar, id: u64) -> bool {
+        self.github.truth.runner_at(&scope_of(&registrar.entity), id).is_some()
     }
 
     fn view(&mut self, registrar: &Registrar, id: u64) -> RunnerSeen {
         if !self.is_registered(registrar, id) {
             return RunnerSeen::Absent;
         }
-        if self.github.hides_runners || self.strikes(Fault::RunnerHidden) {
+        if self.github.script.hides_runners || self.strikes(Fault::RunnerHidden) {
             self.lies_about(id);
             self.says_quiet(id);
             RunnerSeen::Absent
@@ -152,38 +150,29 @@ impl World {
         // A list may be as old as a minute (`Cache-Control: max-age=60`), and behind GitHub's own
         // records.
         let then = self.now - 2 * MINUTE;
-        let name = (registrar.entity.clone(), name.to_owned());
-        match self.github.names.get(&name).copied() {
-            Some(id) => {
-                let young = self.github.runners.get(&id).is_some_and(|one| one.created_at > then);
-                if young && self.strikes(Fault::ListCached) {
-                    self.lies_about(id);
-                    return RunnerSeen::Absent;
-                }
-                self.view(registrar, id)
+        let scope = scope_of(&registrar.entity);
+        let truth = &self.github.truth;
+        if let Some(runner) = truth.runner_named(&scope, name) {
+            let (id, young) = (runner.id, runner.created_at > then);
+            if young && self.strikes(Fault::ListCached) {
+                self.lies_about(id);
+                return RunnerSeen::Absent;
             }
-            None => match self.github.removed.get(&name).copied() {
-                Some((at, id)) if at > then && self.strikes(Fault::ListCached) => {
-                    RunnerSeen::NotBusy(RunnerId(id))
-                }
-                _ => RunnerSeen::Absent,
-            },
+            return self.view(registrar, id);
+        }
+        match truth.removed_since(&scope, name, then).map(|runner| runner.id) {
+            Some(id) if self.strikes(Fault::ListCached) => RunnerSeen::NotBusy(RunnerId(id)),
+            _ => RunnerSeen::Absent,
         }
     }
 
-    fn job_seen(&self, repository: &str, number: u64) -> Option<JobSeen> {
-        let job = self.github.job_of(JobKey { repository: 77, job: number })?;
-        let status = match job.status {
-            Status::Planned => return None,
-            Status::Waiting => JobStatus::Waiting,
-            Status::Queued => JobStatus::Queued,
-            Status::InProgress => JobStatus::InProgress,
-            Status::Completed => JobStatus::Completed,
-        };
-        job.repository.eq_ignore_ascii_case(repository).then(|| JobSeen {
-            status,
-            runner: job.runner.as_ref().map(|(_, name)| name.clone()),
-            conclusion: job.conclusion.map(str::to_owned),
+    fn job_seen(&self, repository: &str, id: u64) -> Option<JobSeen> {
+        let job = self.github.truth.job(id)?;
+        let home = &self.github.job(number_of(id)).repository;
+        home.eq_ignore_ascii_case(repository).then(|| JobSeen {
+            status: status_of(job),
+            runner: job.runner.as_ref().map(|runner| runner.name.clone()),
+            conclusion: job.conclusion.as_deref().map(str::to_owned),
         })
     }
 
@@ -192,13 +181,18 @@ impl World {
         if !self.is_registered(registrar, id) {
             return Deregistration::NotFound;
         }
-        if self.looks_busy(id) {
-            return Deregistration::Busy;
+        let busy = self.looks_busy(id);
+        if !busy {
+            self.check_removal(id);
         }
-        self.check_removal(id);
-        let removed = self.github.remove_runner(id, self.now);
+        let scope = scope_of(&registrar.entity);
+        match self.github.truth.delete_runner(&scope, id, busy, self.now) {
+            Ok(()) => {}
+            Err(GitHubError { status: 422, .. }) => return Deregistration::Busy,
+            Err(_) => return Deregistration::NotFound,
+        }
         // An idle agent sees at once that its registration is gone; one with a job carries on.
-        if let Some(machine) = removed.and_then(|runner| runner.machine) {
+        if let Some(machine) = self.machine_of(id) {
             self.wake_machine(machine);
         }
         Deregistration::Done
@@ -349,7 +343,7 @@ impl Github for Door {
             self.token(registrar).await?;
             self.call(|world| {
                 world.ask_github(registrar, "delete-runner")?;
-                if world.github.removes_nothing {
+                if world.github.script.removes_nothing {
                     world.narrate(|| format!("delete-runner {id}: no answer"));
                     return Err(ProviderError::Unavailable(
                         world.github_told("delete-runner", "timeout"),
@@ -371,14 +365,14 @@ impl Github for Door {
     async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-deliveries")?;
-            let all = world.github.attempts.iter().enumerate().rev();
-            let listed = all.take_while(|(_, one)| one.at >= since.as_millis());
+            let all = world.github.truth.attempts().iter().rev();
+            let listed = all.take_while(|one| one.at >= since.as_millis());
             Ok(listed
-                .map(|(number, one)| Delivery {
-                    id: number as u64,
-                    guid: one.first.to_string(),
+                .map(|one| Delivery {
+                    id: one.id,
+                    guid: one.number.to_string(),
                     at: Time::from_millis(one.at),
-                    settled: one.arrived,
+                    settled: one.has_arrived(),
                 })
                 .collect())
         })
@@ -388,7 +382,7 @@ impl Github for Door {
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
         self.call(|world| {
             world.github_answers("redeliver")?;
-            Ok(u32::try_from(delivery).is_ok_and(|number| world.attempt_again(number)))
+            Ok(world.attempt_again(delivery))
         })
         .await
     }

@@ -1,41 +1,30 @@
-//! Webhooks: what GitHub sends, and what happens to it on the way.
+//! Webhooks: what happens to a delivery on its way.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
-use muster_domain::ids::InstallationId;
+use muster_cloud::github::{Job as Truth, JobSpec};
+use muster_domain::ids::{InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
 
-use super::Status;
+use super::{APP, REPOSITORY, Status, number_of};
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
-/// A delivery on its way.
-#[derive(Clone, Debug)]
-pub(super) struct Sent {
-    event: Rc<JobEvent>,
-    /// The first failed attempt, if this is another one.
-    again: Option<u32>,
-}
-
-/// An attempt that GitHub keeps. Those that arrived at once are of no interest, and not kept here.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) event: Rc<JobEvent>,
-    /// The number of the first attempt.
-    pub(super) first: u32,
-    pub(super) at: Millis,
-    pub(super) arrived: bool,
-}
-
 impl World {
-    /// Sends a `workflow_job` delivery about the job as it is now.
-    pub fn tell(&mut self, number: u32) {
-        let event = Rc::new(self.event(number));
-        if self.github.drop_next > 0 {
-            self.github.drop_next -= 1;
+    /// Sends a `workflow_job` delivery about a job as it was then.
+    pub fn tell(&mut self, mut job: Truth) {
+        let number = number_of(job.id);
+        let is_over = job.status == Status::Completed;
+        // Some `completed` events carry no labels (actions-runner-controller #1370).
+        if is_over && !self.cloud_config.by_hand && self.rng.chance(50_000) {
+            job.spec = Arc::new(JobSpec { labels: Vec::new(), ..JobSpec::clone(&job.spec) });
+        }
+        let script = &mut self.github.script;
+        if script.drop_next > 0 {
+            script.drop_next -= 1;
             self.narrate(|| format!("the webhook about job {number} is lost"));
             return;
         }
@@ -44,17 +33,15 @@ impl World {
         }
         if self.door_is_closed() {
             self.narrate(|| format!("the webhook about job {number} finds the door closed"));
-            self.attempt_over(event, None, false);
-            return;
+            return self.fail_to_deliver(job);
         }
         if self.strikes(Fault::WebhookLost) {
             // GitHub never sends it, and then often none about that job; or it does, and nobody
             // answers.
-            let job = self.github.job(number);
             if job.status == Status::Queued && self.rng.chance(500_000) {
                 self.github.job_mut(number).unheard = true;
             } else {
-                self.attempt_over(event, None, false);
+                self.fail_to_deliver(job);
             }
             return;
         }
@@ -68,59 +55,64 @@ impl World {
             } else {
                 self.between(50, 1_500)
             };
-            self.send(Sent { event: Rc::clone(&event), again: None }, after);
+            let delivery = self.new_delivery(job.clone());
+            self.send(delivery, after);
         }
     }
 
     /// A scenario says so, of this delivery and maybe the next.
     const fn door_is_closed(&mut self) -> bool {
-        let closed = self.github.fail_next > 0;
-        self.github.fail_next = self.github.fail_next.saturating_sub(1);
+        let closed = self.github.script.fail_next > 0;
+        self.github.script.fail_next = self.github.script.fail_next.saturating_sub(1);
         closed
     }
 
-    fn send(&mut self, sent: Sent, after: Millis) {
-        let delivery = u32::try_from(self.github.deliveries.len()).unwrap_or(u32::MAX);
-        self.github.deliveries.push(sent);
+    /// Each copy of a doubled one is a delivery of its own.
+    fn new_delivery(&mut self, job: Truth) -> u32 {
+        let number = self.github.delivered;
+        self.github.delivered += 1;
+        self.github.truth.deliver(number.into(), job, self.now);
+        number
+    }
+
+    fn fail_to_deliver(&mut self, job: Truth) {
+        let delivery = self.new_delivery(job);
+        self.github.truth.attempted(delivery.into(), None, self.now);
+    }
+
+    fn send(&mut self, delivery: u32, after: Millis) {
         self.github.in_flight += 1;
         self.agenda.at(self.now + after, Event::Webhook(delivery));
     }
 
-    /// A delivery by number.
+    /// A delivery by number, as it arrives.
     #[must_use]
-    pub fn delivery(&self, number: u32) -> Rc<JobEvent> {
-        Rc::clone(&self.github.deliveries[number as usize].event)
+    pub fn delivery(&self, number: u32) -> Option<JobEvent> {
+        let delivery = self.github.truth.delivery(number.into())?;
+        Some(self.event(&delivery.job))
     }
 
-    /// A delivery was answered, or nobody was there.
+    /// A delivery was answered, or nobody was there. What arrives at once is of no interest to
+    /// anybody later, and most deliveries do.
     pub fn delivered(&mut self, number: u32, arrived: bool) {
-        let Sent { event, again } = self.github.deliveries[number as usize].clone();
-        if !arrived || again.is_some() {
-            self.attempt_over(event, again, arrived);
+        let number = u64::from(number);
+        let is_tried = self.github.truth.delivery(number).is_some_and(|one| one.is_tried);
+        if !arrived || is_tried {
+            self.github.truth.attempted(number, arrived.then_some(200), self.now);
         }
     }
 
-    fn attempt_over(&mut self, event: Rc<JobEvent>, first: Option<u32>, arrived: bool) {
-        let number = u32::try_from(self.github.attempts.len()).unwrap_or(u32::MAX);
-        let attempt = Attempt { event, first: first.unwrap_or(number), at: self.now, arrived };
-        self.github.attempts.push(attempt);
-    }
-
     /// GitHub tries once more.
-    pub(super) fn attempt_again(&mut self, number: u32) -> bool {
-        let Some(Attempt { event, first, .. }) = self.github.attempts.get(number as usize).cloned()
-        else {
-            return false;
-        };
+    pub(super) fn attempt_again(&mut self, attempt: u64) -> bool {
+        let Ok(delivery) = self.github.truth.attempt_again(APP, attempt) else { return false };
+        let (number, job, action) = (delivery.number, delivery.job.id, delivery.action());
         self.tally.redelivered += 1;
-        self.narrate(|| {
-            format!("GitHub delivers {} of job {} again", word(event.status), event.key.job - 1000)
-        });
+        self.narrate(|| format!("GitHub delivers {action} of job {} again", number_of(job)));
         if self.door_is_closed() || self.strikes(Fault::WebhookLost) {
-            self.attempt_over(event, Some(first), false);
+            self.github.truth.attempted(number, None, self.now);
         } else {
             let after = self.between(50, 1_500);
-            self.send(Sent { event, again: Some(first) }, after);
+            self.send(number as u32, after);
         }
         true
     }
@@ -128,57 +120,42 @@ impl World {
     /// An event that GitHub has tried to deliver, and that never arrived: its job, and when it was
     /// tried last.
     #[must_use]
-    pub fn undelivered(&self) -> Option<(u64, Millis)> {
-        let attempts = &self.github.attempts;
-        let arrived = |first| attempts.iter().any(|one| one.first == first && one.arrived);
-        let failed = attempts.iter().rev().find(|one| !arrived(one.first))?;
-        Some((failed.event.key.job - 1000, failed.at))
+    pub fn undelivered(&self) -> Option<(u32, Millis)> {
+        let failed = self.github.truth.undelivered()?;
+        let delivery = self.github.truth.delivery(failed.number)?;
+        Some((number_of(delivery.job.id), failed.at))
     }
 
-    fn event(&mut self, number: u32) -> JobEvent {
-        let job = self.github.job(number);
-        let status = match job.status {
-            Status::Planned | Status::Waiting => JobStatus::Waiting,
-            Status::Queued => JobStatus::Queued,
-            Status::InProgress => JobStatus::InProgress,
-            Status::Completed => JobStatus::Completed,
-        };
-        let time = |at| (at > 0).then(|| Time::from_millis(at));
-        let mut event = JobEvent {
-            key: job.key,
-            status,
-            repository: job.repository.clone(),
-            private: job.private,
+    fn event(&self, job: &Truth) -> JobEvent {
+        let number = number_of(job.id);
+        let plan = self.github.job(number);
+        let unlabelled = job.spec.labels.is_empty();
+        JobEvent {
+            key: JobKey { repository: REPOSITORY, job: job.id },
+            status: status_of(job),
+            repository: plan.repository.clone(),
+            private: job.repository.private,
             user_owned: false,
             installation: Some(InstallationId(7)),
-            run: run_of(number),
-            attempt: 1,
-            name: job.name.clone(),
-            labels: job.labels.clone(),
-            runner: job.runner.as_ref().map(|(_, name)| name.clone()),
-            conclusion: job.conclusion.map(str::to_owned),
-            queued_at: time(job.queued_at),
-            started_at: time(job.started_at),
-            completed_at: time(job.completed_at),
-        };
-        // Some `completed` events carry no labels (actions-runner-controller #1370).
-        if status == JobStatus::Completed && !self.cloud_config.by_hand && self.rng.chance(50_000) {
-            event.labels = Labels::default();
+            run: job.run_id,
+            attempt: job.run_attempt,
+            name: plan.name.clone(),
+            labels: if unlabelled { Labels::default() } else { plan.labels.clone() },
+            runner: job.runner.as_ref().map(|runner| runner.name.clone()),
+            conclusion: job.conclusion.as_deref().map(str::to_owned),
+            queued_at: Some(Time::from_millis(job.queued_at)),
+            started_at: job.started_at.map(Time::from_millis),
+            completed_at: job.completed_at.map(Time::from_millis),
         }
-        event
     }
 }
 
-const fn word(status: JobStatus) -> &'static str {
-    match status {
-        JobStatus::Waiting => "waiting",
-        JobStatus::Queued => "queued",
-        JobStatus::InProgress => "in_progress",
-        JobStatus::Completed => "completed",
+/// Where a job is, in our words.
+pub(super) const fn status_of(job: &Truth) -> JobStatus {
+    match job.status {
+        Status::Waiting => JobStatus::Waiting,
+        Status::Queued => JobStatus::Queued,
+        Status::InProgress => JobStatus::InProgress,
+        Status::Completed => JobStatus::Completed,
     }
-}
-
-/// The workflow run of a job: three jobs are of one run.
-pub const fn run_of(job: u32) -> u64 {
-    5000 + job as u64 / 3
 }

@@ -94,11 +94,11 @@ impl Scenario {
             ["mend", what] => self.mend(what)?,
             ["lose", "webhooks", count] => {
                 let count = number(count)?;
-                self.change(|world| world.github.drop_next = count);
+                self.change(|world| world.github.script.drop_next = count);
             }
             ["refuse", "webhooks", count] => {
                 let count = number(count)?;
-                self.change(|world| world.github.fail_next = count);
+                self.change(|world| world.github.script.fail_next = count);
             }
             ["github", "forgets", number] => self.arrive(number, Arrival::Forgotten)?,
             ["github", rest @ ..] => self.github(rest)?,
@@ -120,44 +120,51 @@ impl Scenario {
     fn github(&mut self, rest: &[&str]) -> Result<(), String> {
         self.change(|world| {
             let github = &mut world.github;
+            let script = &mut github.script;
             match rest {
-                ["lies"] => github.always_lies = true,
-                ["tells", "the", "truth"] => github.always_lies = false,
-                ["hides", "runners"] => github.hides_runners = true,
-                ["shows", "runners"] => github.hides_runners = false,
-                ["removes", "nothing"] => github.removes_nothing = true,
-                ["removes", "runners"] => github.removes_nothing = false,
-                ["never", "gives", "up"] => github.never_gives_up = true,
+                ["lies"] => script.always_lies = true,
+                ["tells", "the", "truth"] => script.always_lies = false,
+                ["hides", "runners"] => script.hides_runners = true,
+                ["shows", "runners"] => script.hides_runners = false,
+                ["removes", "nothing"] => script.removes_nothing = true,
+                ["removes", "runners"] => script.removes_nothing = false,
+                ["never", "gives", "up"] => script.never_gives_up = true,
                 ["refuses", owner] => {
-                    github.refuses.insert((*owner).to_owned());
+                    script.refuses.insert((*owner).to_owned());
                 }
                 ["accepts", owner] if *owner != "all" => {
-                    github.refuses.remove(*owner);
+                    script.refuses.remove(*owner);
                 }
                 ["accepts", "all"] => {
-                    github.refuses.clear();
-                    github.forbids_runners = None;
+                    script.refuses.clear();
+                    script.forbids_runners = None;
                 }
                 ["gives", "jobs"] => {
-                    github.gives_jobs = true;
+                    script.gives_jobs = true;
                     let now = world.now;
                     world.agenda.at(now, Event::Dispatch);
                 }
                 ["forbids", "runners", "of", owner] => {
-                    github.forbids_runners = Some((*owner).to_owned());
+                    script.forbids_runners = Some((*owner).to_owned());
                 }
                 ["deletes", "group", group] => {
-                    github.deleted_groups.insert(number(group)?);
+                    let group = number(group)?;
+                    github.change_deleted_groups(|deleted| {
+                        deleted.insert(group);
+                    });
                 }
                 ["has", "group", group] => {
-                    github.deleted_groups.remove(&number(group)?);
+                    let group = number(group)?;
+                    github.change_deleted_groups(|deleted| {
+                        deleted.remove(&group);
+                    });
                 }
                 ["limits", "runners", "of", owner, "for", length] => {
                     let until = world.now + duration(length)?;
-                    github.limits_runners = Some(((*owner).to_owned(), until));
+                    script.limits_runners = Some(((*owner).to_owned(), until));
                 }
                 ["limits", owner, "for", length] => {
-                    github.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
+                    script.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
                 }
                 ["says", "job", job, "is", status] => return says(world, index(job)?, status),
                 _ => return Err("GitHub does no such thing".to_owned()),
@@ -233,14 +240,13 @@ impl Scenario {
                 let job = Job::planned(next, REPOSITORY, true, Labels::default(), None);
                 world.github.jobs.push(job);
             }
-            if world.github.job(number).status == Status::Planned {
-                let job = world.github.job_mut(number);
-                job.labels = labels;
-                job.repository = repository.into();
-                world.queue_job(number);
-            } else {
-                world.tell(number);
+            if let Some(truth) = world.github.truth_of(number).cloned() {
+                return world.tell(truth);
             }
+            let job = world.github.job_mut(number);
+            job.labels = labels;
+            job.repository = repository.into();
+            world.queue_job(number);
         });
         Ok(())
     }
@@ -315,12 +321,11 @@ impl Scenario {
             _ => return Err("start job N [on MACHINE]".to_owned()),
         };
         self.change(|world| {
-            let known = world.github.job(job);
-            let found = world.github.idle.iter().copied().find(|id| {
-                world.github.runners.get(id).is_some_and(|runner| {
-                    world.github.serves(runner, known)
-                        && (wanted.is_none() || runner.machine == wanted)
-                })
+            let truth = &world.github.truth;
+            let known = world.github.truth_of(job).ok_or("the job is not queued")?;
+            let found = truth.idle().iter().copied().find(|id| {
+                truth.runner(*id).is_some_and(|runner| truth.serves(runner, known))
+                    && (wanted.is_none() || world.machine_of(*id) == wanted)
             });
             let runner = found.ok_or("no idle runner fits")?;
             if known.status != Status::Queued {
@@ -333,14 +338,10 @@ impl Scenario {
 
     fn finish(&mut self, job: u32) -> Result<(), String> {
         self.change(|world| {
-            let there = world.github.job_mut(job);
-            if !there.began {
+            if !world.github.finish(job) {
                 return Err("its steps do not run".to_owned());
             }
-            there.finished = true;
-            if let Some(machine) = there.machine {
-                world.wake_machine(machine);
-            }
+            world.wake_machine_of(job);
             Ok(())
         })
     }
@@ -563,15 +564,13 @@ fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
         "completed" => Status::Completed,
         _ => return Err("waiting, queued or completed".to_owned()),
     };
-    let truth = world.github.job(number).clone();
-    if told == Status::Completed && truth.status == Status::Queued {
+    let mut job = world.github.truth_of(number).ok_or("nobody has queued it")?.clone();
+    if told == Status::Completed && job.status == Status::Queued {
         return Err("a job that waits is not called completed".to_owned());
     }
-    let job = world.github.job_mut(number);
     job.status = told;
-    job.conclusion = (told == Status::Completed).then_some("success");
-    world.tell(number);
-    *world.github.job_mut(number) = truth;
+    job.conclusion = (told == Status::Completed).then(|| "success".into());
+    world.tell(job);
     Ok(())
 }
 

@@ -9,7 +9,6 @@
 use super::{Scenario, commands};
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::fault::FaultRates;
-use crate::github::Status;
 use crate::run;
 use crate::world::World;
 
@@ -155,16 +154,14 @@ fn go_on_by_itself(world: &mut World) {
     world.ec2.script.clear();
     world.ec2.without_spot = false;
     world.ec2.without_quota = None;
-    let github = &mut world.github;
-    (github.always_lies, github.hides_runners, github.never_gives_up) = (false, false, false);
-    github.removes_nothing = false;
-    (github.drop_next, github.fail_next) = (0, 0);
-    github.refuses.clear();
-    github.limits_runners = None;
-    for job in &mut github.jobs {
-        job.length = Some(MINUTE);
-        job.finished |= job.status == Status::InProgress;
-    }
+    let script = &mut world.github.script;
+    (script.always_lies, script.hides_runners, script.never_gives_up) = (false, false, false);
+    script.removes_nothing = false;
+    (script.drop_next, script.fail_next) = (0, 0);
+    script.refuses.clear();
+    script.limits_runners = None;
+    world.github.jobs.iter_mut().for_each(|job| job.length = Some(MINUTE));
+    world.github.finish_all();
     for number in 0..u32::try_from(world.ec2.machines.len()).unwrap_or(u32::MAX) {
         world.ec2.at_mut(number).told = 1;
         world.wake_machine(number);

@@ -28,7 +28,7 @@ impl Scenario {
                 (orphans.to_string(), (*count).to_owned())
             }
             ["runners", count] => {
-                let runners = self.change(|world| world.github.runners.len());
+                let runners = self.change(|world| world.github.truth.runners().count());
                 (runners.to_string(), (*count).to_owned())
             }
             // Those that are being removed with a minus before their name.
@@ -92,15 +92,16 @@ impl Scenario {
 
     fn status(&mut self, job: u32) -> Result<String, String> {
         self.change(|world| {
-            let job = world.github.jobs.get(job as usize).ok_or("no such job")?;
-            Ok(match (job.status, job.began, job.conclusion) {
-                (Status::Planned, ..) => "planned".to_owned(),
-                (Status::Waiting, ..) => "gated".to_owned(),
-                (Status::Queued, ..) => "queued".to_owned(),
-                (Status::InProgress, false, _) => "taken".to_owned(),
-                (Status::InProgress, true, _) => "running".to_owned(),
-                (Status::Completed, _, conclusion) => conclusion.unwrap_or_default().to_owned(),
-            })
+            world.github.jobs.get(job as usize).ok_or("no such job")?;
+            let Some(job) = world.github.truth_of(job) else { return Ok("planned".to_owned()) };
+            let status = match job.status {
+                Status::Waiting => "gated",
+                Status::Queued => "queued",
+                Status::InProgress if job.began_at.is_none() => "taken",
+                Status::InProgress => "running",
+                Status::Completed => job.conclusion.as_deref().unwrap_or_default(),
+            };
+            Ok(status.to_owned())
         })
     }
 

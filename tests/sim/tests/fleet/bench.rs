@@ -49,7 +49,8 @@ impl Bench {
     pub(crate) fn of(pools: Vec<Pool>) -> Self {
         let cloud_config =
             CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: true };
-        let world = World::new(1, &pools, FaultRates::none(), cloud_config);
+        let mut world = World::new(1, &pools, FaultRates::none(), cloud_config);
+        world.github.install("acme");
         let timings = Timings::default();
         let settings = Settings::from_parameters(schedule::STACK.into(), pools, timings);
         let sim = Rc::new(Sim { world: world.into(), settings });

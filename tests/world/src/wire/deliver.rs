@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{cloud::Cloud, emulator::client, sigv4::hmac_sha256};
 use crate::machine::Rack;
-use muster_cloud::{Happening, Millis, github::Delivery, rfc3339, scramble};
+use muster_cloud::{Happening, Millis, github::Webhook, rfc3339, scramble};
 
 /// Deliveries about the same job, or the same instance, keep their order; others do not wait for
 /// each other.
@@ -119,7 +119,7 @@ async fn send_event(cloud: Arc<Cloud>, stack: String, event: Value) {
     }
 }
 
-async fn post_webhook(cloud: Arc<Cloud>, http: reqwest::Client, delivery: Delivery) {
+async fn post_webhook(cloud: Arc<Cloud>, http: reqwest::Client, delivery: Webhook) {
     let hook = cloud.look(|world, _| {
         let spec = &world.github.owner(&delivery.owner)?.spec;
         Some((spec.webhook_url.clone()?, spec.webhook_secret.clone().unwrap_or_default()))

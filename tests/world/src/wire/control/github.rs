@@ -166,11 +166,11 @@ pub(super) async fn runners(State(cloud): World, Query(of): Query<OfOwner>) -> A
             .runners()
             .filter(ours)
             .map(|runner| {
-                let mut view = world.github.runner_view(runner, now, offline_after);
+                let mut view = world.github.see(runner, now, offline_after).json();
                 view["truth"] = json!({
                     "scope": runner.scope,
                     "created_at": runner.created_at,
-                    "session": world.github.sessions().find(|s| s.runner_id == runner.id),
+                    "session": world.github.session_view(runner.id),
                 });
                 view
             })
@@ -196,7 +196,8 @@ pub(super) async fn clear_hook_rules(State(cloud): World, Query(of): Query<OfOwn
 
 pub(super) async fn deliveries(State(cloud): World, Query(of): Query<OfOwner>) -> Answer {
     cloud.look(|world, _| {
-        say(world.github.deliveries().filter(|d| of.is(&d.owner)).collect::<Vec<_>>())
+        let theirs = world.github.deliveries().filter(|delivery| of.is(delivery.owner()));
+        say(theirs.map(|delivery| world.github.delivery_view(delivery)).collect::<Vec<_>>())
     })
 }
 
@@ -204,8 +205,8 @@ pub(super) async fn delivery(State(cloud): World, Path(number): Path<u64>) -> An
     cloud.look(|world, _| match world.github.delivery(number) {
         None => refuse(StatusCode::NOT_FOUND, "no such delivery"),
         Some(delivery) => {
-            let mut value = serde_json::to_value(delivery).unwrap_or_default();
-            value["body"] = delivery.body.clone();
+            let mut value = world.github.delivery_view(delivery);
+            value["body"] = json!(world.github.webhook(delivery).map(|webhook| webhook.body));
             say(value)
         }
     })
