@@ -43,8 +43,7 @@ pub struct Outcome {
 /// when Lambda stops the invocation.
 ///
 /// # Errors
-/// When the event is neither, or the set of pools cannot be read: then the messages stay in the
-/// queue.
+/// When the event is neither, or the sweep cannot read the set of pools.
 pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
     deps: &Deps<T, Q, C, G>,
     event: Value,
@@ -108,7 +107,6 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    let settings = deps.settings.current(&deps.table).await.context("the set of pools")?;
     let mut response = SqsBatchResponse::default();
     let mut metrics = Vec::new();
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
@@ -126,8 +124,8 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
             }
         }
     }
-    let Deps { table, queue, compute, github, .. } = deps;
-    let pass = Batch { table, queue, compute, github, settings: &settings };
+    let Deps { table, queue, compute, github, settings } = deps;
+    let pass = Batch { table, queue, compute, github, settings };
     let report = pass.run(&messages, deadline, &now).await;
     for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
         response.add_failure(id);

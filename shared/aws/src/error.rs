@@ -7,8 +7,10 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::error::TransactionCanceledException;
-use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::interceptors::context::{
+    Error as OperationError, InterceptorContext,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
@@ -119,41 +121,56 @@ fn reasons(canceled: &TransactionCanceledException) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Has the SDK try a throttled transaction again, as it does with any other throttled call: this
-/// one's error has a name of its own, and only its reasons say that it is that. Nothing of it was
-/// written.
+/// Has the SDK try a transaction again that was throttled, or that met another write of one of its
+/// items while both were under way. The SDK itself does neither: the error is the same as that of a
+/// condition that does not hold, and only its reasons tell them apart. Nothing of it was written.
+/// The same for a put that met a transaction.
+///
+/// All ends of a pool's machines count down one item, so they meet there. The conditions are asked
+/// again with the transaction: a record that somebody else has changed is still a conflict.
+///
 /// Source: docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html,
-/// "Errors"
+/// "Errors"; docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html,
+/// "Transaction conflict handling in DynamoDB"
 #[derive(Debug)]
-pub(crate) struct ThrottledTransaction;
+pub(crate) struct PassingObstacle;
 
-impl ClassifyRetry for ThrottledTransaction {
+impl ClassifyRetry for PassingObstacle {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let error = context.output_or_error().and_then(std::result::Result::err);
-        let error = error.and_then(|error| error.as_operation_error()?.downcast_ref());
-        match error {
-            Some(TransactWriteItemsError::TransactionCanceledException(canceled))
-                if is_throttled(&reasons(canceled)) =>
-            {
-                RetryAction::throttling_error()
-            }
-            _ => RetryAction::NoActionIndicated,
+        let error = error.and_then(OrchestratorError::as_operation_error);
+        match error.is_some_and(has_passing_reason) {
+            true => RetryAction::throttling_error(),
+            false => RetryAction::NoActionIndicated,
         }
     }
 
     fn name(&self) -> &'static str {
-        "throttled transaction"
+        "passing obstacle of a transaction"
     }
 }
 
-/// Whether throttling alone stands in the way.
-fn is_throttled(reasons: &[(&str, &str)]) -> bool {
-    let mut named = reasons.iter().map(|(code, _)| *code).filter(|code| *code != NO_REASON);
-    let throttled = |code| THROTTLED.contains(&code);
-    named.next().is_some_and(throttled) && named.all(throttled)
+fn has_passing_reason(error: &OperationError) -> bool {
+    if let Some(error) = error.downcast_ref::<PutItemError>() {
+        return matches!(error, PutItemError::TransactionConflictException(_));
+    }
+    match error.downcast_ref() {
+        Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
+            passes(&reasons(canceled))
+        }
+        _ => false,
+    }
 }
 
-const THROTTLED: [&str; 2] = ["ThrottlingError", "ProvisionedThroughputExceeded"];
+/// Whether nothing stands in the way but what passes by itself.
+fn passes(reasons: &[(&str, &str)]) -> bool {
+    let mut named = reasons.iter().map(|(code, _)| *code).filter(|code| *code != NO_REASON);
+    let passing = |code| PASSING.contains(&code);
+    named.next().is_some_and(passing) && named.all(passing)
+}
+
+const PASSING: [&str; 3] =
+    ["ThrottlingError", "ProvisionedThroughputExceeded", TRANSACTION_CONFLICT];
 const NO_REASON: &str = "None";
 const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 const TRANSACTION_CONFLICT: &str = "TransactionConflict";

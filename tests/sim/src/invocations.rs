@@ -199,7 +199,6 @@ async fn jobs(door: &Door, which: Which, batch: &[Received], compute: &impl Comp
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {
     let parameters = parameters(door);
-    let Some(settings) = &settings(door, &parameters).await else { return };
     let (mut messages, mut received) = (Vec::new(), Vec::new());
     for one in batch {
         let Body::Reap(message) = &*one.body else { continue };
@@ -208,6 +207,7 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
         messages.push(batch::Received::new(message.clone(), &id, one.receives, receipt));
         received.push(one);
     }
+    let settings = parameters.of(door);
     let pass = Batch { table: door, queue: door, compute, github, settings };
     let deadline = door.now() + TIME_LIMIT;
     let report = pass.run(&messages, deadline, &|| door.now()).await;

@@ -127,6 +127,12 @@ impl One {
         self.messages.is_empty()
     }
 
+    /// When the next message is seen, or is seen again.
+    #[must_use]
+    pub fn next_visible(&self) -> Option<Millis> {
+        self.order.first().map(|(visible_at, _)| *visible_at)
+    }
+
     fn enter(&mut self, id: u64, body: Rc<Body>, visible_at: Millis) {
         self.messages.insert(id, Message { body, receives: 0, received_at: 0, visible_at });
         self.order.insert((visible_at, id));

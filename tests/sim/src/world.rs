@@ -172,6 +172,8 @@ pub struct World {
     /// A job whose item the table refuses, and every transaction with it, as it does with one of
     /// more than 400 KB.
     pub refused_item: Option<JobKey>,
+    /// Until when commits that touch a counter are likely to meet others.
+    pub contended_until: Millis,
     /// How long ended records are kept, where that is short enough to see their end.
     pub kept: Option<Millis>,
     /// Records that expire.
@@ -252,6 +254,7 @@ impl World {
             names: Answers::default(),
             app: right_app(),
             refused_item: None,
+            contended_until: 0,
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),

@@ -38,7 +38,7 @@ use self::commit::{Action, Condition};
 use self::keys::{Place, n, s};
 use self::read::{Range, Reader};
 use self::row::{Record, prefix};
-use crate::error::{ThrottledTransaction, text};
+use crate::error::{PassingObstacle, text};
 use crate::item::Item;
 
 /// The names of a stack's tables.
@@ -76,7 +76,7 @@ impl DynamoTable {
     /// `timings` say how long the records of what has ended are kept.
     #[must_use]
     pub fn new(config: &SdkConfig, names: TableNames, timings: Timings) -> Self {
-        let config = Config::from(config).to_builder().retry_classifier(ThrottledTransaction);
+        let config = Config::from(config).to_builder().retry_classifier(PassingObstacle);
         Self { client: Client::from_conf(config.build()), names, timings }
     }
 

@@ -134,13 +134,17 @@ async fn server_errors_and_throttling_are_tried_again_and_then_unavailable() {
     assert_eq!(with_causes(&why), "GetItem: InternalServerError: scripted");
 }
 
-/// A burst above a table's earlier peak is throttled for moments.
+/// A burst above a table's earlier peak is throttled for moments, and the ends of a pool's machines
+/// meet at its counter.
 #[tokio::test]
 async fn a_throttled_transaction_is_tried_again_and_another_cancelled_one_is_not() {
     let stack = Stack::new().await;
-    let rows: [(&[&str], bool); 4] = [
+    let rows: [(&[&str], bool); 7] = [
         (&["None", "ThrottlingError"], true),
         (&["ProvisionedThroughputExceeded", "None"], true),
+        (&["None", "TransactionConflict"], true),
+        (&["ThrottlingError", "TransactionConflict"], true),
+        (&["ConditionalCheckFailed", "TransactionConflict"], false),
         (&["ThrottlingError", "ConditionalCheckFailed"], false),
         (&["None", "ValidationError"], false),
     ];
@@ -151,6 +155,10 @@ async fn a_throttled_transaction_is_tried_again_and_another_cancelled_one_is_not
         let tries = if again { 3 } else { 1 };
         assert_eq!((outcome.is_ok(), proxy.seen()), (again, tries), "{reasons:?}: {outcome:?}");
     }
+    let proxy = Proxy::new("PutItem", vec![error(400, "TransactionConflictException"); 2]);
+    let table = stack.table_at(proxy.address).await;
+    assert_eq!(table.commit(&[new(&planned(1, None))]).await, Ok(Committed::by_table()));
+    assert_eq!(proxy.seen(), 3);
 }
 
 #[tokio::test]

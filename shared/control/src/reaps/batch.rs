@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use muster_domain::backoff;
 use muster_domain::hash::fnv1a;
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
@@ -12,8 +13,11 @@ use crate::ports::{Compute, Github, Queue, Table};
 use crate::reaps::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
 use crate::reaps::terminate_batch::TerminateBatcher;
 
-/// A message that is not begun is away for this long, so that others come first.
+/// A message that is not begun is away for this long, so that others come first. One that failed
+/// is away for twice as long each time in a row.
 const POSTPONED: Seconds = Seconds(5);
+/// Where that ends, so that what nobody can do ends among the dead letters after hours, not minutes.
+const LONGEST: Seconds = Seconds(360);
 
 /// A message of the reap queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub struct Batch<'a, T, Q, C, G> {
     pub compute: &'a C,
     /// GitHub.
     pub github: &'a G,
-    /// The stack.
+    /// The stack, as its parameters say.
     pub settings: &'a Settings,
 }
 
@@ -75,10 +79,19 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
     ) -> BatchReport {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
+        let settings = match self.settings.current(self.table).await {
+            Ok(settings) => settings,
+            Err(error) => {
+                // Nothing is known of any pool: all messages stay.
+                tracing::error!(error = with_causes(&error), "cannot read the set of pools");
+                return self.leave_all(messages).await;
+            }
+        };
         let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
         let together = &TerminateBatcher::new(self.compute, now);
         let known = &self.known(messages).await;
-        let &Self { table, queue, compute, github, settings } = self;
+        let &Self { table, queue, compute, github, .. } = self;
+        let settings = &*settings;
         let reap = &Reap { table, queue, compute, github, settings, together, known, outlived };
         let acked: Vec<Cell<bool>> = messages.iter().map(|_| Cell::new(false)).collect();
         let mut left = messages.iter().zip(&acked);
@@ -131,11 +144,19 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
         known
     }
 
+    async fn leave_all(&self, messages: &[Received]) -> BatchReport {
+        let mut report = BatchReport::default();
+        for received in messages {
+            report.acked.push(self.settle(received, comes_again(received)).await);
+        }
+        report
+    }
+
     /// Whether the message is done with.
-    async fn settle(&self, received: &Received, settlement: Option<Settlement>) -> bool {
+    async fn settle(&self, received: &Received, settlement: Settlement) -> bool {
         match settlement {
-            Some(Settlement::Ack) => true,
-            Some(Settlement::Hide(wait)) => {
+            Settlement::Ack => true,
+            Settlement::Hide(wait) => {
                 // Not hidden, it comes back after the queue's own time-out: later, but not lost.
                 if let Err(error) = self.queue.hide(&received.receipt, wait).await {
                     tracing::warn!(
@@ -145,17 +166,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
                 }
                 false
             }
-            None => false,
         }
     }
 }
 
-/// The pass of a message; none when it failed.
+/// The pass of a message. One that fails comes again.
 async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
     reap: &Reap<'_, T, Q, C, G>,
     received: &Received,
     now: Time,
-) -> Option<Settlement> {
+) -> Settlement {
     let ticket = &received.ticket;
     let settlement = match &received.message {
         ReapMessage::Reap { name, .. } => reap.pass(name, ticket, now).await,
@@ -164,24 +184,24 @@ async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
             reap.machine_changed(machine, what, ticket, now).await
         }
     };
-    settlement
-        .inspect_err(|error| {
-            let message = &received.message;
-            tracing::error!(
-                ?message,
-                error = with_causes(error),
-                "reap pass failed; it runs again after the queue's time-out"
-            );
-        })
-        .ok()
+    settlement.unwrap_or_else(|error| {
+        let (message, error) = (&received.message, with_causes(&error));
+        tracing::error!(?message, error, "reap pass failed; it runs again");
+        comes_again(received)
+    })
+}
+
+/// What failed comes again soon, and later each time.
+fn comes_again(received: &Received) -> Settlement {
+    Settlement::Hide(backoff::grown(POSTPONED, received.ticket.receives, LONGEST))
 }
 
 /// Let go after many receives, as by a pass: the sweep sends a new one.
-fn postpone(received: &Received) -> Option<Settlement> {
-    Some(match received.ticket.receives {
+fn postpone(received: &Received) -> Settlement {
+    match received.ticket.receives {
         MAX_RECEIVES.. => Settlement::Ack,
         _ => Settlement::Hide(POSTPONED),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
-use crate::agenda::{Event, HOUR, MINUTE, Millis};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -313,7 +313,36 @@ fn written<T: Clone>(next: &Change<T>) -> Stored<T> {
     next.clone().stored(&Committed::by_table())
 }
 
+/// How long a counter stays contended after a collision.
+const CONTENTION: Millis = 3 * SECOND;
+
+fn is_count(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::CapacityUp { .. }
+            | Write::CapacityDown(_)
+            | Write::CountUp { .. }
+            | Write::CountDown(_)
+    )
+}
+
 impl World {
+    /// Whether a commit meets another one that is under way. Collisions at a counter come in
+    /// bursts: all machines of a pool that end together count it down.
+    /// Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html,
+    /// "Transaction conflict handling in DynamoDB"
+    fn collides(&mut self, writes: &[Write]) -> bool {
+        let counts = writes.iter().any(is_count);
+        let meets_again = counts && self.now < self.contended_until && self.between(0, 1) == 1;
+        if !meets_again && !self.strikes(Fault::CommitCollided) {
+            return false;
+        }
+        if counts {
+            self.contended_until = self.now + CONTENTION;
+        }
+        true
+    }
+
     /// A commit, with everything that can go wrong.
     fn commit(&mut self, writes: &[Write]) -> Result<Committed, CommitError> {
         if !self.check_form(writes) {
@@ -329,7 +358,7 @@ impl World {
         if self.is_away(Fault::OutageTable) || self.strikes(Fault::CommitRefused) {
             return Err(CommitError::Unavailable(Unavailable::new("throttled")));
         }
-        if self.strikes(Fault::CommitCollided) || !self.tables.conditions_hold(writes) {
+        if self.collides(writes) || !self.tables.conditions_hold(writes) {
             self.say(|| "  commit: conflict".to_owned());
             self.calls.conflicts += 1;
             return Err(CommitError::Conflict);

@@ -1,8 +1,7 @@
 //! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
-//! something is late, what a backlog hides, what a second writer changes, what an
-//! invocation is done with, and what a machine says
-//! without end.
+//! something is late, what a backlog hides, what a second writer changes, what an invocation is done
+//! with, what stands in the way of a reap pass, and what a machine says without end.
 
 mod answers;
 mod backlog;
@@ -15,5 +14,6 @@ mod lateness;
 mod listings;
 mod names;
 mod orders;
+mod reaps;
 mod reports;
 mod writers;

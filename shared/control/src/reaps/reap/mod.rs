@@ -1,6 +1,7 @@
 //! The reap pass: observe, decide, commit, perform, settle, over one instance.
 
 mod commit;
+mod heard;
 mod observe;
 mod perform;
 mod settle;
@@ -18,12 +19,13 @@ use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
+use self::heard::Heard;
 pub(crate) use self::settle::MAX_RECEIVES;
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, ReadError, Registrar, Table};
 use crate::reaps::read_cache::ReadCache;
 use crate::reaps::terminate_batch::TerminateBatcher;
-use crate::writes::{self, MayConflict as _, PassError};
+use crate::writes::{self, PassError};
 
 /// Most decisions of one pass. A full delete takes seven.
 const ROUNDS: usize = 16;
@@ -96,14 +98,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Settlement, PassError> {
         let spot_notice = what == SPOT_INTERRUPTION;
-        let heard = Observation { machine_hint: true, spot_notice, ..Observation::default() };
+        let told = Observation { machine_hint: true, spot_notice, ..Observation::default() };
         let known = self.known.owners.borrow().get(machine).cloned();
         let owner = match known {
             Some(owner) => Some(owner),
             None => self.table.owner_of(machine).await?,
         };
         match owner {
-            Some(name) => self.pass_after(&name, ticket, &heard, now).await,
+            Some(name) => self.pass_after(&name, ticket, told, now).await,
             None => Ok(Settlement::Ack),
         }
     }
@@ -111,14 +113,15 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     /// One pass.
     ///
     /// # Errors
-    /// When a table or queue does not answer. The message stays and the pass is repeated.
+    /// When a table or queue does not answer, or other writers kept being faster. The message stays
+    /// and the pass is repeated.
     pub async fn pass(
         &self,
         name: &InstanceName,
         ticket: &Ticket,
         now: Time,
     ) -> Result<Settlement, PassError> {
-        self.pass_after(name, ticket, &Observation::default(), now).await
+        self.pass_after(name, ticket, Observation::default(), now).await
     }
 
     /// A pass that starts with what its message has told.
@@ -126,24 +129,19 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         &self,
         name: &InstanceName,
         ticket: &Ticket,
-        heard: &Observation,
+        message: Observation,
         now: Time,
     ) -> Result<Settlement, PassError> {
-        let passed =
-            writes::in_rounds(async || self.try_pass(name, ticket, heard, now).await).await;
-        if !passed.as_ref().is_err_and(PassError::is_conflict) {
-            return passed;
-        }
-        // Whoever is so busy with this row also looks after it.
-        tracing::warn!(instance.id = %name, "left an instance to other passes: every commit met a conflict");
-        Ok(Settlement::Ack)
+        let mut heard = Heard::by_message(message);
+        writes::in_rounds(async || self.try_pass(name, ticket, &mut heard, now).await).await
     }
 
+    /// One round of the pass.
     async fn try_pass(
         &self,
         name: &InstanceName,
         ticket: &Ticket,
-        heard: &Observation,
+        heard: &mut Heard,
         now: Time,
     ) -> Result<Settlement, PassError> {
         let mut instance = match self.row(name).await {
@@ -158,7 +156,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let pool = self.settings.pool(&instance.pool);
         let outdated = pool.is_some_and(|pool| instance.is_outdated(pool));
         let pool_removed = pool.is_some_and(Pool::is_removed);
-        let mut seen = Observation { outdated, pool_removed, ..heard.clone() };
+        let mut seen = Observation { outdated, pool_removed, ..heard.about(&instance) };
         let timings = self.settings.timings_of(&instance.pool);
         let policy = Policy {
             timings: &timings,
@@ -186,6 +184,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                     instance = stored;
                     if let Some(effect) = effect {
                         self.perform(effect, &instance, &mut seen, now).await?;
+                        heard.keep(&instance, &seen);
                     }
                     self.wake(&instance, gave_back, asks, ended, now).await?;
                     if ended && !is_given_up {

@@ -1,0 +1,121 @@
+//! What stands in the way of a reap pass, and when it comes again.
+
+use std::rc::Rc;
+
+use muster_control::reaps::batch::{Batch, BatchReport, Received};
+use muster_domain::instance::{Instance, Order, State};
+use muster_domain::message::ReapMessage;
+use muster_domain::time::Seconds;
+use muster_sim::agenda::{Millis, Which};
+use muster_sim::fault::Fault;
+
+use crate::bench::Bench;
+
+/// A runner that nothing keeps any more: its pass asks GitHub and EC2, and ends it.
+fn due(bench: &Bench) -> Instance {
+    let mut row = bench.idle(1).remove(0);
+    bench.make_due(&mut row);
+    let now = bench.door.now();
+    let order = Order {
+        at: now,
+        by: "ada".to_owned(),
+        reason: "a test".to_owned(),
+        force: false,
+        bypass_github_unauthorized: false,
+        kill_running_job: false,
+    };
+    row.order_delete(&order, now);
+    bench.store(std::slice::from_ref(&row));
+    row
+}
+
+/// The next receive of the row's message, which is hidden from then on.
+fn receive(bench: &Bench) -> Received {
+    let mut received = bench.change(|world| {
+        let now = world.now;
+        world.queues.of(Which::Reap).receive(1, now)
+    });
+    let received = received.pop().expect("a message");
+    let muster_sim::queue::Body::Reap(message) = &*received.body else { panic!("{received:?}") };
+    let (id, receipt) = (received.id.to_string(), received.receipt());
+    Received::new(message.clone(), &id, received.receives, receipt)
+}
+
+fn send(bench: &Bench, row: &Instance) {
+    let message = ReapMessage::Reap { name: row.name.clone(), nonce: 1 };
+    bench.change(|world| world.enqueue(Which::Reap, muster_sim::queue::Body::Reap(message)));
+    bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 1_000));
+}
+
+/// An invocation for one message; `before` each of its calls, which it numbers.
+fn run(bench: &Bench, received: &Received, before: impl FnMut(usize)) -> BatchReport {
+    let door = &bench.door;
+    let settings = &Rc::clone(&door.sim).settings;
+    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    let deadline = door.now() + Seconds(60);
+    let clock = || door.now();
+    bench.drive_with(batch.run(std::slice::from_ref(received), deadline, &clock), before)
+}
+
+fn state(bench: &Bench, row: &Instance) -> State {
+    bench.change(|world| world.tables.instances[&row.name].state())
+}
+
+const ALWAYS: u32 = 1_000_000;
+
+/// All ends of a pool's machines count down one item. Whoever meets another one there has lost
+/// nothing: least of all what GitHub and EC2 have just answered, which are asked again after two
+/// minutes.
+#[test]
+fn a_conflict_at_any_call_costs_a_reap_pass_one_round() {
+    let mut met = 0;
+    for call in 0.. {
+        let bench = Bench::new();
+        let row = due(&bench);
+        send(&bench, &row);
+        let received = receive(&bench);
+        let before = bench.change(|world| world.calls.conflicts);
+        let mut calls = 0;
+        let report = run(&bench, &received, |number| {
+            calls = number;
+            let rate = if number == call { ALWAYS } else { 0 };
+            bench.change(|world| world.fault_rates.set(Fault::CommitCollided, rate));
+        });
+        assert_eq!((report.acked, state(&bench, &row)), (vec![true], State::Deleted), "{call}");
+        met += bench.change(|world| world.calls.conflicts) - before;
+        if call > calls {
+            break;
+        }
+    }
+    assert!(met >= 4, "a pass commits at least four times, and met {met} conflicts");
+}
+
+/// The queue's own time-out is six minutes.
+#[test]
+fn a_reap_pass_that_fails_comes_again_soon_and_later_each_time() {
+    for fault in [Fault::ReadFailed, Fault::CommitRefused, Fault::CommitCollided] {
+        let bench = Bench::new();
+        let row = due(&bench);
+        send(&bench, &row);
+        bench.change(|world| world.fault_rates.set(fault, ALWAYS));
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let received = receive(&bench);
+            assert_eq!(run(&bench, &received, |_| ()).acked, [false], "{fault:?}");
+            waits.push(seconds_until_seen(&bench));
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 360], "{fault:?}");
+        bench.change(|world| world.fault_rates.set(fault, 0));
+        let received = receive(&bench);
+        assert_eq!(run(&bench, &received, |_| ()).acked, [true], "{fault:?}");
+        assert_eq!(state(&bench, &row), State::Deleted, "{fault:?}");
+    }
+}
+
+/// Lets time pass until the message is seen again.
+fn seconds_until_seen(bench: &Bench) -> Millis {
+    let visible_at = bench.change(|world| world.queues.of(Which::Reap).next_visible());
+    let wait = visible_at.expect("a message") - bench.change(|world| world.now);
+    bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, wait));
+    (wait + 999) / 1_000
+}
