@@ -4,7 +4,8 @@
 //!   and not above the limit;
 //! - no launch by a pool that is paused, disabled or switched off, and none for a job that is too
 //!   young;
-//! - a job comes to the best pool that serves it, and moves to none that does not;
+//! - a job comes to the best pool that serves it, moves to none that does not, and does not run to
+//!   and fro;
 //! - the min idle is never undercut by a scale-down, and none begins soon after a launch;
 //! - nothing is deregistered or terminated while deletes are off, but by force, or by runner-api
 //!   taking back what nobody got.
@@ -16,7 +17,7 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::ports::Write;
-use muster_domain::ids::{Entity, MachineId, PoolName};
+use muster_domain::ids::{Entity, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, RunnerState, State};
 use muster_domain::job::Job;
 use muster_domain::launch::cooldown::first_market;
@@ -26,10 +27,13 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Stored, Version};
 use muster_domain::time::Seconds;
 
-use crate::agenda::{MINUTE, Millis, SECOND};
+use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::invariants::Checker;
 use crate::world::World;
 
+/// Most moves of a job within an hour with no launch for it between them. No day of 20,000 had more
+/// than three.
+const MAX_MOVES: usize = 4;
 /// A function's time limit and the error of a clock.
 const JUST_NOW: Millis = 70 * SECOND;
 /// How late a listing may be, besides.
@@ -181,6 +185,9 @@ impl World {
     /// A job's first pool is the best one that serves it; a later one serves it.
     fn check_choice(&mut self, next: &Job) {
         let before = self.tables.jobs.get(&next.key()).and_then(|job| job.pool.clone());
+        if next.claim.is_some() {
+            self.checker.moves.remove(&next.key());
+        }
         let Some(name) = next.pool.as_ref().filter(|name| before.as_ref() != Some(name)) else {
             return;
         };
@@ -192,11 +199,26 @@ impl World {
         if before.is_some() && next.moved.is_none() {
             self.broken("choice", || format!("job {key} moves to {name} without a reason"));
         }
+        if before.is_some() {
+            self.check_moves(key);
+        }
         let better = self.checker.pools.iter().find(|other| {
             before.is_none() && other.serves(next).is_ok() && worth(other) > worth(&pool)
         });
         if let Some(better) = better.map(|pool| pool.name.clone()) {
             self.broken("choice", || format!("job {key} comes to {name} and not to {better}"));
+        }
+    }
+
+    /// A job looks for a machine, and does not run to and fro between pools that have none.
+    fn check_moves(&mut self, job: JobKey) {
+        let now = self.now;
+        let moves = self.checker.moves.entry(job).or_default();
+        moves.retain(|at| now - at < HOUR);
+        moves.push(now);
+        let count = moves.len();
+        if count > MAX_MOVES {
+            self.broken("waste", || format!("job {job} moved {count} times and got no machine"));
         }
     }
 

@@ -76,6 +76,8 @@ pub struct Checker {
     pub(crate) bought: BTreeMap<InstanceName, JobKey>,
     /// When machines bought for each job ended without a job, within the last hour.
     pub(crate) in_vain: BTreeMap<JobKey, Vec<Millis>>,
+    /// When each job moved to another pool, within the last hour and since it had a slot.
+    pub(crate) moves: BTreeMap<JobKey, Vec<Millis>>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
 }

@@ -13,7 +13,7 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::scale_up::{
-    LaunchReport, ScaleUp, again_after, comes_again, last_call, send_wakes,
+    LaunchReport, LaunchStopped, ScaleUp, again_after, comes_again, last_call, send_wakes,
 };
 use crate::metrics::Metric;
 use crate::ports::{Compute, Queue, Table};
@@ -41,7 +41,7 @@ pub struct JobsReport {
     /// Messages that this version cannot read. They end in the dead-letter queue, where nothing is
     /// lost.
     pub unreadable: u32,
-    /// The launch passes that ran to their end.
+    /// What the launch passes did, those included that were stopped by an error.
     pub passes: Vec<(PoolName, LaunchReport)>,
 }
 
@@ -201,18 +201,15 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
         };
         let passed = pass.pass(wake, received.receives, (self.clock)()).await;
         let wait = comes_again(&passed, received.receives);
-        match passed {
-            Ok(passed) => {
-                tracing::info!(pool.name = %wake.pool, report = ?passed, "launch pass finished");
-                if let Err(error) = send_wakes(self.queue, &wake.pool, &passed).await {
-                    tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
-                }
-                report.passes.push((wake.pool.clone(), passed));
-            }
-            Err(error) => {
-                tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");
-            }
+        let passed = passed.unwrap_or_else(|LaunchStopped { report, error }| {
+            tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");
+            *report
+        });
+        tracing::info!(pool.name = %wake.pool, report = ?passed, "launch pass ended");
+        if let Err(error) = send_wakes(self.queue, &wake.pool, &passed).await {
+            tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
         }
+        report.passes.push((wake.pool.clone(), passed));
         self.leave_wake(received, wait).await
     }
 

@@ -18,7 +18,7 @@ use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::launches::headroom;
-use crate::ports::{Table, Write};
+use crate::ports::{CommitError, Table, Write};
 use crate::writes::{self, PassError};
 
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
@@ -40,19 +40,27 @@ struct Room {
     refused: BTreeSet<Entity>,
     /// Entities of which one job may come, to find out whether GitHub still refuses: it is time
     /// to, and nobody waits here who would.
-    asking: BTreeSet<Entity>,
+    asking: BTreeMap<Entity, Asking>,
+}
+
+/// A question that is due, by the cursor that says when it was asked last.
+struct Asking {
+    cursor: String,
+    last: Option<Time>,
 }
 
 impl Room {
     fn is_open_to(&self, entity: &Entity) -> bool {
-        self.left > 0 && (!self.refused.contains(entity) || self.asking.contains(entity))
+        self.left > 0 && !self.refused.contains(entity)
     }
 
-    fn take(&mut self, entity: &Entity) {
-        self.left = self.left.saturating_sub(1);
-        self.asking.remove(entity);
+    fn may_ask(&self, entity: &Entity) -> bool {
+        self.left > 0 && self.asking.contains_key(entity)
     }
 }
+
+/// The jobs that came to each pool.
+type Moved = BTreeMap<PoolName, Vec<JobKey>>;
 
 impl<'a, T: Table> Overflow<'a, T> {
     /// Nothing is read when no job could move.
@@ -85,50 +93,95 @@ impl<'a, T: Table> Overflow<'a, T> {
         from: &Pool,
         left: &[Unplaced],
         now: Time,
-    ) -> Result<BTreeMap<PoolName, Vec<JobKey>>, PassError> {
-        let mut woken: BTreeMap<PoolName, Vec<JobKey>> = BTreeMap::new();
-        for Unplaced { job, slot, why } in left {
-            let settings = self.settings;
-            for pool in select::candidates(&settings.pools, settings.balance, job) {
-                let Some(entity) = pool.entity_for(job) else { continue };
-                if pool.name == from.name || !self.has_room(pool, &entity, left, now).await? {
-                    continue;
-                }
-                // A slot that ends with the move is counted already.
-                let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
-                if self.limits.take_in_place_of(ended, &entity).is_err() {
-                    continue;
-                }
-                let writes = move_to(job, slot.as_ref(), pool, why, now);
-                // Where that is a conflict, somebody knows more about the job.
-                if writes::commit_unless_changed(self.table, &writes).await? {
-                    tracing::info!(job.id = %job.key(), from = %from.name, to = %pool.name,
-                        why, "moved a job to another pool");
-                    if let Some(room) = self.rooms.get_mut(&pool.name) {
-                        room.take(&entity);
-                    }
-                    woken.entry(pool.name.clone()).or_default().push(job.key());
-                }
-                break;
+    ) -> Result<Moved, PassError> {
+        let mut moved = Moved::new();
+        let mut stay = Vec::new();
+        for one in left {
+            match self.place(from, one, left, Room::is_open_to, now).await? {
+                Some((to, _)) => self.send(one, from, to, &mut moved, now).await?,
+                None => stay.push(one),
             }
         }
-        Ok(woken)
+        // Who asks a pool that GitHub refuses may get nothing there: the youngest, and none whose
+        // own pool has a machine for it sooner or later.
+        for one in stay.into_iter().rev().filter(|one| !one.waits_for_room) {
+            if let Some((to, entity)) = self.place(from, one, left, Room::may_ask, now).await?
+                && self.begin_to_ask(to, &entity, now).await?
+            {
+                self.send(one, from, to, &mut moved, now).await?;
+            }
+        }
+        Ok(moved)
     }
 
-    /// Whether a pool would launch for one job more of an entity than wait there already. `left`:
-    /// all jobs that look for a pool.
-    async fn has_room(
+    /// The first other pool that would launch for a job, by what it has room for. `left`: all jobs
+    /// that look for a pool.
+    async fn place(
+        &mut self,
+        from: &Pool,
+        Unplaced { job, slot, .. }: &Unplaced,
+        left: &[Unplaced],
+        has_room: impl Fn(&Room, &Entity) -> bool,
+        now: Time,
+    ) -> Result<Option<(&'a Pool, Entity)>, PassError> {
+        let settings = self.settings;
+        for pool in select::candidates(&settings.pools, settings.balance, job) {
+            let Some(entity) = pool.entity_for(job).filter(|_| pool.name != from.name) else {
+                continue;
+            };
+            if !self.rooms.contains_key(&pool.name) {
+                let room = self.room(pool, left, now).await?;
+                self.rooms.insert(pool.name.clone(), room);
+            }
+            // A slot that ends with the move is counted already.
+            let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
+            let is_open = self.rooms.get(&pool.name).is_some_and(|room| has_room(room, &entity));
+            if is_open && self.limits.take_in_place_of(ended, &entity).is_ok() {
+                return Ok(Some((pool, entity)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn send(
+        &mut self,
+        Unplaced { job, slot, why, .. }: &Unplaced,
+        from: &Pool,
+        to: &Pool,
+        moved: &mut Moved,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let writes = move_to(job, slot.as_ref(), to, why, now);
+        // Where that is a conflict, somebody knows more about the job.
+        if !writes::commit_unless_changed(self.table, &writes).await? {
+            return Ok(());
+        }
+        tracing::info!(job.id = %job.key(), from = %from.name, to = %to.name, why,
+            "moved a job to another pool");
+        if let Some(room) = self.rooms.get_mut(&to.name) {
+            room.left = room.left.saturating_sub(1);
+        }
+        moved.entry(to.name.clone()).or_default().push(job.key());
+        Ok(())
+    }
+
+    /// Puts on record that a job goes to ask, before it goes: the next one does not before the
+    /// answer can be there, whichever pass looks. False where another pass was faster.
+    async fn begin_to_ask(
         &mut self,
         pool: &Pool,
         entity: &Entity,
-        left: &[Unplaced],
         now: Time,
     ) -> Result<bool, PassError> {
-        if !self.rooms.contains_key(&pool.name) {
-            let room = self.room(pool, left, now).await?;
-            self.rooms.insert(pool.name.clone(), room);
+        let room = self.rooms.get_mut(&pool.name);
+        let Some(Asking { cursor, last }) = room.and_then(|room| room.asking.remove(entity)) else {
+            return Ok(false);
+        };
+        match self.table.move_cursor(&cursor, last, now).await {
+            Ok(()) => Ok(true),
+            Err(CommitError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-        Ok(self.rooms.get(&pool.name).is_some_and(|room| room.is_open_to(entity)))
     }
 
     async fn room(&self, pool: &Pool, left: &[Unplaced], now: Time) -> Result<Room, PassError> {
@@ -145,7 +198,7 @@ impl<'a, T: Table> Overflow<'a, T> {
             });
         let live = standing.capacity.map_or(0, |capacity| capacity.live);
         let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
-        let mut asking = BTreeSet::new();
+        let mut asking = BTreeMap::new();
         if left > 0 {
             let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
             left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
@@ -163,13 +216,15 @@ impl<'a, T: Table> Overflow<'a, T> {
         pool: &Pool,
         unwell: &[EntityHealth],
         now: Time,
-    ) -> Result<BTreeSet<Entity>, PassError> {
-        let mut asking = BTreeSet::new();
+    ) -> Result<BTreeMap<Entity, Asking>, PassError> {
+        let mut asking = BTreeMap::new();
         for health in unwell.iter().filter(|health| health.held(now).is_none()) {
             let Some(probe) = health.probe(pool) else { continue };
-            let last = self.table.cursor(&probe.cursor).await?;
-            if probe.due_at(last) <= now {
-                asking.insert(health.entity.clone());
+            let cursor = format!("asking-{}", probe.cursor);
+            let last = self.table.cursor(&cursor).await?;
+            let probed = self.table.cursor(&probe.cursor).await?;
+            if probe.due_at(last.max(probed)) <= now {
+                asking.insert(health.entity.clone(), Asking { cursor, last });
             }
         }
         Ok(asking)

@@ -17,7 +17,9 @@ use muster_domain::time::Time;
 
 use self::commits::created;
 use self::pool_snapshot::PoolSnapshot;
-pub use self::report::{LaunchReport, again_after, comes_again, last_call, send_wakes};
+pub use self::report::{
+    LaunchReport, LaunchStopped, again_after, comes_again, last_call, send_wakes,
+};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::launches::overflow::Overflow;
@@ -62,13 +64,14 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// more, and what it may not see comes again. `receives`: how often this wake-up was received.
     ///
     /// # Errors
-    /// When the tables do not answer. What was committed before is picked up by a later pass.
+    /// When the tables do not answer. What was committed before is picked up by a later pass, and
+    /// is in the report.
     pub async fn pass(
         &self,
         wake: &WakePool,
         receives: u32,
         now: Time,
-    ) -> Result<LaunchReport, PassError> {
+    ) -> Result<LaunchReport, LaunchStopped> {
         let (name, mut report) = (&wake.pool, LaunchReport::default());
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
@@ -97,14 +100,14 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(report);
         }
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
-        if worked.is_err() {
-            // Let the next pass in at once rather than after the lease. What went wrong first is
-            // what is told.
-            if let Err(error) = self.leave(name).await {
-                tracing::warn!(pool.name = %name, error = with_causes(&error), "failed to give back a pool's lease");
-            }
+        self.put_probes_back(&mut known, now).await;
+        let Err(error) = worked else { return Ok(report) };
+        // Let the next pass in at once rather than after the lease. What went wrong first is what is
+        // told.
+        if let Err(error) = self.leave(name).await {
+            tracing::warn!(pool.name = %name, error = with_causes(&error), "failed to give back a pool's lease");
         }
-        worked.map(|()| report)
+        Err(LaunchStopped { report: Box::new(report), error })
     }
 
     /// Works until nothing is left, and gives the lease back.
@@ -176,7 +179,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             self.commit(&[job.clone().into(), instance.clone().into()], known).await?;
             report.claimed += 1;
         }
-        self.put_off(&mut plan, report).await?;
+        self.put_off(&mut plan, known, report).await?;
         let held = plan.held.iter().map(|job| job.listed_at());
         known.wait_for(held.chain(plan.put_off.iter().filter_map(|slot| slot.due_at())), now);
         if !self.begin_probes(&plan, known, now).await? {

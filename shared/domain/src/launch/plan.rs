@@ -127,6 +127,8 @@ pub struct Unplaced {
     pub slot: Option<Stored<Instance>>,
     /// What stands in the way, in a sentence without its end.
     pub why: String,
+    /// The pool launches machines, and this one is not among those that it has room for now.
+    pub waits_for_room: bool,
 }
 
 /// A slot that waits, with nothing that its pool could ask of EC2 for it.
@@ -270,7 +272,8 @@ fn launches(view: &View<'_>, demand: Vec<Stored<Job>>, plan: &mut Plan) {
         Err(held) => {
             for job in demand {
                 plan.held.push(hold(&job, &held, view));
-                plan.left.push(Unplaced { job, slot: None, why: held.reason.clone() });
+                let why = held.reason.clone();
+                plan.left.push(Unplaced { job, slot: None, why, waits_for_room: false });
             }
         }
     }

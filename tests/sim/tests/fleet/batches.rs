@@ -8,6 +8,7 @@ use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use muster_sim::agenda::Which;
 use muster_sim::fault::Fault;
+use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 
@@ -21,6 +22,11 @@ fn queued(bench: &Bench, n: u64) -> Received {
 }
 
 fn run(bench: &Bench, messages: &[Received]) -> JobsReport {
+    run_with(bench, messages, |_| ())
+}
+
+/// `before` each call of the invocation, which it numbers.
+fn run_with(bench: &Bench, messages: &[Received], before: impl FnMut(usize)) -> JobsReport {
     let door = &bench.door;
     let batch = JobsBatch {
         table: door,
@@ -31,7 +37,7 @@ fn run(bench: &Bench, messages: &[Received]) -> JobsReport {
         deadline: door.now() + Seconds(60),
         clock: &|| door.now(),
     };
-    bench.drive(batch.run(messages))
+    bench.drive_with(batch.run(messages), before)
 }
 
 fn wakes(bench: &Bench) -> usize {
@@ -96,4 +102,29 @@ fn a_wake_up_comes_again_while_its_pool_is_held_and_when_its_pass_failed() {
     bench.put(&[stored.change(stored.released()).into()]);
     let report = run(&bench, &wake);
     assert_eq!((report.acked, report.passes[0].1.launched), (vec![true], 1));
+}
+
+/// Wherever a launch pass is stopped: the pool to which it has moved jobs hears of them.
+#[test]
+fn a_pass_that_fails_wakes_the_pools_of_the_jobs_that_it_moved() {
+    let (mut moved, mut failed) = (0, 0);
+    for broken in 0..40 {
+        let pool = |name, max| schedule::pool(name, &["linux"], max, "spot", None);
+        let bench = Bench::of(vec![pool("small", 0), pool("other", 10)]);
+        bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
+        let small = "small".parse().expect("a pool");
+        let wake = received(JobsMessage::WakePool(WakePool::whole(small)));
+        let report = run_with(&bench, &[wake], |call| {
+            let rate = if call == broken { 1_000_000 } else { 0 };
+            bench.change(|world| world.fault_rates.set(Fault::CommitRefused, rate));
+        });
+        failed += usize::from(report.acked == [false]);
+        let pool =
+            bench.change(|world| world.tables.jobs.values().next().expect("one").pool.clone());
+        if pool.is_some_and(|pool| pool.as_str() == "other") {
+            moved += 1;
+            assert_eq!(wakes(&bench), 1, "call {broken}: {report:?}");
+        }
+    }
+    assert!(moved > 30 && failed > 2, "moved {moved}, failed {failed}");
 }

@@ -98,6 +98,26 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     assert_eq!(bench.change(|world| world.calls.conflicts), 1);
 }
 
+/// The same for a runner that looks free and has a job.
+#[test]
+fn a_runner_that_a_listing_shows_as_free_costs_the_jobs_one_round() {
+    let bench = Bench::new();
+    let rows = bench.idle(1);
+    bench.store(&rows);
+    queued(&bench, 60);
+    bench.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
+    let now = bench.door.now();
+    let free = bench.change(|world| Stored::clone(&world.tables.instances[&rows[0].name]));
+    let mut taken = free.record().clone();
+    taken.set_claim(waiting(99, now).key(), now);
+    bench.put(&[free.change(taken).into()]);
+    let pool: PoolName = "small".parse().expect("a pool");
+    let work = bench.launch_pass(&bench.door.sim.settings);
+    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), 1, now)).expect("a pass");
+    assert_eq!((report.claimed, report.launched, report.unfinished), (0, 60, false), "{report:?}");
+    assert_eq!(bench.change(|world| world.calls.conflicts), 1);
+}
+
 /// The next pass comes in at once, wherever this one was broken off.
 #[test]
 fn no_read_that_fails_keeps_the_pool_from_others() {

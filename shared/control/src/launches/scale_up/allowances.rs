@@ -14,7 +14,7 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
 use super::ScaleUp;
-use super::pool_snapshot::PoolSnapshot;
+use super::pool_snapshot::{PoolSnapshot, Probes};
 use crate::causes::with_causes;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
@@ -126,21 +126,32 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         Ok(true)
     }
 
-    /// A machine that EC2 refused has found nothing out: the next one need not wait for longer.
+    /// Those probes of a pass that it has not launched after all: nothing was found out, and the
+    /// next one need not wait for longer.
+    pub(super) async fn put_probes_back(&self, known: &mut PoolSnapshot, now: Time) {
+        for (entity, probe) in std::mem::take(&mut known.probing) {
+            self.put_back(&entity, probe, now).await;
+        }
+    }
+
+    /// The same for a machine that EC2 refused.
     pub(super) async fn probe_again(
         &self,
         failed: &[Stored<Instance>],
-        known: &mut PoolSnapshot,
+        mut out: Probes,
         now: Time,
     ) {
         for slot in failed {
-            let Some((Probe { cursor, .. }, last)) = known.probing.remove(&slot.entity) else {
-                continue;
-            };
-            let last = last.unwrap_or(Time::from_millis(0));
-            if let Err(error) = self.table.move_cursor(&cursor, Some(now), last).await {
-                tracing::warn!(entity = %slot.entity, error = with_causes(&error), "failed to put a probe back; the next one waits longer");
+            if let Some(probe) = out.remove(&slot.entity) {
+                self.put_back(&slot.entity, probe, now).await;
             }
+        }
+    }
+
+    async fn put_back(&self, entity: &Entity, (probe, last): (Probe, Option<Time>), now: Time) {
+        let last = last.unwrap_or(Time::from_millis(0));
+        if let Err(error) = self.table.move_cursor(&probe.cursor, Some(now), last).await {
+            tracing::warn!(%entity, error = with_causes(&error), "failed to put a probe back; the next one waits longer");
         }
     }
 }

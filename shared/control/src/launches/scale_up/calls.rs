@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_domain::ec2::ErrorClass;
-use muster_domain::ids::MachineId;
+use muster_domain::ids::{Entity, MachineId};
 use muster_domain::instance::Instance;
 use muster_domain::job::claim;
 use muster_domain::launch::cooldown::{self};
@@ -14,7 +14,7 @@ use muster_domain::stored::{Committed, Stored};
 use muster_domain::time::Time;
 
 use super::commits::{created, outcome_writes};
-use super::pool_snapshot::{PoolSnapshot, count_refusals};
+use super::pool_snapshot::{PoolSnapshot, Probes, count_refusals};
 use super::report::LaunchReport;
 use super::{MAX_WRITES, ScaleUp};
 use crate::causes::with_causes;
@@ -104,6 +104,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         now: Time,
         report: &mut LaunchReport,
     ) -> Result<(), PassError> {
+        let entities: BTreeSet<&Entity> = slots.iter().map(|slot| &slot.entity).collect();
+        let out = entities.into_iter().filter_map(|entity| known.probing.remove_entry(entity));
+        let out: Probes = out.collect();
         let mut answer = self.compute.launch(&launch.id, &launch.request).await;
         if known.capacity.is_settling(now, &self.settings.timings) {
             answer = cooldown::while_settling(answer);
@@ -132,10 +135,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                         outcome.failed.into_iter().map(|slot| slot.stored(&committed)).collect();
                     let claimed = failed.iter().filter(|slot| slot.claim().is_some());
                     known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
-                    self.probe_again(&failed, known, now).await;
-                    for slot in &slots {
-                        known.probing.remove(&slot.entity);
-                    }
+                    self.probe_again(&failed, out, now).await;
                     known.rest.extend(failed);
                     return Ok(());
                 }

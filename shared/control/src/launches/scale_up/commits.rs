@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::instance::Instance;
 use muster_domain::launch::Launch;
 use muster_domain::launch::plan::{Outcome, PlannedLaunch};
@@ -17,8 +17,9 @@ use crate::ports::{CommitError, Table, Write};
 use crate::writes::PassError;
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Commits what is done about jobs. After a conflict it looks at them: the index that listed
-    /// them may show for minutes what they were, and one of them would fail every round's commit.
+    /// Commits what is done about jobs and instances. After a conflict it looks at them: the index
+    /// that listed them may show for minutes what they were, and one of them would fail every
+    /// round's commit.
     pub(super) async fn commit(
         &self,
         writes: &[Write],
@@ -28,15 +29,24 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             Write::Job(job) => Some(job),
             _ => None,
         });
+        let listed = writes.iter().filter_map(|write| match write {
+            Write::Instance(next) if next.replaces().is_some() => Some(next),
+            _ => None,
+        });
         match self.table.commit(writes).await {
             Ok(committed) => {
                 known.saw(jobs.map(|job| Change::clone(job).stored(&committed)));
+                known.saw_instances(listed.map(|one| Change::clone(one).stored(&committed)));
                 Ok(committed)
             }
             Err(CommitError::Conflict) => {
                 let keys: Vec<JobKey> = jobs.map(|job| job.key()).collect();
+                let names: Vec<InstanceName> = listed.map(|one| one.name.clone()).collect();
                 if !keys.is_empty() {
                     known.saw(self.table.jobs(&keys).await?);
+                }
+                if !names.is_empty() {
+                    known.saw_instances(self.table.instances(&names).await?);
                 }
                 Err(CommitError::Conflict.into())
             }

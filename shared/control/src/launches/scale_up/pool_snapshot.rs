@@ -22,6 +22,9 @@ use crate::causes::with_causes;
 use crate::ports::{CommitError, Standing, Table};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
+/// Machines that may find out whether GitHub registers runners again, and when the last one did.
+pub(super) type Probes = BTreeMap<Entity, (Probe, Option<Time>)>;
+
 /// What a pass knows of its pool, kept level with what it writes itself.
 pub(super) struct PoolSnapshot {
     pub(super) capacity: Stored<Capacity>,
@@ -33,16 +36,16 @@ pub(super) struct PoolSnapshot {
     pub(super) asked: BTreeSet<Entity>,
     /// Those of them that GitHub refuses us or limits.
     pub(super) unwell: Vec<EntityHealth>,
-    /// Entities for which one machine may find out whether runners are registered again, and when
-    /// the last one did.
-    pub(super) probes: BTreeMap<Entity, (Probe, Option<Time>)>,
-    /// Those for which this pass launches that machine: it is on record, and EC2 has not answered
-    /// yet.
-    pub(super) probing: BTreeMap<Entity, (Probe, Option<Time>)>,
+    /// Entities for which one machine may find out.
+    pub(super) probes: Probes,
+    /// Those for which this pass launches that machine: it is on record, and EC2 was not asked yet.
+    pub(super) probing: Probes,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Stored<Instance>>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
     jobs: BTreeMap<JobKey, Stored<Job>>,
+    /// The same of instances that were listed.
+    instances: BTreeMap<InstanceName, Stored<Instance>>,
     /// Looks for what earlier passes left even where the counter says that the pool has no
     /// instance.
     pub(super) thorough: bool,
@@ -65,6 +68,7 @@ impl PoolSnapshot {
             probing: BTreeMap::new(),
             rest: Vec::new(),
             jobs: BTreeMap::new(),
+            instances: BTreeMap::new(),
             thorough: true,
             waits: None,
             reach: MAX_DEMAND,
@@ -100,6 +104,30 @@ impl PoolSnapshot {
                 self.jobs.insert(job.key(), job);
             }
         }
+    }
+
+    /// The same for instances.
+    pub(super) fn saw_instances(&mut self, instances: impl IntoIterator<Item = Stored<Instance>>) {
+        for instance in instances {
+            let known = self.instances.get(&instance.name).map(Stored::version);
+            if known.is_none_or(|known| known < instance.version()) {
+                self.instances.insert(instance.name.clone(), instance);
+            }
+        }
+    }
+
+    /// What the index lists, each as it is known where that is newer.
+    pub(super) fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
+        if self.instances.is_empty() {
+            return listed;
+        }
+        for one in &mut listed {
+            let known = self.instances.get(&one.name);
+            if let Some(known) = known.filter(|known| known.version() > one.version()) {
+                *one = known.clone();
+            }
+        }
+        listed
     }
 
     /// The pool's demand: what the index lists, and each job that is known better as it is known.

@@ -45,6 +45,23 @@ pub struct LaunchReport {
     pub later: Option<Seconds>,
 }
 
+/// A launch pass that was stopped by an error, and what it had done until then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the launch pass stopped")]
+pub struct LaunchStopped {
+    /// What was done, and is to be told all the same: pools may have been given jobs.
+    pub report: Box<LaunchReport>,
+    /// What stopped it.
+    #[source]
+    pub error: PassError,
+}
+
+impl<E: Into<PassError>> From<E> for LaunchStopped {
+    fn from(error: E) -> Self {
+        Self { report: Box::default(), error: error.into() }
+    }
+}
+
 /// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when
 /// it is stopped waits for leases, and the batch for its visibility. A function with little time
 /// has the first half of it.
@@ -72,7 +89,7 @@ pub fn again_after(receives: u32) -> Seconds {
 
 /// How long a wake-up waits before it comes again; none when it is done with.
 #[must_use]
-pub fn comes_again(passed: &Result<LaunchReport, PassError>, receives: u32) -> Option<Seconds> {
+pub fn comes_again<E>(passed: &Result<LaunchReport, E>, receives: u32) -> Option<Seconds> {
     let wait = match passed {
         Ok(report) if report.again => HELD,
         Ok(_) => return None,

@@ -20,6 +20,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     pub(super) async fn put_off(
         &self,
         plan: &mut Plan,
+        known: &mut PoolSnapshot,
         report: &mut LaunchReport,
     ) -> Result<(), PassError> {
         report.held += plan.held.len();
@@ -27,22 +28,30 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let slots = plan.put_off.iter().cloned().map(Write::from);
         let writes: Vec<Write> = jobs.chain(slots).collect();
         for part in writes.chunks(MAX_WRITES) {
-            match self.table.commit(part).await {
-                Ok(committed) => part.iter().for_each(|write| goes_on(plan, write, &committed)),
+            if !self.goes_on_with(part, plan, known).await? {
                 // One of them has changed: the others need not wait for the next pass.
-                Err(CommitError::Conflict) => {
-                    for write in part {
-                        match self.table.commit(std::slice::from_ref(write)).await {
-                            Ok(committed) => goes_on(plan, write, &committed),
-                            Err(CommitError::Conflict) => {}
-                            Err(error) => return Err(error.into()),
-                        }
-                    }
+                for write in part {
+                    self.goes_on_with(std::slice::from_ref(write), plan, known).await?;
                 }
-                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    /// Commits, and has the plan go on with the records as they are stored then. False where one of
+    /// them has changed.
+    async fn goes_on_with(
+        &self,
+        part: &[Write],
+        plan: &mut Plan,
+        known: &mut PoolSnapshot,
+    ) -> Result<bool, PassError> {
+        match self.commit(part, known).await {
+            Ok(committed) => part.iter().for_each(|write| goes_on(plan, write, &committed)),
+            Err(PassError::Commit(CommitError::Conflict)) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     /// The jobs of slots for which EC2 is asked nothing now: since before this pass, or after what
@@ -72,7 +81,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let waits =
                 |job: &&Stored<Job>| job.is_waiting() && job.claim.as_ref() == Some(&slot.name);
             let job = jobs.iter().find(waits)?.clone();
-            Some(Unplaced { job, slot: Some(slot), why })
+            Some(Unplaced { job, slot: Some(slot), why, waits_for_room: false })
         };
         Ok(stuck.into_iter().filter_map(left).collect())
     }

@@ -36,7 +36,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let has_instances = known.has_instances();
         let works = !demand.is_empty() || pool.idle_wanted() > 0;
         let mut supply: Vec<Stored<Instance>> = if works && has_instances {
-            self.table.free_instances(&pool.name).await?
+            known.as_known(self.table.free_instances(&pool.name).await?)
         } else {
             Vec::new()
         };
@@ -56,7 +56,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             now,
         );
         let listed = match has_instances {
-            true => self.table.slots_to_retry(&pool.name).await?,
+            true => known.as_known(self.table.slots_to_retry(&pool.name).await?),
             false => Vec::new(),
         };
         let mut retries = newest(known.rest.drain(..).chain(listed));

@@ -54,23 +54,25 @@ pub(super) fn launched_for(
             plan.held.push(hold(&job, &held.held, view));
             if held.elsewhere {
                 let why = held.held.reason.clone();
-                plan.left.push(Unplaced { job, slot: None, why });
+                plan.left.push(Unplaced { job, slot: None, why, waits_for_room: false });
             }
             continue;
         }
         let obstacle = match (view.pool.serves(&job), &view.held) {
-            (Err(mismatch), _) => Some(mismatch.to_string()),
+            (Err(mismatch), _) => Some((mismatch.to_string(), false)),
             (Ok(()), _) if !view.pool.is_old_enough(&job, view.now) => continue,
-            (Ok(()), Some(held)) => Some(held.clone()),
+            (Ok(()), Some(held)) => Some((held.clone(), false)),
             (Ok(()), None) => entity.and_then(|entity| {
                 let full = room.take(&entity).err()?;
                 plan.over_maximum += 1;
                 plan.entity_full |= matches!(full, Full::Limit(Scope::Entity(_)));
-                Some(full.to_string())
+                Some((full.to_string(), true))
             }),
         };
         match obstacle {
-            Some(why) => plan.left.push(Unplaced { job, slot: None, why }),
+            Some((why, waits_for_room)) => {
+                plan.left.push(Unplaced { job, slot: None, why, waits_for_room });
+            }
             None => launched_for.push(job),
         }
     }
