@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
+use muster_control::causes::with_causes;
 use muster_control::jobs::recover::{self, Recover};
 use muster_control::metrics::Metric;
 use muster_control::ports::{Compute, Github, Queue, Table};
@@ -118,7 +119,11 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
                 messages.push(received);
             }
             Err(why) => {
-                tracing::error!(sqs.message_id = id, error = %why, "rejected a message that cannot be read");
+                tracing::error!(
+                    sqs.message_id = id,
+                    error = with_causes(&why),
+                    "rejected a message that cannot be read"
+                );
                 metrics.push((Metric::UnknownRecords, 1.0));
                 response.add_failure(id);
             }

@@ -21,6 +21,7 @@ mod event;
 pub mod payload;
 
 use muster_aws::secrets::{SecretError, WebhookSecret};
+use muster_control::causes::with_causes;
 use muster_control::ports::Queue;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
@@ -106,7 +107,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             Ok(true) => {}
             Ok(false) => return Answer::unsigned().into(),
             Err(error) => {
-                let error = Some(error.to_string());
+                let error = Some(with_causes(&error));
                 return Outcome { error, ..Answer::no_secret().into() };
             }
         }
@@ -134,7 +135,8 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         match self.queue.send_jobs(&[message]).await {
             Ok(()) => Outcome { job, ..Answer::queued(key, status).into() },
             Err(error) => {
-                Outcome { job, error: Some(error.to_string()), ..Answer::not_queued().into() }
+                let error = Some(with_causes(&error));
+                Outcome { job, error, ..Answer::not_queued().into() }
             }
         }
     }

@@ -134,7 +134,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report.silent.truncate(MAX_SILENT);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
-            Err(error) => problems.push(format!("switches: {error}")),
+            Err(error) => problems.push(format!("switches: {}", with_causes(&error))),
             Ok(switches) => {
                 let switches = switches.map(Stored::into_record).unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
@@ -152,11 +152,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Ok(known) => {
                 report.paused = known.map_or(0, |known| known.paused_pools(now).count());
             }
-            Err(error) => problems.push(format!("cool-downs: {error}")),
+            Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }
         match self.table.unhealthy_entities().await {
             Ok(unwell) => report.unwell = unwell,
-            Err(error) => problems.push(format!("entities: {error}")),
+            Err(error) => problems.push(format!("entities: {}", with_causes(&error))),
         }
         report.problems = problems;
         report
