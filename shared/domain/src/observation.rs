@@ -142,3 +142,29 @@ pub struct Observation {
     /// Outcome of this pass's TerminateInstances.
     pub termination: Option<Termination>,
 }
+
+impl Observation {
+    /// Takes the answer to this pass's TerminateInstances. What EC2 showed of the machine before is
+    /// overtaken by it.
+    pub fn terminated(&mut self, answer: Termination) {
+        self.machine = Look::Unknown;
+        self.termination = Some(answer);
+    }
+
+    /// What the next round of a pass still knows after another writer has changed the record: what
+    /// its message has told, and the answers to its own calls. The record says that such an answer
+    /// is out, and without it the next round would wait for the end of the lease. The answer about
+    /// a registration counts for that registration alone.
+    #[must_use]
+    pub fn carried_over(&self, same_registration: bool) -> Self {
+        let deregistration =
+            if same_registration { self.deregistration.clone() } else { Look::Unknown };
+        Self {
+            machine_hint: self.machine_hint,
+            spot_notice: self.spot_notice,
+            deregistration,
+            termination: self.termination.clone(),
+            ..Self::default()
+        }
+    }
+}

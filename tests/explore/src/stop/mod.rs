@@ -22,6 +22,7 @@ use muster_domain::timings::Timings;
 
 pub use self::operator::ORDERS;
 pub use self::outside::DeadGithub;
+use self::reap::next_round;
 use self::state::{Agent, State, Vm, Worker};
 use crate::act::Act;
 use crate::rules::Rules;
@@ -67,9 +68,8 @@ impl Stop {
         Self { config, rules, timings: timings() }
     }
 
-    /// Writes the row, and drops every pass that has read it before: its commit will be refused,
-    /// and what it does then is what any new pass does. An effect that was committed is still
-    /// performed.
+    /// Writes the row. The commit of every pass that has read it before will be refused, so its
+    /// next round begins here. An effect that was committed is still performed.
     fn store(
         &self,
         state: &mut State,
@@ -81,12 +81,13 @@ impl Stop {
         }
         next.events = Arc::default();
         state.row = Arc::new(state.row.change(next).stored(&Committed::by_table()));
+        let row = Arc::clone(&state.row);
         for (index, worker) in state.workers.iter_mut().enumerate() {
             if Some(index) == by || !self.rules.versions_are_checked {
                 continue;
             }
             match worker {
-                Worker::Reap(pass) if pass.effect.is_none() => *worker = Worker::Idle,
+                Worker::Reap(pass) if pass.effect.is_none() => *worker = next_round(pass, &row),
                 Worker::Order(_) => {
                     // The operator's pass tries again, as with a new order.
                     *worker = Worker::Idle;

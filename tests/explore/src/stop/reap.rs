@@ -1,4 +1,7 @@
-//! The reap pass, verb by verb, as in `control::reaps::reap`; and the sweep of the orphan ledger.
+//! An enumerating scheduler around the real rules of a reap pass: every answer that `decide` may be
+//! given, and every writer that may come between two of its verbs. It looks, commits and performs
+//! as `control::reaps::reap` does, without ports; the real pass is asked by the disturbed stories
+//! (`tests/sim/tests/disturbed.rs`). Beside it, the sweep of the orphan ledger.
 
 use std::sync::Arc;
 
@@ -151,11 +154,12 @@ impl Stop {
     ) {
         let mut push = |fair, words, next: Result<State, String>, seen: Observation| {
             let next = next.map(|mut next| {
-                let pass = Pass { seen, effect: None, ..pass.clone() };
                 let stale =
                     self.rules.versions_are_checked && pass.row.version() != next.row.version();
+                let pass = Pass { seen, effect: None, ..pass.clone() };
+                // Its next commit would be refused, so its next round begins here.
                 next.workers[worker] =
-                    if stale { Worker::Idle } else { Worker::Reap(Arc::new(pass)) };
+                    if stale { next_round(&pass, &next.row) } else { Worker::Reap(Arc::new(pass)) };
                 next
             });
             let act = act("reap pass {} acts", worker).then(crate::act::Act::new(words));
@@ -172,11 +176,8 @@ impl Stop {
             Effect::Terminate(_) => {
                 for (fair, words, next, told) in self.terminate(state) {
                     let next = self.judge_end(state, next, &pass.row);
-                    let seen = Observation {
-                        machine: Look::Unknown,
-                        termination: Some(told),
-                        ..pass.seen.clone()
-                    };
+                    let mut seen = pass.seen.clone();
+                    seen.terminated(told);
                     push(fair, words, next, seen);
                 }
             }
@@ -232,6 +233,17 @@ impl Stop {
         }
         Ok(true)
     }
+}
+
+/// Another writer was faster: the pass reads the row again and goes on with what it was answered.
+/// Without an answer it is like any new pass.
+pub(super) fn next_round(pass: &Pass, row: &Arc<Stored<Instance>>) -> Worker {
+    let seen = pass.seen.carried_over(pass.row.runner.id == row.runner.id);
+    if seen.termination.is_none() && seen.deregistration == Look::Unknown {
+        return Worker::Idle;
+    }
+    let row = Arc::clone(row);
+    Worker::Reap(Arc::new(Pass { at: pass.at, row, seen, effect: None, corrects: false }))
 }
 
 /// What EC2 said of the machine before is overtaken.
