@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use muster_control::Settings;
 use muster_control::causes::with_causes;
+use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{self, Recover};
 use muster_control::metrics::Metric;
-use muster_control::ports::{Compute, Github, Queue, Table};
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::ids::MachineId;
@@ -16,20 +15,6 @@ use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// What an invocation works with.
-pub struct Deps<T, Q, C, G> {
-    /// The tables.
-    pub table: T,
-    /// The queues.
-    pub queue: Q,
-    /// EC2.
-    pub compute: C,
-    /// GitHub.
-    pub github: G,
-    /// The stack.
-    pub settings: Settings,
-}
 
 /// What an invocation answers and counts.
 #[derive(Debug, Default)]
@@ -40,22 +25,23 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// Handles either trigger: an SQS batch has `Records`, the schedule's event has not. `deadline` is
+/// Handles either trigger, in a context with the settings of the parameters: an SQS batch has `Records`, the schedule's event has not. `deadline` is
 /// when Lambda stops the invocation.
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.
-pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
+pub async fn handle<P: Ports>(
+    context: Context<'_, P>,
     event: Value,
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     if event.get("Records").is_some() {
-        return batch(deps, serde_json::from_value(event)?, deadline, now).await;
+        // Boxed, so that the compiler computes a pass's layout by itself.
+        return Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await;
     }
     match event.get("detail-type").and_then(Value::as_str) {
-        Some("Scheduled Event") => sweep(deps, deadline, now).await,
+        Some("Scheduled Event") => Box::pin(sweep(context, deadline, now)).await,
         other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
     }
 }
@@ -63,23 +49,18 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
 /// What a tick keeps for its answer and its metrics, however long GitHub takes.
 const LAST: Seconds = Seconds(5);
 
-async fn sweep<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
+async fn sweep<P: Ports>(
+    context: Context<'_, P>,
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    let settings = deps.settings.followed(&deps.table, now()).await.context("the set of pools")?;
-    let pass = Sweep {
-        table: &deps.table,
-        queue: &deps.queue,
-        compute: &deps.compute,
-        settings: &settings,
-    };
+    let Context { table, queue, compute, github, settings } = context;
+    let settings = &settings.followed(table, now()).await.context("the set of pools")?;
+    let pass = Sweep { table, queue, compute, settings };
     let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
     tracing::info!(?report, silent = silent.len(), "sweep finished");
-    let Deps { table, queue, github, .. } = deps;
-    let pass = Recover { table, queue, github, settings: &settings };
+    let pass = Recover { table, queue, github, settings };
     let left = (deadline - LAST).since(now());
     let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
     tracing::info!(?inquiry, "asked GitHub for what was lost");
@@ -102,8 +83,8 @@ async fn in_time(
     })
 }
 
-async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
+async fn batch<P: Ports>(
+    context: Context<'_, P>,
     event: SqsEvent,
     deadline: Time,
     now: impl Fn() -> Time,
@@ -129,9 +110,7 @@ async fn batch<T: Table, Q: Queue, C: Compute, G: Github>(
             }
         }
     }
-    let Deps { table, queue, compute, github, settings } = deps;
-    let pass = Batch { table, queue, compute, github, settings };
-    let report = pass.run(&messages, deadline, &now).await;
+    let report = Batch { context }.run(&messages, deadline, &now).await;
     for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
         response.add_failure(id);
     }

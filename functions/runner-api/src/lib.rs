@@ -1,8 +1,7 @@
 //! The runner-api Lambda: what a machine asks, signed with its instance role.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
-use muster_control::Settings;
-use muster_control::ports::{Compute, Github, Queue, Table};
+use muster_control::context::{Context, Ports};
 use muster_control::runner_api::{
     Configuration, MachineReport, RunnerApi, RunnerApiError, settings_for,
 };
@@ -16,22 +15,6 @@ use serde_json::{Value, json};
 const VERSION: u64 = 1;
 /// Longest log a failed boot may leave in the record, bytes.
 const MAX_LOG: usize = 4096;
-
-/// What an invocation works with.
-pub struct Deps<T, Q, C, G> {
-    /// The tables.
-    pub table: T,
-    /// The queues.
-    pub queue: Q,
-    /// EC2.
-    pub compute: C,
-    /// GitHub.
-    pub github: G,
-    /// The stack.
-    pub settings: Settings,
-    /// The id (`AROA…`) of the stack's instance role.
-    pub instance_role: String,
-}
 
 /// A report as the boot script and the hooks send it.
 #[derive(Deserialize)]
@@ -64,13 +47,15 @@ enum Event {
     },
 }
 
-/// Handles a request.
-pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
+/// Handles a request, in a context with the settings of the parameters. `instance_role` is the id
+/// (`AROA…`) of the stack's instance role.
+pub async fn handle<P: Ports>(
+    context: Context<'_, P>,
+    instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
 ) -> ApiGatewayV2httpResponse {
-    let machine = match admit(request, &deps.instance_role) {
+    let machine = match admit(request, instance_role) {
         Ok(machine) => machine,
         Err(refusal) => return *refusal,
     };
@@ -85,7 +70,8 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
         },
         _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)),
     };
-    let result = act(deps, &machine, report.as_ref(), now).await;
+    // Boxed, so that the compiler computes the pass's layout by itself.
+    let result = Box::pin(act(context, &machine, report.as_ref(), now)).await;
     match result {
         Ok(body) => answer(200, &body),
         Err(denied) => refusal(&machine, route, &denied),
@@ -93,24 +79,18 @@ pub async fn handle<T: Table, Q: Queue, C: Compute, G: Github>(
 }
 
 /// Hands out a configuration, or takes a report.
-async fn act<T: Table, Q: Queue, C: Compute, G: Github>(
-    deps: &Deps<T, Q, C, G>,
+async fn act<P: Ports>(
+    context: Context<'_, P>,
     machine: &MachineId,
     report: Option<&MachineReport>,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
-    let settings = settings_for(&deps.settings, &deps.table, report).await?;
-    let register = RunnerApi {
-        table: &deps.table,
-        queue: &deps.queue,
-        compute: &deps.compute,
-        github: &deps.github,
-        settings: &settings,
-    };
+    let settings = settings_for(context.settings, context.table, report).await?;
+    let pass = RunnerApi { context: context.with(&settings) };
     match report {
-        None => register.configure(machine, now).await.map(|config| configuration(&config)),
+        None => pass.configure(machine, now).await.map(|config| configuration(&config)),
         Some(report) => {
-            register.report(machine, report, now).await?;
+            pass.report(machine, report, now).await?;
             Ok(json!({ "version": VERSION }))
         }
     }

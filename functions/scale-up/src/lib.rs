@@ -43,7 +43,8 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     let Deps { table, queue, compute, settings } = deps;
     let batch = JobsBatch { table, queue, compute, settings, invocation, deadline, clock: &now };
     let messages: Vec<Received> = event.records.into_iter().map(received).collect();
-    let report = batch.run(&messages).await;
+    // Boxed, so that the compiler computes the pass's layout by itself.
+    let report = Box::pin(batch.run(&messages)).await;
     let mut response = SqsBatchResponse::default();
     for (received, _) in messages.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
         response.add_failure(received.id);

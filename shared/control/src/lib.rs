@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod causes;
+pub mod context;
 pub(crate) mod health;
 pub mod jobs;
 pub mod launches;

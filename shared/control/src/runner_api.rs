@@ -16,9 +16,11 @@ use muster_domain::timings::Timings;
 
 use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::{Context, Ports};
 use crate::health::{note, note_health};
 use crate::ports::{
-    CommitError, Compute, Github, JitError, Queue, ReadError, Registrar, Table, Write,
+    CommitError, Compute, Github, Instances, JitError, Launches, Queue, ReadError, Registrar,
+    Table, Write,
 };
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
@@ -126,20 +128,12 @@ pub async fn settings_for<'a, T: Table>(
 }
 
 /// The passes behind runner-api.
-pub struct RunnerApi<'a, T, Q, C, G> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// EC2.
-    pub compute: &'a C,
-    /// GitHub.
-    pub github: &'a G,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct RunnerApi<'a, P: Ports> {
+    /// The world, with the settings of [`settings_for`].
+    pub context: Context<'a, P>,
 }
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
+impl<P: Ports> RunnerApi<'_, P> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
     /// may be lost on its way. The registration of an earlier call is removed.
     ///
@@ -153,12 +147,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         let (instance, earlier) = self.ask(machine, now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
-        let Some(pool) = self.settings.pool(&instance.pool) else {
+        let Some(pool) = self.context.settings.pool(&instance.pool) else {
             return Err(ReportError::Draining.into());
         };
         let name = instance.runner_name();
         let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
-        let answer = self.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
+        let answer =
+            self.context.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
         let config = match answer {
             Ok(config) => config,
             Err(JitError::Refused(fault)) => {
@@ -172,7 +167,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
-        note(self.table, &instance.entity, |health| health.after_configuration(pool, now)).await?;
+        note(self.context.table, &instance.entity, |health| health.after_configuration(pool, now))
+            .await?;
         let id = config.runner;
         let stored = self
             .change(&instance.name, |next| {
@@ -213,7 +209,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<(), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
-        let timings = &self.settings.timings_of(&instance.pool);
+        let timings = &self.context.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
             .change(&instance.name, |next| {
@@ -236,7 +232,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
     /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the
     /// message is lost, the sweep finds the due row.
     async fn nudge(&self, instance: &Stored<Instance>, now: Time) {
-        if let Err(error) = self.queue.send_reap(&[reap_message(instance, now)]).await {
+        if let Err(error) = self.context.queue.send_reap(&[reap_message(instance, now)]).await {
             tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to wake the reaper; the next sweep does");
         }
     }
@@ -271,7 +267,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         earlier: Option<RunnerId>,
     ) {
         if let Some(id) = earlier
-            && let Err(trouble) = self.github.deregister(registrar, id).await
+            && let Err(trouble) = self.context.github.deregister(registrar, id).await
         {
             tracing::warn!(instance.id = %instance.name, runner.id = %id, ?trouble,
                 "failed to remove an earlier registration");
@@ -288,7 +284,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         fault: ErrorDetail,
         now: Time,
     ) -> Result<RunnerApiError, PassError> {
-        let timings = &self.settings.timings_of(&instance.pool);
+        let timings = &self.context.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
             .change(&instance.name, |next| {
@@ -304,7 +300,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
                 let entity = &instance.entity;
                 let noted =
                     |health: &EntityHealth| health.after_refused_configuration(pool, &fault);
-                note(self.table, entity, noted).await?;
+                note(self.context.table, entity, noted).await?;
                 tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
                     "GitHub refuses the configuration: the machine ends");
                 self.nudge(&stored, now).await;
@@ -322,15 +318,16 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         trouble: ProviderError,
         now: Time,
     ) -> Result<RunnerApiError, PassError> {
-        let step = self.settings.timings.launch_retry_seconds;
-        note_health(self.table, &instance.entity, Asked::Registration, Some(&trouble), now).await?;
+        let step = self.context.settings.timings.launch_retry_seconds;
+        note_health(self.context.table, &instance.entity, Asked::Registration, Some(&trouble), now)
+            .await?;
         let (after, why) = match trouble {
             ProviderError::RateLimited(until) => {
                 (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
             }
             // It lasts until somebody mends it, as a rule: less and less often.
             ProviderError::Unauthorized(fault) => {
-                let wait = backoff::launch_wait(instance.runner.n, &self.settings.timings);
+                let wait = backoff::launch_wait(instance.runner.n, &self.context.settings.timings);
                 (wait, format!("GitHub: {}: {}", fault.code, fault.message))
             }
             ProviderError::Unavailable(fault) => {
@@ -348,15 +345,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Stored<Instance>, RunnerApiError> {
         writes::in_rounds(async || {
-            if let Some(name) = self.table.owner_of(machine).await.map_err(PassError::from)? {
-                let instance = self.table.instance(&name).await.map_err(PassError::from)?;
+            if let Some(name) =
+                self.context.table.owner_of(machine).await.map_err(PassError::from)?
+            {
+                let instance = self.context.table.instance(&name).await.map_err(PassError::from)?;
                 return instance.ok_or(RunnerApiError::UnknownMachine);
             }
             let launch = self.launch_of(machine).await?;
             if let Some(instance) = self.bind(machine, &launch, now).await? {
                 return Ok(instance);
             }
-            match self.table.owner_of(machine).await.map_err(PassError::from)? {
+            match self.context.table.owner_of(machine).await.map_err(PassError::from)? {
                 // The launch's answer has come on record meanwhile, and bound this machine with all
                 // others.
                 Some(_) => Err(PassError::Commit(CommitError::Conflict).into()),
@@ -368,7 +367,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
 
     async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, RunnerApiError> {
         let again = Seconds(2);
-        match self.compute.identify(machine).await {
+        match self.context.compute.identify(machine).await {
             Ok(Some(listed)) if listed.state != Machine::Gone => {
                 listed.launch.ok_or(RunnerApiError::UnknownMachine)
             }
@@ -390,18 +389,18 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         launch: &LaunchId,
         now: Time,
     ) -> Result<Option<Stored<Instance>>, PassError> {
-        let Some(launch) = self.table.launch(launch).await? else {
+        let Some(launch) = self.context.table.launch(launch).await? else {
             return Ok(None);
         };
-        let slots = self.table.instances(&launch.slots).await?;
+        let slots = self.context.table.instances(&launch.slots).await?;
         let Some(slot) = slots.into_iter().find(|slot| slot.is_free_slot_of(&launch.id)) else {
             return Ok(None);
         };
         let mut next = slot.record().clone();
-        next.bind(machine.clone(), now, &self.settings.timings_of(&slot.pool));
+        next.bind(machine.clone(), now, &self.context.settings.timings_of(&slot.pool));
         let owner = Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() };
         let bound = slot.change(next);
-        let committed = self.table.commit(&[owner, bound.clone().into()]).await?;
+        let committed = self.context.table.commit(&[owner, bound.clone().into()]).await?;
         tracing::info!(instance.id = %bound.name, machine.id = %machine, "a machine bound itself");
         Ok(Some(bound.stored(&committed)))
     }
@@ -413,7 +412,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
         mut change: impl FnMut(&mut Instance) -> Result<(), RunnerApiError>,
     ) -> Result<Stored<Instance>, RunnerApiError> {
         writes::in_rounds(async || {
-            let stored = self.table.instance(name).await.map_err(PassError::from)?;
+            let stored = self.context.table.instance(name).await.map_err(PassError::from)?;
             let before = stored.ok_or(RunnerApiError::UnknownMachine)?;
             // A tombstone is not written again.
             if !before.state().is_live() {
@@ -422,8 +421,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> RunnerApi<'_, T, Q, C, G> {
             let mut next = before.record().clone();
             change(&mut next)?;
             let Some(changed) = before.changed(next) else { return Ok(before) };
-            let committed =
-                self.table.commit(&[changed.clone().into()]).await.map_err(PassError::from)?;
+            let committed = self
+                .context
+                .table
+                .commit(&[changed.clone().into()])
+                .await
+                .map_err(PassError::from)?;
             Ok(changed.stored(&committed))
         })
         .await

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
+use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
 use muster_control::ports::{Compute, Github, Queue};
@@ -208,9 +209,9 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
         received.push(one);
     }
     let settings = parameters.of(door);
-    let pass = Batch { table: door, queue: door, compute, github, settings };
+    let context = Context::new(door, door, compute, github, settings);
     let deadline = door.now() + TIME_LIMIT;
-    let report = pass.run(&messages, deadline, &|| door.now()).await;
+    let report = Batch { context }.run(&messages, deadline, &|| door.now()).await;
     let acked = received.into_iter().zip(report.acked);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Reap, &done).await;
@@ -256,8 +257,8 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
     let answer = match settings_for(parameters.of(door), door, report).await {
         Err(error) => Err(error.into()),
         Ok(settings) => {
-            let settings = &settings;
-            let pass = RunnerApi { table: door, queue: door, compute: door, github, settings };
+            let context = Context::new(door, door, door, github, &settings);
+            let pass = RunnerApi { context };
             match &*ask {
                 Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
                     let number = config.encoded.parse().unwrap_or_default();

@@ -388,22 +388,32 @@ fn request(
                 .condition_expression("#live >= :count")
                 .build()?,
         ),
-        Action::Expire { machine, instance, at } => request.update(
-            Update::builder()
-                .table_name(names.table(Place::Instances))
-                .key(Place::Instances.key(), s(keys::machine(&machine)))
-                // Whole, so that the commit holds even if the item had never been written.
-                .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
-                .expression_attribute_names("#instance", keys::INSTANCE)
-                .expression_attribute_names("#schema", keys::SCHEMA)
-                .expression_attribute_names("#expires", keys::EXPIRES_AT)
-                .expression_attribute_values(":instance", s(instance.as_str()))
-                .expression_attribute_values(":schema", n(SCHEMA))
-                .expression_attribute_values(":at", n(at))
-                .build()?,
-        ),
+        Action::Expire { machine, instance, at } => {
+            request.update(expiry(names, &machine, &instance, at)?)
+        }
     };
     Ok(request.build())
+}
+
+/// The owner of a machine, to be removed at a time. Written whole, so that the commit holds even if
+/// the item had never been written.
+fn expiry(
+    names: &TableNames,
+    machine: &MachineId,
+    instance: &InstanceName,
+    at: i64,
+) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
+    Update::builder()
+        .table_name(names.table(Place::Instances))
+        .key(Place::Instances.key(), s(keys::machine(machine)))
+        .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
+        .expression_attribute_names("#instance", keys::INSTANCE)
+        .expression_attribute_names("#schema", keys::SCHEMA)
+        .expression_attribute_names("#expires", keys::EXPIRES_AT)
+        .expression_attribute_values(":instance", s(instance.as_str()))
+        .expression_attribute_values(":schema", n(SCHEMA))
+        .expression_attribute_values(":at", n(at))
+        .build()
 }
 
 /// An update of the counter of a limit: an item of nothing but the number.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_aws::table::DynamoTable;
 use muster_control::causes::with_causes;
-use muster_control::ports::{CommitError, ReadError, Table as _, Write};
+use muster_control::ports::{CommitError, Instances, Jobs, Launches, ReadError, Table as _, Write};
 use muster_domain::stored::Committed;
 use muster_domain::timings::Timings;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use muster_control::ports::{Table as _, Write};
+use muster_control::ports::{Instances, Jobs, Launches, Operations, Table as _, Write};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;

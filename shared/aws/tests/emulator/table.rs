@@ -1,7 +1,9 @@
 //! Writes, and reads by key.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use muster_control::ports::{CommitError, ReadError, Table as _, Write};
+use muster_control::ports::{
+    CommitError, Entities, Instances, Jobs, Launches, Operations, ReadError, Table as _, Write,
+};
 use muster_domain::entity::EntityHealth;
 use muster_domain::job::{Hold, JobStatus, fold};
 use muster_domain::pool::capacity::Capacity;

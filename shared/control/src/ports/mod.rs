@@ -15,6 +15,8 @@ pub use self::github::{
     Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar,
 };
 pub use self::queue::{Queue, QueueError};
-pub use self::table::{CommitError, Page, ReadError, Standing, Table};
+pub use self::table::{
+    CommitError, Entities, Instances, Jobs, Launches, Operations, Page, ReadError, Standing, Table,
+};
 pub use self::unavailable::Unavailable;
 pub use self::write::Write;

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 
+use crate::ports::{Instances, Queue};
 use muster_domain::backoff;
 use muster_domain::hash::fnv1a;
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
 
-use crate::Settings;
 use crate::causes::with_causes;
-use crate::ports::{Compute, Github, Queue, Table};
+use crate::context::{Context, Ports};
 use crate::reaps::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
 use crate::reaps::terminate_batch::TerminateBatcher;
 
@@ -55,20 +55,12 @@ pub struct BatchReport {
 }
 
 /// An invocation for the reap queue.
-pub struct Batch<'a, T, Q, C, G> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// EC2.
-    pub compute: &'a C,
-    /// GitHub.
-    pub github: &'a G,
-    /// The stack, as its parameters say.
-    pub settings: &'a Settings,
+pub struct Batch<'a, P: Ports> {
+    /// The world, and the stack as its parameters say.
+    pub context: Context<'a, P>,
 }
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
+impl<P: Ports> Batch<'_, P> {
     /// Runs a pass for each message. `deadline` is when Lambda stops the invocation; no pass begins
     /// in the second half of the time until then, since one that meets a slow GitHub needs it.
     pub async fn run(
@@ -79,7 +71,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
     ) -> BatchReport {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
-        let settings = match self.settings.current(self.table).await {
+        let settings = match self.context.settings.current(self.context.table).await {
             Ok(settings) => settings,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
@@ -88,11 +80,10 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             }
         };
         let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
-        let together = &TerminateBatcher::new(self.compute, now);
+        let together = &TerminateBatcher::new(self.context.compute, now);
         let known = &self.known(messages).await;
-        let &Self { table, queue, compute, github, .. } = self;
-        let settings = &*settings;
-        let reap = &Reap { table, queue, compute, github, settings, together, known, outlived };
+        let context = self.context.with(&settings);
+        let reap = &Reap { context, together, known, outlived };
         let acked: Vec<Cell<bool>> = messages.iter().map(|_| Cell::new(false)).collect();
         let mut left = messages.iter().zip(&acked);
         let (postponed_ref, begins) = (&postponed, || now() <= begin_until);
@@ -131,13 +122,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             }
         }
         if !machines.is_empty()
-            && let Ok(owners) = self.table.owners_of(&machines).await
+            && let Ok(owners) = self.context.table.owners_of(&machines).await
         {
             names.extend(owners.values().cloned());
             known.owners.replace(owners);
         }
         if !names.is_empty()
-            && let Ok(rows) = self.table.instances(&names).await
+            && let Ok(rows) = self.context.table.instances(&names).await
         {
             known.rows.borrow_mut().extend(rows.into_iter().map(|row| (row.name.clone(), row)));
         }
@@ -158,7 +149,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
             Settlement::Ack => true,
             Settlement::Hide(wait) => {
                 // Not hidden, it comes back after the queue's own time-out: later, but not lost.
-                if let Err(error) = self.queue.hide(&received.receipt, wait).await {
+                if let Err(error) = self.context.queue.hide(&received.receipt, wait).await {
                     tracing::warn!(
                         error = with_causes(&error),
                         "failed to hide a message; it comes again after the queue's time-out"
@@ -171,11 +162,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Batch<'_, T, Q, C, G> {
 }
 
 /// The pass of a message. One that fails comes again.
-async fn one<T: Table, Q: Queue, C: Compute, G: Github>(
-    reap: &Reap<'_, T, Q, C, G>,
-    received: &Received,
-    now: Time,
-) -> Settlement {
+async fn one<P: Ports>(reap: &Reap<'_, P>, received: &Received, now: Time) -> Settlement {
     let ticket = &received.ticket;
     let settlement = match &received.message {
         ReapMessage::Reap { name, .. } => reap.pass(name, ticket, now).await,

@@ -1,6 +1,7 @@
 //! What a commit replaces, and that it is all or nothing.
 
 use super::*;
+use muster_control::ports::{Instances, Jobs, Launches, Operations};
 
 /// Made once; the same content by another call is another writer, not a lost answer.
 async fn made_once<W: TableWorld>(world: &W, write: Write) {

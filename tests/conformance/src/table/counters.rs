@@ -1,6 +1,7 @@
 //! Counters of pools, and owners of machines.
 
 use super::*;
+use muster_control::ports::{Instances, Jobs, Launches};
 
 pub(super) async fn a_counter_goes_down<W: TableWorld>(world: &W) {
     commit(world, &[new(&capacity(3, Some("me")))]).await;

@@ -1,6 +1,7 @@
 //! Listings of instances.
 
 use super::*;
+use muster_control::ports::Instances;
 
 /// When the lease of a slot planned at second `n` ends.
 fn lease_end(n: u32) -> Time {

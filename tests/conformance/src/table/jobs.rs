@@ -1,6 +1,7 @@
 //! Listings of jobs and launches.
 
 use super::*;
+use muster_control::ports::{Jobs, Launches};
 
 async fn queue<W: TableWorld>(world: &W, jobs: &[&Job]) {
     for job in jobs {

@@ -1,6 +1,7 @@
 //! The orphan ledger, the audit trail, cursors and the health of entities.
 
 use super::*;
+use muster_control::ports::{Entities, Operations};
 
 pub(super) async fn the_ledger_holds_a_machine_until_it_is_struck<W: TableWorld>(world: &W) {
     commit(world, &[new(&orphan(1)), new(&orphan(2))]).await;

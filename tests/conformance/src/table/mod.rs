@@ -11,7 +11,9 @@ mod unreadable;
 
 use std::collections::BTreeSet;
 
-use muster_control::ports::{CommitError, Page, ReadError, Standing, Table, Write};
+use muster_control::ports::{
+    CommitError, Instances, Launches, Page, ReadError, Standing, Table, Write,
+};
 use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::entity::EntityHealth;

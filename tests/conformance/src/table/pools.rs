@@ -1,5 +1,6 @@
 //! The set of pools and its versions.
 
+use muster_control::ports::Operations;
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};

@@ -1,6 +1,7 @@
 //! Records by their key.
 
 use super::*;
+use muster_control::ports::{Entities, Instances, Jobs, Launches, Operations};
 
 pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     let table = world.table();

@@ -1,6 +1,7 @@
 //! Records of a later version, and marks that are none of ours.
 
 use super::*;
+use muster_control::ports::Instances;
 
 async fn spoiled<W: TableWorld>(world: &W, n: u32) -> InstanceName {
     for n in 0..3 {

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use muster_e2e::Scenario;
 
+#[expect(clippy::too_many_lines, reason = "a table: an entry for each scenario")]
 fn main() -> ExitCode {
     // The longest first: they decide when the last one ends.
     muster_e2e::suite::main(vec![

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::ports::{Compute, Github, Queue, QueueError, Registrar, Table};
+use muster_control::ports::{Compute, Github, Instances, Queue, QueueError, Registrar};
 use muster_domain::ids::{MachineId, RunnerId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::JobStatus;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use muster_control::jobs::ingest::Ingest;
-use muster_control::ports::{Compute, Github, Registrar, Table, Write};
+use muster_control::ports::{Compute, Github, Jobs, Launches, Registrar, Table, Write};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::claim;
@@ -55,7 +55,7 @@ pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
 /// One machine for one message; none when it failed, and why does not matter.
 async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let settings = &door.sim.settings;
-    let read = Table::job(door, key).await.ok()??;
+    let read = Jobs::job(door, key).await.ok()??;
     // Whether it has a runner already, nobody asks.
     let job = Stored::read(Job { claim: None, ..read.record().clone() }, read.version());
     let pool = settings.pool(job.pool.as_ref()?)?;
@@ -181,7 +181,7 @@ pub(super) async fn keep_claims(door: &Door, batch: &[Received]) -> Call {
 }
 
 async fn change_job(door: &Door, key: JobKey, change: impl FnOnce(&mut Job)) {
-    let Ok(Some(stored)) = Table::job(door, key).await else { return };
+    let Ok(Some(stored)) = Jobs::job(door, key).await else { return };
     let mut next = stored.record().clone();
     change(&mut next);
     if let Some(change) = stored.changed(next) {

@@ -10,7 +10,7 @@ use muster_conformance::records;
 use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::metrics::Metric;
-use muster_control::ports::{ReadError, Table, Unavailable, Write};
+use muster_control::ports::{Entities, Instances, ReadError, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::entity::{EntityHealth, RefusedPool};
 use muster_domain::ids::{JobKey, PoolName};

@@ -1,6 +1,6 @@
 //! Who asks GitHub again after it has refused the runners of a pool, and how often.
 
-use muster_control::ports::Table;
+use muster_control::ports::Entities;
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::ErrorDetail;

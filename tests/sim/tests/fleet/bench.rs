@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 
 use muster_control::Settings;
 use muster_control::launches::scale_up::ScaleUp;
-use muster_control::ports::{Github, Registrar, Table, Write};
+use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::instance::{DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;

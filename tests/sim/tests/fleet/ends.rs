@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::LaunchId;
@@ -45,7 +46,7 @@ fn ended(end: End) -> (Instance, Job) {
     let message = ReapMessage::MachineChanged { machine: machine.clone(), what };
     let ticket = Ticket { nonce: 1, receives: 1 };
     let received = [Received { message, ticket, receipt: "1".to_owned() }];
-    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    let batch = Batch { context: Context::new(door, door, door, door, settings) };
     bench.drive(batch.run(&received, now + Seconds(60), &|| door.now()));
     bench.change(|world| {
         let row = Instance::clone(&world.tables.instances[&row.name]);

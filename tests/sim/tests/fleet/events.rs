@@ -1,7 +1,7 @@
 //! Job events that come in one batch.
 
 use muster_control::jobs::ingest::{Folded, Ingest};
-use muster_control::ports::Table as _;
+use muster_control::ports::Jobs;
 use muster_domain::job::JobEvent;
 use muster_domain::job::labels::Labels;
 use muster_sim::schedule;

@@ -1,7 +1,7 @@
 //! What operators are shown of many records.
 
 use muster_control::admin::{Admin, YamlError};
-use muster_control::ports::{Table, Write};
+use muster_control::ports::{Entities, Table, Write};
 use muster_domain::entity::EntityHealth;
 use muster_domain::instance::ErrorDetail;
 use muster_domain::pool::limits::{Balance, Limits};

@@ -1,6 +1,6 @@
 //! What operators may not order now, and what they must always be able to take back.
 
-use muster_control::ports::{Table, Write};
+use muster_control::ports::{Operations, Write};
 use muster_domain::ids::JobKey;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;

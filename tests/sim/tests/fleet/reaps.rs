@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, BatchReport, Received};
 use muster_domain::instance::{Instance, Order, State};
 use muster_domain::message::ReapMessage;
@@ -51,7 +52,7 @@ fn send(bench: &Bench, row: &Instance) {
 fn run(bench: &Bench, received: &Received, before: impl FnMut(usize)) -> BatchReport {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    let batch = Batch { context: Context::new(door, door, door, door, settings) };
     let deadline = door.now() + Seconds(60);
     let clock = || door.now();
     bench.drive_with(batch.run(std::slice::from_ref(received), deadline, &clock), before)

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi};
@@ -51,7 +52,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
     let machine = row.machine().expect("a machine").clone();
     let ticket = Ticket { nonce: 1, receives: 1 };
     let received = Received { message, ticket, receipt: "1".to_owned() };
-    let batch = Batch { table: door, queue: door, compute: door, github: door, settings };
+    let batch = Batch { context: Context::new(door, door, door, door, settings) };
     let deadline = door.now() + Seconds(60);
     let clock = || door.now();
     bench.drive_with(batch.run(std::slice::from_ref(&received), deadline, &clock), |_| {
@@ -63,7 +64,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
 
 fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) {
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { table: door, queue: door, compute: door, github: door, settings };
+    let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
     // A refusal is an answer as good as any.
     let _ = bench.drive(pass.report(machine, report, door.now()));
 }

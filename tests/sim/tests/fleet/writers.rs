@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use muster_conformance::records;
+use muster_control::context::Context;
 use muster_control::ports::Write;
 use muster_control::runner_api::{RunnerApi, RunnerApiError};
 use muster_domain::ec2::CooldownScope;
@@ -185,7 +186,7 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
         let machine = bench.change(|world| world.ec2.at(machine).id.clone());
         let door = &bench.door;
         let settings = &Rc::clone(&door.sim).settings;
-        let pass = RunnerApi { table: door, queue: door, compute: door, github: door, settings };
+        let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
         let mut came = false;
         let answer = bench.drive_with(pass.configure(&machine, door.now()), |call| {
             if call == at {
@@ -214,7 +215,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let machine = bench.change(|world| world.ec2.at(machine).id.clone());
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { table: door, queue: door, compute: door, github: door, settings };
+    let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
     let first = door.now();
     let ask = |begun| bench.drive(pass.configure(&machine, begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);

@@ -7,11 +7,12 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
 use super::Reap;
+use crate::context::Ports;
 use crate::launches::headroom;
-use crate::ports::{CommitError, Compute, Github, Queue, Table, Write};
+use crate::ports::{CommitError, Launches, Table, Write};
 use crate::writes::{self, PassError};
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+impl<P: Ports> Reap<'_, P> {
     /// Answers with the instance as it is stored then, and the job that became demand again.
     pub(super) async fn commit(
         &self,
@@ -20,8 +21,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         records: Vec<Record>,
         now: Time,
     ) -> Result<(Stored<Instance>, Option<JobKey>), PassError> {
-        let timings = &self.settings.timings;
-        let mut writes = writes::for_instance(self.table, before, next, now, timings).await?;
+        let timings = &self.context.settings.timings;
+        let mut writes =
+            writes::for_instance(self.context.table, before, next, now, timings).await?;
         writes.extend(records.into_iter().map(|record| match record {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Change::create(orphan).into(),
@@ -34,11 +36,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Write::Job(job) => Some(job.key()),
             _ => None,
         });
-        let committed = match self.table.commit(&writes).await {
+        let committed = match self.context.table.commit(&writes).await {
             Ok(committed) => committed,
             Err(error) => {
                 let uncounted = match error {
-                    CommitError::Conflict => headroom::uncounted(self.table, &writes).await?,
+                    CommitError::Conflict => {
+                        headroom::uncounted(self.context.table, &writes).await?
+                    }
                     CommitError::Unavailable(_) => Vec::new(),
                 };
                 if uncounted.is_empty() {
@@ -47,7 +51,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 tracing::error!(instance.id = %next.name, ?uncounted,
                     "a counter is at zero beside a live record: not counted down");
                 writes.retain(|write| !uncounted.contains(write));
-                self.table.commit(&writes).await?
+                self.context.table.commit(&writes).await?
             }
         };
         if before.state() != next.state() {
@@ -74,10 +78,11 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         next: &Instance,
         now: Time,
     ) -> Result<Option<Write>, PassError> {
-        let keeps_idle = self.settings.pool(&next.pool).is_some_and(|pool| pool.idle_wanted() > 0);
+        let keeps_idle =
+            self.context.settings.pool(&next.pool).is_some_and(|pool| pool.idle_wanted() > 0);
         let Some(why) = before.failed_idle(next).filter(|_| keeps_idle) else { return Ok(None) };
-        let Some(stored) = self.table.capacity(&next.pool).await? else { return Ok(None) };
-        let held = stored.idle_failed(why, now, &self.settings.timings);
+        let Some(stored) = self.context.table.capacity(&next.pool).await? else { return Ok(None) };
+        let held = stored.idle_failed(why, now, &self.context.settings.timings);
         Ok(Some(stored.change(held).into()))
     }
 }

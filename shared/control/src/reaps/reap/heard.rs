@@ -2,36 +2,28 @@
 
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::Instance;
-use muster_domain::observation::{Deregistration, Look, Observation, Termination};
+use muster_domain::observation::Observation;
 
 /// What a pass knows before it looks: what its message has told, and what was answered to its own
-/// calls in a round that ended with a conflict. The record of such a call says that an answer is
-/// out, and without it the next round would wait for the end of the lease.
+/// calls in a round that ended with a conflict.
 pub(super) struct Heard {
-    message: Observation,
-    deregistration: Option<(RunnerId, Look<Deregistration>)>,
-    termination: Option<Termination>,
+    seen: Observation,
+    registration: Option<RunnerId>,
 }
 
 impl Heard {
     pub(super) fn by_message(message: Observation) -> Self {
-        Self { message, deregistration: None, termination: None }
+        Self { seen: message, registration: None }
     }
 
     /// All of it that concerns the instance as it stands now: its machine stays the same, its
     /// registration may be another one.
     pub(super) fn about(&self, instance: &Instance) -> Observation {
-        let of_registration = self.deregistration.as_ref();
-        let deregistration = of_registration.filter(|(id, _)| instance.runner.id == Some(*id));
-        Observation {
-            deregistration: deregistration.map(|(_, answer)| answer.clone()).unwrap_or_default(),
-            termination: self.termination.clone(),
-            ..self.message.clone()
-        }
+        self.seen.carried_over(instance.runner.id == self.registration)
     }
 
     pub(super) fn keep(&mut self, instance: &Instance, seen: &Observation) {
-        self.termination.clone_from(&seen.termination);
-        self.deregistration = instance.runner.id.map(|id| (id, seen.deregistration.clone()));
+        self.seen = seen.clone();
+        self.registration = instance.runner.id;
     }
 }

@@ -21,8 +21,9 @@ use muster_domain::time::{Seconds, Time};
 
 use self::heard::Heard;
 pub(crate) use self::settle::MAX_RECEIVES;
-use crate::Settings;
-use crate::ports::{Compute, Github, Queue, ReadError, Registrar, Table};
+
+use crate::context::{Context, Ports};
+use crate::ports::{Instances, Operations, ReadError, Registrar};
 use crate::reaps::read_cache::ReadCache;
 use crate::reaps::terminate_batch::TerminateBatcher;
 use crate::writes::{self, PassError};
@@ -49,19 +50,11 @@ pub enum Settlement {
 }
 
 /// The reap pass.
-pub struct Reap<'a, T, Q, C, G> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// EC2.
-    pub compute: &'a C,
-    /// GitHub.
-    pub github: &'a G,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct Reap<'a, P: Ports> {
+    /// The world, with the pools as they are now.
+    pub context: Context<'a, P>,
     /// The passes of the same invocation.
-    pub together: &'a TerminateBatcher<'a, C>,
+    pub together: &'a TerminateBatcher<'a, P::Compute>,
     /// What they know in common.
     pub known: &'a BatchCache,
     /// Counts the machines whose end began because they were older than their pool allows.
@@ -83,7 +76,7 @@ pub struct BatchCache {
     healthy: ReadCache<Entity, ()>,
 }
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+impl<P: Ports> Reap<'_, P> {
     /// A pass for the owner of a machine that something happened to: EC2's word for its state, or
     /// [`SPOT_INTERRUPTION`]. A machine without an owner costs one read: the sweep looks after
     /// those.
@@ -102,7 +95,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let known = self.known.owners.borrow().get(machine).cloned();
         let owner = match known {
             Some(owner) => Some(owner),
-            None => self.table.owner_of(machine).await?,
+            None => self.context.table.owner_of(machine).await?,
         };
         match owner {
             Some(name) => self.pass_after(&name, ticket, told, now).await,
@@ -153,14 +146,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             }
             Err(error) => return Err(error.into()),
         };
-        let pool = self.settings.pool(&instance.pool);
+        let pool = self.context.settings.pool(&instance.pool);
         let outdated = pool.is_some_and(|pool| instance.is_outdated(pool));
         let pool_removed = pool.is_some_and(Pool::is_removed);
         let mut seen = Observation { outdated, pool_removed, ..heard.about(&instance) };
-        let timings = self.settings.timings_of(&instance.pool);
+        let timings = self.context.settings.timings_of(&instance.pool);
         let policy = Policy {
             timings: &timings,
-            max_lifetime: self.settings.max_lifetime(&instance.pool),
+            max_lifetime: self.context.settings.max_lifetime(&instance.pool),
             min_idle: pool.map_or(0, Pool::idle_wanted),
         };
         let mut knows_switches = false;
@@ -211,13 +204,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         };
         match read {
             Some(row) => Ok(Some(row)),
-            None => self.table.instance(name).await,
+            None => self.context.table.instance(name).await,
         }
     }
 
     async fn deletes_off(&self) -> Result<bool, ReadError> {
         let read = async || {
-            let switches = self.table.switches().await?;
+            let switches = self.context.table.switches().await?;
             Ok(switches.is_some_and(|all| all.deletes_off().is_some()))
         };
         self.known.deletes_off.get(&(), self.together.moved(), read).await

@@ -10,15 +10,16 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use super::{Reap, registrar};
+use crate::context::Ports;
 use crate::health::note_health;
 use crate::jobs::ingest::Ingest;
-use crate::ports::{CommitError, Compute, Github, Queue, Table};
+use crate::ports::{CommitError, Compute, Github, Instances, Jobs, Launches};
 use crate::writes::PassError;
 
 /// Most jobs that are counted as the demand that an idle runner may yet serve.
 const MAX_DEMAND: u32 = 100;
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+impl<P: Ports> Reap<'_, P> {
     pub(super) async fn look(
         &self,
         need: Need,
@@ -29,7 +30,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         match need {
             Need::Machine => {
                 let answer = match instance.machine() {
-                    Some(machine) => self.compute.machine(machine).await,
+                    Some(machine) => self.context.compute.machine(machine).await,
                     None => Err(nothing_to_look_at(now, "DescribeInstances")),
                 };
                 seen.machine_reason = answer.as_ref().ok().and_then(|seen| seen.reason.clone());
@@ -41,7 +42,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                 seen.runner = answered(answer);
             }
             Need::Launch => {
-                let launch = self.table.launch(&instance.launch).await?;
+                let launch = self.context.table.launch(&instance.launch).await?;
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
             Need::Standing => seen.standing = self.standing(instance, now).await?,
@@ -58,17 +59,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         instance: &Instance,
         now: Time,
     ) -> Result<Look<Standing>, PassError> {
-        let Some(pool) = self.settings.pool(&instance.pool) else {
+        let Some(pool) = self.context.settings.pool(&instance.pool) else {
             return Ok(Look::Seen(Standing::default()));
         };
-        let capacity = self.table.capacity(&pool.name).await?;
+        let capacity = self.context.table.capacity(&pool.name).await?;
         let listed = Listed {
-            free: records(self.table.free_instances(&pool.name).await?),
-            marked: records(self.table.marked_instances(&pool.name).await?),
-            demand: records(self.table.demand(&pool.name, MAX_DEMAND).await?),
+            free: records(self.context.table.free_instances(&pool.name).await?),
+            marked: records(self.context.table.marked_instances(&pool.name).await?),
+            demand: records(self.context.table.demand(&pool.name, MAX_DEMAND).await?),
             scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
         };
-        let timings = &self.settings.timings;
+        let timings = &self.context.settings.timings;
         Ok(Look::Seen(scale_down::standing(instance, pool, &listed, timings, now)))
     }
 
@@ -80,7 +81,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         now: Time,
     ) -> Result<Look<bool>, PassError> {
         let job = match instance.claim() {
-            Some(key) => self.table.job(key).await?,
+            Some(key) => self.context.table.job(key).await?,
             None => None,
         };
         let claims =
@@ -88,7 +89,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
         let registrar = registrar(instance);
         let (repository, number) = (&*job.last_event.repository, job.key().job);
-        let answer = self.github.job(&registrar, repository, number).await;
+        let answer = self.context.github.job(&registrar, repository, number).await;
         self.note_health(instance, answer.as_ref().err(), now).await?;
         match answer {
             Err(trouble) => Ok(Look::Failed(trouble)),
@@ -96,13 +97,13 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             Ok(None) => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Queued => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Waiting => {
-                let ingest = Ingest { table: self.table, settings: self.settings };
+                let ingest = Ingest { table: self.context.table, settings: self.context.settings };
                 ingest.found_waiting(&job, now).await?;
                 // The first such answer is a reason to ask again, the second takes the claim.
                 Err(CommitError::Conflict.into())
             }
             Ok(Some(shown)) => {
-                let ingest = Ingest { table: self.table, settings: self.settings };
+                let ingest = Ingest { table: self.context.table, settings: self.context.settings };
                 ingest.fold(&shown.event(job.into_record().last_event), now).await?;
                 // The fold has most likely changed this instance too: start over with what stands
                 // now.
@@ -114,8 +115,8 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     pub(super) async fn runner(&self, instance: &Instance) -> Result<RunnerSeen, ProviderError> {
         let registrar = registrar(instance);
         match instance.runner.id {
-            Some(id) => self.github.runner(&registrar, id).await,
-            None => self.github.runner_named(&registrar, &instance.runner_name()).await,
+            Some(id) => self.context.github.runner(&registrar, id).await,
+            None => self.context.github.runner_named(&registrar, &instance.runner_name()).await,
         }
     }
 
@@ -129,10 +130,12 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let healthy = &self.known.healthy;
         if trouble.is_some() {
             healthy.forget(&instance.entity);
-            return note_health(self.table, &instance.entity, Asked::Other, trouble, now).await;
+            return note_health(self.context.table, &instance.entity, Asked::Other, trouble, now)
+                .await;
         }
-        let read =
-            async || note_health(self.table, &instance.entity, Asked::Other, None, now).await;
+        let read = async || {
+            note_health(self.context.table, &instance.entity, Asked::Other, None, now).await
+        };
         healthy.get(&instance.entity, self.together.moved(), read).await
     }
 }

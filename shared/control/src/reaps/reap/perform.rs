@@ -1,21 +1,22 @@
 //! What a pass does to the world, and whom it wakes.
 
+use crate::ports::{Github, Launches, Queue};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::lifecycle::Effect;
-use muster_domain::observation::{Look, Observation, RunnerSeen, Termination};
+use muster_domain::observation::{Observation, RunnerSeen, Termination};
 use muster_domain::time::{Seconds, Time};
 
 use super::observe::answered;
 use super::{Reap, registrar};
 use crate::causes::with_causes;
+use crate::context::Ports;
 use crate::launches::headroom;
 use crate::launches::quota;
-use crate::ports::{Compute, Github, Queue, Table};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+impl<P: Ports> Reap<'_, P> {
     pub(super) async fn perform(
         &self,
         effect: Effect,
@@ -25,7 +26,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
     ) -> Result<(), PassError> {
         match effect {
             Effect::Deregister(id) => {
-                let answer = self.github.deregister(&registrar(instance), id).await;
+                let answer = self.context.github.deregister(&registrar(instance), id).await;
                 self.note_health(instance, answer.as_ref().err(), now).await?;
                 seen.deregistration = answered(answer);
             }
@@ -35,8 +36,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
                     tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
                         code = fault.code, error = fault.message, "failed to terminate a machine");
                 }
-                seen.machine = Look::Unknown;
-                seen.termination = Some(answer);
+                seen.terminated(answer);
             }
             // Sent with whatever else the step wakes.
             Effect::WakePool => {}
@@ -61,7 +61,9 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             None => {}
         }
         if ended {
-            let waiting = headroom::waiting_for(self.table, self.settings, instance, now).await?;
+            let waiting =
+                headroom::waiting_for(self.context.table, self.context.settings, instance, now)
+                    .await?;
             waiting.into_iter().for_each(|pool| woken.whole(pool));
             match self.reopen_quota(instance).await {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
@@ -75,15 +77,17 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         if messages.is_empty() {
             return Ok(());
         }
-        Ok(self.queue.send_wakes(&messages, Seconds(0)).await?)
+        Ok(self.context.queue.send_wakes(&messages, Seconds(0)).await?)
     }
 
     /// Opens the quotas that may have counted an ended machine.
     pub(super) async fn reopen_quota(&self, ended: &Instance) -> Result<Vec<PoolName>, PassError> {
-        let read = async || self.table.cooldowns().await;
+        let read = async || self.context.table.cooldowns().await;
         let stored = self.known.cooldowns.get(&(), self.together.moved(), read).await?;
         match stored {
-            Some(stored) => quota::reopen(self.table, self.settings, ended, &stored).await,
+            Some(stored) => {
+                quota::reopen(self.context.table, self.context.settings, ended, &stored).await
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -103,14 +107,14 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
             let known = instance.runner.id.filter(|_| name == instance.runner_name());
             let id = match known {
                 Some(id) => id,
-                None => match self.github.runner_named(&registrar, &name).await {
+                None => match self.context.github.runner_named(&registrar, &name).await {
                     Ok(
                         RunnerSeen::Busy(id) | RunnerSeen::NotBusy(id) | RunnerSeen::Offline(id),
                     ) => id,
                     Ok(RunnerSeen::Absent) | Err(_) => continue,
                 },
             };
-            let answer = self.github.deregister(&registrar, id).await;
+            let answer = self.context.github.deregister(&registrar, id).await;
             tracing::info!(instance.id = %instance.name, runner.name = name, runner.id = %id, ?answer,
                 "removed a registration without a machine");
         }

@@ -5,7 +5,7 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use super::{Reap, Settlement, Ticket};
-use crate::ports::{Compute, Github, Queue, Table};
+use crate::context::Ports;
 use crate::writes::PassError;
 
 /// Waits up to this long are kept by the message itself; longer ones by the row and the sweep,
@@ -16,7 +16,7 @@ const MAX_VISIBILITY: Seconds = Seconds(900);
 /// is ever in the DLQ.
 pub(crate) const MAX_RECEIVES: u32 = 50;
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
+impl<P: Ports> Reap<'_, P> {
     /// The row gets its due time, and the message goes, or hides until then. Only one message a row
     /// may hide: the one whose nonce stands in the row, or any one when no other is alive.
     pub(super) async fn settle(
@@ -30,7 +30,7 @@ impl<T: Table, Q: Queue, C: Compute, G: Github> Reap<'_, T, Q, C, G> {
         let chain_is_dead = before.wake_nonce().is_none()
             || before
                 .due_at()
-                .is_none_or(|due| due + self.settings.timings.sweep_slack_seconds <= now);
+                .is_none_or(|due| due + self.context.settings.timings.sweep_slack_seconds <= now);
         let mine = before.wake_nonce() == Some(ticket.nonce) || chain_is_dead;
         let hides =
             retries_soon(&next) && mine && wait < MAX_VISIBILITY && ticket.receives < MAX_RECEIVES;

@@ -1,0 +1,102 @@
+//! Instances, and the owners of machines.
+
+use std::collections::BTreeMap;
+
+use muster_control::ports::{Instances, Page, ReadError};
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::{Group, Instance};
+use muster_domain::stored::Stored;
+use muster_domain::time::Time;
+
+use super::DynamoTable;
+use super::keys::{self, Place};
+use super::read::Range;
+use super::row::prefix;
+use crate::error::text;
+use crate::item::Item;
+
+impl Instances for DynamoTable {
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
+        self.reader().record(name.as_str().to_owned()).await
+    }
+
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.reader().records(names.iter().map(|name| name.as_str().to_owned()).collect()).await
+    }
+
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
+        let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
+        item.map(|item| owner(&item)).transpose()
+    }
+
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
+        let mut by_key: BTreeMap<String, &MachineId> =
+            machines.iter().map(|machine| (keys::machine(machine), machine)).collect();
+        let keys = by_key.keys().cloned().collect();
+        let mut owners = BTreeMap::new();
+        for item in self.reader().items(Place::Instances, keys).await? {
+            let key = text(item.get(Place::Instances.key())).unwrap_or_default();
+            if let Some(machine) = by_key.remove(key) {
+                owners.insert(machine.clone(), owner(&item)?);
+            }
+        }
+        Ok(owners)
+    }
+
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
+        self.reader().due(now, limit, page).await
+    }
+
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
+        self.reader().listing(&live(pool), page).await
+    }
+
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let (first, last) = (prefix(Group::Marked), prefix(Group::FreeRetry));
+        self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
+    }
+
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let marked = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Marked));
+        self.listed(marked, None).await
+    }
+
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let (first, last) = (prefix(Group::FreeRetry), prefix(Group::Retry));
+        self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
+    }
+
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
+        self.listed(ending, Some(limit)).await
+    }
+}
+
+fn live(pool: &PoolName) -> Range {
+    Range::new(keys::POOL_INDEX, keys::LIVE_POOL, pool.as_str().to_owned())
+}
+
+/// Whom the item `machine#i-…` names.
+fn owner(item: &Item) -> Result<InstanceName, ReadError> {
+    let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
+    named.ok_or_else(|| ReadError::Unreadable {
+        key: text(item.get(Place::Instances.key())).unwrap_or_default().to_owned(),
+        why: "it names no instance".to_owned(),
+    })
+}

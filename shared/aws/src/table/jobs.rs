@@ -1,0 +1,50 @@
+//! Jobs.
+
+use muster_control::ports::{Jobs, ReadError};
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::job::Job;
+use muster_domain::stored::Stored;
+
+use super::DynamoTable;
+use super::keys;
+use super::read::Range;
+
+impl Jobs for DynamoTable {
+    async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
+        self.reader().record(keys::job(key)).await
+    }
+
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError> {
+        self.reader().records(keys.iter().map(|key| keys::job(*key)).collect()).await
+    }
+
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
+        self.listed(waiting(pool).starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+    }
+
+    async fn waiting_jobs(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Job>>, ReadError> {
+        // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
+        let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);
+        let mut jobs = self.demand(pool, limit).await?;
+        jobs.extend(self.listed::<Job>(held, Some(limit)).await?);
+        Ok(jobs)
+    }
+
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
+        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::NO_POOL.to_owned());
+        self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+    }
+
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
+        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
+        self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+    }
+}
+
+fn waiting(pool: &PoolName) -> Range {
+    Range::new(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
+}

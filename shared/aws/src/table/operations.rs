@@ -1,0 +1,78 @@
+//! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
+
+use muster_control::ports::{CommitError, Operations, ReadError};
+use muster_domain::SCHEMA;
+use muster_domain::audit::Audit;
+use muster_domain::ids::MachineId;
+use muster_domain::orphan::Orphan;
+use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::Stored;
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
+
+use super::commit::Condition;
+use super::keys::{self, Place, n, s};
+use super::{DynamoTable, kind, records, row};
+use crate::error::text;
+use crate::item::Item;
+
+/// Where a cursor stands.
+const AT: &str = "at";
+
+impl Operations for DynamoTable {
+    async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
+        self.listed(kind(keys::ORPHANS.to_owned()), None).await
+    }
+
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
+        self.reader().record(keys::orphan(machine)).await
+    }
+
+    async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
+        self.reader().record(keys::SWITCHES.to_owned()).await
+    }
+
+    async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {
+        self.reader().record(keys::POOLS.to_owned()).await
+    }
+
+    async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
+        let keys = versions.iter().map(|version| keys::pools_version(*version)).collect();
+        let kept: Vec<Stored<row::KeptPoolSet>> = self.reader().records(keys).await?;
+        Ok(kept.into_iter().map(|kept| kept.into_record().0).collect())
+    }
+
+    async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
+        let trail = kind(keys::audit_trail(subject)).newest_first();
+        Ok(records(self.listed(trail, Some(limit)).await?))
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
+        let key = keys::cursor(name);
+        let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {
+            return Ok(None);
+        };
+        match text(item.get(AT)).map(str::parse) {
+            Some(Ok(at)) => Ok(Some(at)),
+            _ => Err(ReadError::Unreadable { key, why: "it holds no time".to_owned() }),
+        }
+    }
+
+    async fn move_cursor(
+        &self,
+        name: &str,
+        from: Option<Time>,
+        to: Time,
+    ) -> Result<(), CommitError> {
+        let item = Item::from([
+            (Place::Control.key().to_owned(), s(keys::cursor(name))),
+            (keys::SCHEMA.to_owned(), n(SCHEMA)),
+            (AT.to_owned(), s(to.to_string())),
+        ]);
+        let condition = match from {
+            Some(from) => Condition::Is(AT, s(from.to_string())),
+            None => Condition::Absent,
+        };
+        self.put(item, condition).await
+    }
+}

@@ -1,0 +1,54 @@
+//! Instances, and the owners of machines.
+
+use std::collections::BTreeMap;
+
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::stored::Stored;
+use muster_domain::time::Time;
+
+use super::{Page, ReadError};
+
+/// Instances, and the owners of machines.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Instances {
+    /// An instance by name.
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError>;
+    /// Many instances by name, in no order; missing ones are left out.
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// The owner of a machine.
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError>;
+    /// The owners of many machines; machines without one are left out.
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError>;
+    /// Instances whose time has come, in index order, at most `limit` per page.
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError>;
+    /// Live instances of a pool.
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError>;
+    /// Instances of a pool that a job may be meant for: those that could take one, those of which
+    /// GitHub has not told yet that they have, and marked ones that are not on their way out yet.
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// Running instances of a pool that are marked and not on their way out yet, the one that was
+    /// marked first before the others.
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// Instances of a pool in `pending_create`.
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),
+    /// the one that was marked first before the others, at most `limit`.
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError>;
+}

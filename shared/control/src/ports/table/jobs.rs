@@ -1,0 +1,30 @@
+//! Jobs.
+
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::job::Job;
+use muster_domain::stored::Stored;
+
+use super::ReadError;
+
+/// Jobs.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait Jobs {
+    /// A job by key.
+    async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError>;
+    /// Many jobs by key, in no order; missing ones are left out.
+    async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// Jobs of a pool that wait without a claim, at most `limit`: those whose time came first
+    /// before the others, so that jobs on hold never hide those that are due.
+    async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// Jobs of a pool that wait, with and without a claim; each group oldest first.
+    async fn waiting_jobs(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// Queued jobs that no pool serves, at most `limit`, oldest first.
+    async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for
+    /// longest ago.
+    async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
+}

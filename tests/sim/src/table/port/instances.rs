@@ -1,0 +1,124 @@
+//! Instances, and the owners of machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_control::ports::{Instances, Page, ReadError, Unavailable};
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::{Group, Instance};
+use muster_domain::stored::Stored;
+use muster_domain::time::Time;
+
+use crate::door::Door;
+use crate::table::index::OfPool;
+
+/// How many records one page of a listing holds. Small, so that paging happens.
+const PAGE: usize = 40;
+
+/// The partitions of the real `due` index (`shared/aws/src/table/keys.rs`).
+const DUE_SHARDS: u64 = 4;
+
+impl Instances for Door {
+    async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
+        self.read(|tables| tables.instances.get(name).map(|one| Stored::clone(one))).await
+    }
+
+    async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.read(|tables| {
+            let names: BTreeSet<&InstanceName> = names.iter().collect();
+            let found = names.into_iter().filter_map(|name| tables.instances.get(name));
+            found.map(|one| Stored::clone(one)).collect()
+        })
+        .await
+    }
+
+    async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
+        self.read(|tables| tables.owners.get(machine).cloned()).await
+    }
+
+    async fn owners_of(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
+        self.read(|tables| {
+            let owner = |id: &MachineId| Some((id.clone(), tables.owners.get(id)?.clone()));
+            machines.iter().filter_map(owner).collect()
+        })
+        .await
+    }
+
+    async fn due_instances(
+        &self,
+        now: Time,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
+        let start = start_of(page)?;
+        let limit = (limit as usize).min(PAGE);
+        // Each shard is asked; a later page goes on in one of them.
+        let queries = if start == 0 { DUE_SHARDS } else { 1 };
+        self.list_by(queries, |tables| {
+            let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
+            page_of(due.map(|(_, instance)| instance), start, limit)
+        })
+        .await
+    }
+
+    async fn live_instances(
+        &self,
+        pool: &PoolName,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Instance>>, ReadError> {
+        let start = start_of(page)?;
+        self.list(|tables| match tables.index.pool(pool) {
+            Some(of) => page_of(of.live.values(), start, PAGE),
+            None => page_of(std::iter::empty(), 0, PAGE),
+        })
+        .await
+    }
+
+    async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let free = |group| (Group::Marked..=Group::FreeRetry).contains(&group);
+        self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
+    }
+
+    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.of_pool(pool, |of| groups(of, |group| group == Group::Marked, usize::MAX)).await
+    }
+
+    async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let retry = |group| matches!(group, Group::Retry | Group::FreeRetry);
+        self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
+    }
+
+    async fn ending_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
+    }
+}
+
+/// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
+fn start_of(page: Option<String>) -> Result<usize, ReadError> {
+    let Some(mark) = page else { return Ok(0) };
+    mark.parse()
+        .map_err(|_| ReadError::Unavailable(Unavailable::new(format!("{mark}: not a page"))))
+}
+
+fn groups(of: &OfPool, wanted: impl Fn(Group) -> bool, limit: usize) -> Vec<Stored<Instance>> {
+    let live = of.live.iter().filter(|((group, ..), _)| wanted(*group));
+    live.take(limit).map(|(_, instance)| Stored::clone(instance)).collect()
+}
+
+fn page_of<'a>(
+    all: impl Iterator<Item = &'a std::rc::Rc<Stored<Instance>>>,
+    start: usize,
+    limit: usize,
+) -> Page<Stored<Instance>> {
+    let mut rest = all.skip(start);
+    let items: Vec<Stored<Instance>> =
+        rest.by_ref().take(limit).map(|instance| Stored::clone(instance)).collect();
+    let next = rest.next().map(|_| (start + items.len()).to_string());
+    Page { items, unreadable: Vec::new(), next }
+}

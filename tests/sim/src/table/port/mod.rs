@@ -1,0 +1,82 @@
+//! The tables' door: every call takes a moment, and may fail.
+
+mod entities;
+mod instances;
+mod jobs;
+mod launches;
+mod operations;
+
+use muster_control::ports::{CommitError, ReadError, Table, Unavailable, Write};
+use muster_domain::ids::PoolName;
+use muster_domain::stored::Committed;
+
+use super::Tables;
+use super::index::OfPool;
+use crate::door::Door;
+use crate::fault::Fault;
+use crate::world::World;
+
+fn unavailable() -> ReadError {
+    ReadError::Unavailable(Unavailable::new("no answer"))
+}
+
+impl Door {
+    async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        self.call(|world| {
+            world.calls.reads += 1;
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
+                return Err(unavailable());
+            }
+            Ok(read(&world.tables))
+        })
+        .await
+    }
+
+    async fn list<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        self.list_by(1, read).await
+    }
+
+    /// A listing that the real table makes of some queries.
+    async fn list_by<R>(
+        &self,
+        queries: u64,
+        read: impl FnOnce(&Tables) -> R,
+    ) -> Result<R, ReadError> {
+        self.call(|world| {
+            world.calls.reads += queries;
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
+                return Err(unavailable());
+            }
+            world.tables.index.catch_up(world.now);
+            Ok(read(&world.tables))
+        })
+        .await
+    }
+
+    async fn of_pool<R: Default>(
+        &self,
+        pool: &PoolName,
+        read: impl FnOnce(&OfPool) -> R,
+    ) -> Result<R, ReadError> {
+        self.list(|tables| tables.index.pool(pool).map(read).unwrap_or_default()).await
+    }
+
+    async fn write(
+        &self,
+        write: impl FnOnce(&mut World) -> Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
+        self.call(|world| {
+            if world.is_away(Fault::OutageTable) || world.strikes(Fault::CommitRefused) {
+                return Err(CommitError::Unavailable(Unavailable::new("throttled")));
+            }
+            write(world)
+        })
+        .await
+    }
+}
+
+impl Table for Door {
+    async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError> {
+        self.call(|world| world.commit(writes)).await
+    }
+}

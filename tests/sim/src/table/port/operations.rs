@@ -1,0 +1,75 @@
+//! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
+
+use std::collections::BTreeSet;
+
+use muster_control::ports::{CommitError, Operations, ReadError};
+use muster_domain::audit::Audit;
+use muster_domain::ids::MachineId;
+use muster_domain::orphan::Orphan;
+use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::Stored;
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
+
+use crate::door::Door;
+
+impl Operations for Door {
+    async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
+        self.list(|tables| tables.index.orphans.values().cloned().collect()).await
+    }
+
+    async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
+        self.read(|tables| tables.orphans.get(machine).cloned()).await
+    }
+
+    async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
+        self.read(|tables| tables.switches.clone()).await
+    }
+
+    async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {
+        self.read(|tables| tables.pools.clone()).await
+    }
+
+    async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
+        self.read(|tables| {
+            let wanted: BTreeSet<&u64> = versions.iter().collect();
+            wanted
+                .into_iter()
+                .filter_map(|version| tables.pool_versions.get(version))
+                .cloned()
+                .collect()
+        })
+        .await
+    }
+
+    async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError> {
+        self.list(|tables| {
+            let lines = tables.audits.iter().rev().filter(|line| line.subject == subject);
+            let mut lines: Vec<Audit> = lines.cloned().collect();
+            lines.sort_by_key(|line| std::cmp::Reverse(line.at));
+            lines.truncate(limit as usize);
+            lines
+        })
+        .await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
+        self.read(|tables| tables.cursors.get(name).copied()).await
+    }
+
+    async fn move_cursor(
+        &self,
+        name: &str,
+        from: Option<Time>,
+        to: Time,
+    ) -> Result<(), CommitError> {
+        self.write(|world| {
+            if world.tables.cursors.get(name).copied() != from {
+                return Err(CommitError::Conflict);
+            }
+            world.tables.cursors.insert(name.to_owned(), to);
+            Ok(())
+        })
+        .await
+    }
+}
