@@ -10,3 +10,9 @@ pub fn now() -> Time {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
+
+/// The time that Lambda gives as an invocation's deadline, in milliseconds of Unix time.
+#[must_use]
+pub fn deadline(millis: u64) -> Time {
+    Time::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+}

@@ -1,11 +1,8 @@
-//! The configuration of a stack, read from the environment that the template writes.
+//! Reads the environment that the template writes, and says at once all that is wrong with it.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-
-use muster_domain::pool::Pool;
-use muster_domain::timings::Timings;
 
 /// Everything that is wrong with the configuration, at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +15,15 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// A variable of the environment.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds, for the page on configuration.
+    pub meaning: &'static str,
+}
 
 /// Reads variables and collects what is wrong with them.
 pub struct Reader<'a> {
@@ -34,11 +40,11 @@ impl<'a> Reader<'a> {
 
     /// A variable that must be there. Answers with an empty text, and notes the problem, when it is
     /// not.
-    pub fn required(&mut self, name: &str) -> String {
-        match self.optional(name) {
+    pub fn required(&mut self, variable: &Variable) -> String {
+        match self.optional(variable) {
             Some(value) => value,
             None => {
-                self.problems.push(format!("{name} is not set"));
+                self.problem(format!("{} is not set", variable.name));
                 String::new()
             }
         }
@@ -46,50 +52,24 @@ impl<'a> Reader<'a> {
 
     /// A variable that may be missing or empty.
     #[must_use]
-    pub fn optional(&self, name: &str) -> Option<String> {
-        (self.get)(name).filter(|value| !value.trim().is_empty())
+    pub fn optional(&self, variable: &Variable) -> Option<String> {
+        (self.get)(variable.name).filter(|value| !value.trim().is_empty())
     }
 
     /// A variable that holds JSON; the default when it is missing.
-    pub fn json<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
-        let Some(text) = self.optional(name) else {
+    pub fn json<T: DeserializeOwned + Default>(&mut self, variable: &Variable) -> T {
+        let Some(text) = self.optional(variable) else {
             return T::default();
         };
         serde_json::from_str(&text).unwrap_or_else(|error| {
-            self.problems.push(format!("{name} is not valid: {error}"));
+            self.problem(format!("{} is not valid: {error}", variable.name));
             T::default()
         })
     }
 
-    /// `MUSTER_POOLS`, checked.
-    pub fn pools(&mut self) -> Vec<Pool> {
-        let pools: Vec<Pool> = self.json("MUSTER_POOLS");
-        for (index, pool) in pools.iter().enumerate() {
-            let mut problem = |what: &str| {
-                self.problems.push(format!("MUSTER_POOLS[{index}] ({}): {what}", pool.name));
-            };
-            if pool.labels.is_empty() {
-                problem("labels must not be empty");
-            }
-            if pool.instance_types.is_empty() == pool.requirements.is_none() {
-                problem("needs either instance_types or requirements");
-            }
-            if pool.subnets.is_empty() {
-                problem("subnets must not be empty");
-            }
-            if pool.launch_template_version.parse::<u64>().is_err() {
-                problem("launch_template_version must be a number");
-            }
-            if pools.iter().take(index).any(|other| other.name == pool.name) {
-                problem("the name is used twice");
-            }
-        }
-        pools
-    }
-
-    /// `MUSTER_TIMINGS`.
-    pub fn timings(&mut self) -> Timings {
-        self.json("MUSTER_TIMINGS")
+    /// Notes what is wrong with a value.
+    pub fn problem(&mut self, problem: String) {
+        self.problems.push(problem);
     }
 
     /// The value that was built from what was read, if nothing was wrong.
@@ -98,37 +78,5 @@ impl<'a> Reader<'a> {
     /// Every problem found so far.
     pub fn finish<T>(self, value: T) -> Result<T, ConfigError> {
         if self.problems.is_empty() { Ok(value) } else { Err(ConfigError(self.problems)) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_problem_is_named_at_once() {
-        let get = |name: &str| {
-            match name {
-            "MUSTER_POOLS" => Some(
-                r#"[{"name":"a","labels":[],"launch_template_id":"lt","launch_template_version":"$Latest",
-                     "instance_types":["m7i.large"],"subnets":[],"max":1}]"#
-                    .to_owned(),
-            ),
-            "MUSTER_TIMINGS" => Some(r#"{"boot_deadlin":1}"#.to_owned()),
-            _ => None,
-        }
-        };
-        let mut reader = Reader::new(&get);
-        let (_, _, _) = (reader.pools(), reader.timings(), reader.required("MUSTER_STACK"));
-        let Err(ConfigError(problems)) = reader.finish(()) else { panic!("accepted") };
-        assert_eq!(problems.len(), 5, "{problems:#?}");
-    }
-
-    #[test]
-    fn timings_default_to_production() {
-        let get = |_: &str| Some(r#"{"boot_deadline_seconds":20}"#.to_owned());
-        let timings = Reader::new(&get).timings();
-        assert_eq!(timings.boot_deadline_seconds.0, 20);
-        assert_eq!(timings.busy_reads_apart_seconds.0, 180);
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod config;
 pub mod emf;
 pub mod environment;
 pub mod error;

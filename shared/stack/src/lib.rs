@@ -1,14 +1,15 @@
-//! Builds the parts of a function from the environment that the template writes.
+//! Builds the parts of a function from its configuration.
 //!
 //! The webhook does without this crate: it needs one queue and one secret, and must start fast.
 #![warn(missing_docs)]
 
 use anyhow::Context as _;
 use muster_aws::SdkConfig;
+use muster_aws::config::{GithubConfig, StackConfig, from_env};
 use muster_aws::environment::Reader;
-use muster_aws::queue::{QueueUrls, SqsQueue};
+use muster_aws::queue::SqsQueue;
 use muster_aws::secrets::SecretError;
-use muster_aws::table::{DynamoTable, TableNames};
+use muster_aws::table::DynamoTable;
 use muster_control::Settings;
 use muster_github::{App, AppKey, NoKey};
 use secrecy::SecretString;
@@ -25,65 +26,33 @@ pub struct Stack {
     pub queue: SqsQueue,
 }
 
+/// Starts the log, and reads a function's configuration.
+///
+/// # Errors
+/// Every variable that is missing or not valid, at once.
+pub fn configure<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> anyhow::Result<C> {
+    muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
+    Ok(from_env(read)?)
+}
+
 impl Stack {
-    /// Reads what is common, and through `rest` what one function needs besides.
-    ///
-    /// # Errors
-    /// Every variable that is missing or not valid, at once.
-    pub async fn from_env<T>(rest: impl FnOnce(&mut Reader<'_>) -> T) -> anyhow::Result<(Self, T)> {
-        muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
-        let get = |name: &str| std::env::var(name).ok();
-        let mut read = Reader::new(&get);
-        let settings = Settings {
-            limits: read.json("MUSTER_LIMITS"),
-            balance: read.json("MUSTER_BALANCE"),
-            ..Settings::from_parameters(read.required("MUSTER_STACK"), read.pools(), read.timings())
-        };
-        let names = TableNames {
-            stack: settings.stack.clone(),
-            instances: read.required("MUSTER_INSTANCES_TABLE"),
-            jobs: read.required("MUSTER_JOBS_TABLE"),
-            control: read.required("MUSTER_CONTROL_TABLE"),
-        };
-        let url = |name| read.optional(name).unwrap_or_default();
-        let urls = QueueUrls {
-            jobs: url("MUSTER_JOBS_QUEUE_URL"),
-            launch: url("MUSTER_LAUNCH_QUEUE_URL"),
-            reap: url("MUSTER_REAP_QUEUE_URL"),
-        };
-        let rest = rest(&mut read);
-        let (names, rest) = read.finish((names, rest))?;
+    /// The clients of a function.
+    pub async fn connect(stack: StackConfig) -> Self {
+        let StackConfig { settings, tables, queues } = stack;
         let config = muster_aws::client::load().await;
-        let table = DynamoTable::new(&config, names, settings.timings.clone());
-        let queue = SqsQueue::new(&config, urls);
-        Ok((Self { config, settings, table, queue }, rest))
+        let table = DynamoTable::new(&config, tables, settings.timings.clone());
+        let queue = SqsQueue::new(&config, queues);
+        Self { config, settings, table, queue }
     }
 
     /// GitHub, with the App's key read when the first call needs it.
     ///
     /// # Errors
     /// When the address of GitHub's API is unusable.
-    pub fn github(&self, app: &GithubApp) -> anyhow::Result<App<StoredKey>> {
-        let key = StoredKey { config: self.config.clone(), id: app.key_id.clone() };
-        App::new(&app.settings, key).context("GitHub client")
-    }
-}
-
-/// Who we are at GitHub.
-pub struct GithubApp {
-    settings: muster_github::Settings,
-    key_id: String,
-}
-
-impl GithubApp {
-    /// Reads `MUSTER_APP_ID`, `MUSTER_APP_KEY` and `GITHUB_API_URL`.
-    pub fn read(read: &mut Reader<'_>) -> Self {
-        let api_url = read.optional("GITHUB_API_URL");
-        let api_url = api_url.as_deref().unwrap_or("https://api.github.com");
-        Self {
-            settings: muster_github::Settings::new(&read.required("MUSTER_APP_ID"), api_url),
-            key_id: read.required("MUSTER_APP_KEY"),
-        }
+    pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredKey>> {
+        let GithubConfig { app_id, key_secret, api_url } = github;
+        let key = StoredKey { config: self.config.clone(), id: key_secret };
+        App::new(&muster_github::Settings::new(&app_id, &api_url), key).context("GitHub client")
     }
 }
 

@@ -1,0 +1,205 @@
+//! What each function is configured with, read from its environment before the first event.
+
+mod variables;
+
+use muster_control::Settings;
+use muster_domain::pool::Pool;
+
+use crate::environment::{ConfigError, Reader};
+use crate::queue::QueueUrls;
+use crate::table::TableNames;
+
+/// Of the webhook.
+#[derive(Debug)]
+pub struct WebhookConfig {
+    /// The address of the queue of job events.
+    pub jobs_queue: String,
+    /// The id of the secret that GitHub signs with.
+    pub secret: String,
+    /// The App whose deliveries are accepted; none where it is given as a client id, which cannot
+    /// be compared with what GitHub sends.
+    pub app: Option<u64>,
+}
+
+/// Of every function but the webhook.
+#[derive(Debug)]
+pub struct StackConfig {
+    /// Name, pools and durations.
+    pub settings: Settings,
+    /// The tables.
+    pub tables: TableNames,
+    /// The queues that the function sends to.
+    pub queues: QueueUrls,
+}
+
+/// Who we are at GitHub.
+#[derive(Debug)]
+pub struct GithubConfig {
+    /// The App's number or client id.
+    pub app_id: String,
+    /// The id of the secret that holds its key.
+    pub key_secret: String,
+    /// The address of GitHub's API.
+    pub api_url: String,
+}
+
+/// Of scale-up.
+#[derive(Debug)]
+pub struct ScaleUpConfig {
+    /// The stack.
+    pub stack: StackConfig,
+}
+
+/// Of the reaper.
+#[derive(Debug)]
+pub struct ReaperConfig {
+    /// The stack.
+    pub stack: StackConfig,
+    /// GitHub.
+    pub github: GithubConfig,
+}
+
+/// Of runner-api.
+#[derive(Debug)]
+pub struct RunnerApiConfig {
+    /// The stack.
+    pub stack: StackConfig,
+    /// GitHub.
+    pub github: GithubConfig,
+    /// The id (`AROA…`) of the machines' role.
+    pub instance_role: String,
+}
+
+/// Of admin.
+#[derive(Debug)]
+pub struct AdminConfig {
+    /// The stack.
+    pub stack: StackConfig,
+    /// GitHub.
+    pub github: GithubConfig,
+}
+
+/// Reads a configuration from the environment of this process.
+///
+/// # Errors
+/// Every variable that is missing or not valid, at once.
+pub fn from_env<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> Result<C, ConfigError> {
+    let get = |name: &str| std::env::var(name).ok();
+    let mut reader = Reader::new(&get);
+    let config = read(&mut reader);
+    reader.finish(config)
+}
+
+impl WebhookConfig {
+    /// Reads it.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        Self {
+            jobs_queue: read.required(&variables::JOBS_QUEUE),
+            secret: read.required(&variables::WEBHOOK_SECRET),
+            app: read.optional(&variables::APP_ID).and_then(|id| id.trim().parse().ok()),
+        }
+    }
+}
+
+impl ScaleUpConfig {
+    /// Reads it.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        let jobs = read.required(&variables::JOBS_QUEUE);
+        let launch = read.required(&variables::LAUNCH_QUEUE);
+        Self { stack: StackConfig::read(read, QueueUrls { jobs, launch, ..QueueUrls::default() }) }
+    }
+}
+
+impl ReaperConfig {
+    /// Reads it.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        let queues = wakes(read);
+        Self { stack: StackConfig::read(read, queues), github: GithubConfig::read(read) }
+    }
+}
+
+impl RunnerApiConfig {
+    /// Reads it.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        let queues =
+            QueueUrls { reap: read.required(&variables::REAP_QUEUE), ..QueueUrls::default() };
+        Self {
+            stack: StackConfig::read(read, queues),
+            github: GithubConfig::read(read),
+            instance_role: read.required(&variables::INSTANCE_ROLE_ID),
+        }
+    }
+}
+
+impl AdminConfig {
+    /// Reads it.
+    pub fn read(read: &mut Reader<'_>) -> Self {
+        let queues = wakes(read);
+        Self { stack: StackConfig::read(read, queues), github: GithubConfig::read(read) }
+    }
+}
+
+impl StackConfig {
+    fn read(read: &mut Reader<'_>, queues: QueueUrls) -> Self {
+        let stack = read.required(&variables::STACK);
+        let timings = read.json(&variables::TIMINGS);
+        let settings = Settings::from_parameters(stack, pools(read), timings);
+        let tables = TableNames {
+            stack: settings.stack.clone(),
+            instances: read.required(&variables::INSTANCES_TABLE),
+            jobs: read.required(&variables::JOBS_TABLE),
+            control: read.required(&variables::CONTROL_TABLE),
+        };
+        Self { settings, tables, queues }
+    }
+}
+
+impl GithubConfig {
+    fn read(read: &mut Reader<'_>) -> Self {
+        let api_url = read.optional(&variables::GITHUB_API_URL);
+        Self {
+            app_id: read.required(&variables::APP_ID),
+            key_secret: read.required(&variables::APP_KEY),
+            api_url: api_url.unwrap_or_else(|| "https://api.github.com".to_owned()),
+        }
+    }
+}
+
+/// The queues of whoever wakes pools and instances.
+fn wakes(read: &mut Reader<'_>) -> QueueUrls {
+    QueueUrls {
+        launch: read.required(&variables::LAUNCH_QUEUE),
+        reap: read.required(&variables::REAP_QUEUE),
+        ..QueueUrls::default()
+    }
+}
+
+/// The pools of the stack's parameters, checked.
+fn pools(read: &mut Reader<'_>) -> Vec<Pool> {
+    let pools: Vec<Pool> = read.json(&variables::POOLS);
+    for (index, pool) in pools.iter().enumerate() {
+        let mut problem = |what: &str| {
+            let variable = variables::POOLS.name;
+            read.problem(format!("{variable}[{index}] ({}): {what}", pool.name));
+        };
+        if pool.labels.is_empty() {
+            problem("labels must not be empty");
+        }
+        if pool.instance_types.is_empty() == pool.requirements.is_none() {
+            problem("needs either instance_types or requirements");
+        }
+        if pool.subnets.is_empty() {
+            problem("subnets must not be empty");
+        }
+        if pool.launch_template_version.parse::<u64>().is_err() {
+            problem("launch_template_version must be a number");
+        }
+        if pools.iter().take(index).any(|other| other.name == pool.name) {
+            problem("the name is used twice");
+        }
+    }
+    pools
+}
+
+#[cfg(test)]
+mod tests;

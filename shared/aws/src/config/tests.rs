@@ -1,0 +1,122 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::*;
+use crate::environment::Variable;
+
+/// Each variable that a function reads, and whether it must be set.
+fn reads(of: Reads) -> BTreeMap<String, bool> {
+    let asked = RefCell::new(Vec::new());
+    let get = |name: &str| {
+        asked.borrow_mut().push(name.to_owned());
+        None
+    };
+    let mut reader = Reader::new(&get);
+    of(&mut reader);
+    let problems = reader.finish(()).map_or_else(|error| error.0, |()| Vec::new());
+    let must = |name: &str| problems.contains(&format!("{name} is not set"));
+    asked.take().into_iter().map(|name| (name.clone(), must(&name))).collect()
+}
+
+type Reads = fn(&mut Reader<'_>);
+
+const FUNCTIONS: [(&str, Reads); 5] = [
+    ("webhook", |read| drop(WebhookConfig::read(read))),
+    ("scale-up", |read| drop(ScaleUpConfig::read(read))),
+    ("reaper", |read| drop(ReaperConfig::read(read))),
+    ("runner-api", |read| drop(RunnerApiConfig::read(read))),
+    ("admin", |read| drop(AdminConfig::read(read))),
+];
+
+const VARIABLES: [&Variable; 14] = [
+    &variables::STACK,
+    &variables::POOLS,
+    &variables::TIMINGS,
+    &variables::INSTANCES_TABLE,
+    &variables::JOBS_TABLE,
+    &variables::CONTROL_TABLE,
+    &variables::JOBS_QUEUE,
+    &variables::LAUNCH_QUEUE,
+    &variables::REAP_QUEUE,
+    &variables::APP_ID,
+    &variables::APP_KEY,
+    &variables::GITHUB_API_URL,
+    &variables::WEBHOOK_SECRET,
+    &variables::INSTANCE_ROLE_ID,
+];
+
+fn page() -> String {
+    let read = FUNCTIONS.map(|(name, of)| (name, reads(of)));
+    let mut page = String::from(
+        "# Configuration\n\n\
+        The template writes these variables; nobody sets them by hand. A function that misses one ends at its start, and\n\
+        names all that is wrong. `UPDATE=1 cargo test -p muster-aws --lib config` writes this page anew.\n\n\
+        | Variable | Meaning | Must be set for | May be set for |\n|---|---|---|---|\n",
+    );
+    for Variable { name, meaning } in VARIABLES {
+        let of = |must: bool| {
+            let functions = read.iter().filter(|(_, read)| read.get(*name) == Some(&must));
+            functions.map(|(function, _)| *function).collect::<Vec<_>>().join(", ")
+        };
+        let (must, may) = (of(true), of(false));
+        assert!(!must.is_empty() || !may.is_empty(), "{name} is read by no function");
+        writeln!(page, "| `{name}` | {meaning} | {must} | {may} |").expect("a text");
+    }
+    page.push_str(
+        "\nLambda itself sets `AWS_LAMBDA_LOG_LEVEL` from the function's logging configuration. The SDK reads its own\n\
+        variables, such as `AWS_REGION` and `AWS_ENDPOINT_URL`.\n",
+    );
+    page
+}
+
+#[test]
+fn the_page_lists_what_the_functions_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, page()).expect("docs/configuration.md");
+    }
+    let written = std::fs::read_to_string(&path).expect("docs/configuration.md");
+    assert_eq!(written, page(), "UPDATE=1 writes docs/configuration.md anew");
+}
+
+#[test]
+fn every_variable_that_a_function_reads_is_listed() {
+    for (function, of) in FUNCTIONS {
+        for name in reads(of).into_keys() {
+            assert!(VARIABLES.iter().any(|variable| variable.name == name), "{function}: {name}");
+        }
+    }
+}
+
+#[test]
+fn every_problem_is_named_at_once() {
+    let get = |name: &str| {
+        Some(match name {
+            "MUSTER_POOLS" => {
+                r#"[{"name":"a","labels":[],"launch_template_id":"lt","launch_template_version":"$Latest",
+                     "instance_types":["m7i.large"],"subnets":[],"max":1}]"#
+                    .to_owned()
+            }
+            "MUSTER_TIMINGS" => r#"{"boot_deadlin":1}"#.to_owned(),
+            "MUSTER_STACK" => return None,
+            other => other.to_lowercase(),
+        })
+    };
+    let mut reader = Reader::new(&get);
+    let config = ScaleUpConfig::read(&mut reader);
+    let Err(ConfigError(problems)) = reader.finish(config) else { panic!("accepted") };
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+}
+
+#[test]
+fn timings_default_to_production() {
+    let get = |name: &str| {
+        (name == "MUSTER_TIMINGS").then(|| r#"{"boot_deadline_seconds":20}"#.to_owned())
+    };
+    let mut reader = Reader::new(&get);
+    let timings = AdminConfig::read(&mut reader).stack.settings.timings;
+    assert_eq!(timings.boot_deadline_seconds.0, 20);
+    assert_eq!(timings.busy_reads_apart_seconds.0, 180);
+}

@@ -1,0 +1,51 @@
+//! The variables of the functions, as docs/configuration.md lists them.
+
+use crate::environment::Variable;
+
+pub(crate) const STACK: Variable = Variable {
+    name: "MUSTER_STACK",
+    meaning: "The stack's name: the value of the tag `muster:stack`, and of the metrics' dimension.",
+};
+pub(crate) const POOLS: Variable = Variable {
+    name: "MUSTER_POOLS",
+    meaning: "JSON: the pools as the stack's parameters say. They count until a pool file is applied.",
+};
+pub(crate) const TIMINGS: Variable = Variable {
+    name: "MUSTER_TIMINGS",
+    meaning: "JSON: durations in seconds, by name; the others keep their defaults.",
+};
+pub(crate) const INSTANCES_TABLE: Variable =
+    Variable { name: "MUSTER_INSTANCES_TABLE", meaning: "The table of instances." };
+pub(crate) const JOBS_TABLE: Variable =
+    Variable { name: "MUSTER_JOBS_TABLE", meaning: "The table of jobs." };
+pub(crate) const CONTROL_TABLE: Variable = Variable {
+    name: "MUSTER_CONTROL_TABLE",
+    meaning: "The table of launches, pools, orphans, switches, health and audit.",
+};
+pub(crate) const JOBS_QUEUE: Variable =
+    Variable { name: "MUSTER_JOBS_QUEUE_URL", meaning: "The address of the queue of job events." };
+pub(crate) const LAUNCH_QUEUE: Variable = Variable {
+    name: "MUSTER_LAUNCH_QUEUE_URL",
+    meaning: "The address of the queue that wakes launch passes.",
+};
+pub(crate) const REAP_QUEUE: Variable =
+    Variable { name: "MUSTER_REAP_QUEUE_URL", meaning: "The address of the queue of reap passes." };
+pub(crate) const APP_ID: Variable = Variable {
+    name: "MUSTER_APP_ID",
+    meaning: "The GitHub App: its number, or its client id. The webhook accepts deliveries of this \
+              App alone; a client id it cannot compare with them.",
+};
+pub(crate) const APP_KEY: Variable =
+    Variable { name: "MUSTER_APP_KEY", meaning: "The secret that holds the App's private key." };
+pub(crate) const WEBHOOK_SECRET: Variable = Variable {
+    name: "MUSTER_WEBHOOK_SECRET",
+    meaning: "The secret that GitHub signs its deliveries with.",
+};
+pub(crate) const GITHUB_API_URL: Variable = Variable {
+    name: "GITHUB_API_URL",
+    meaning: "The address of GitHub's API; `https://api.github.com` when it is not set.",
+};
+pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
+    name: "MUSTER_INSTANCE_ROLE_ID",
+    meaning: "The id (`AROA…`) of the machines' role. Runner-api answers its sessions alone.",
+};
