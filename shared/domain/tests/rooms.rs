@@ -129,6 +129,26 @@ fn no_crate_has_a_circle_of_modules() {
     }
 }
 
+/// docs/style.md's limit; clippy holds the one for functions.
+#[test]
+fn no_file_has_more_than_five_hundred_lines() {
+    let mut folders: Vec<PathBuf> =
+        ["shared", "functions", "tests"].map(|folder| root().join(folder)).into();
+    let mut long = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let lines = fs::read_to_string(&path).expect("readable").lines().count();
+                long.extend((lines > 500).then(|| format!("{}: {lines}", path.display())));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
 #[test]
 fn a_circle_is_found() {
     let all: BTreeMap<Module, String> = [("a", "use crate::b::{X, Y};"), ("b", "use super::a;")]

@@ -1,6 +1,7 @@
 //! The instance: our record of one slot, its machine and its runner, and the only functions that
 //! change it.
 
+mod failure;
 mod listing;
 mod machine;
 mod record;
@@ -351,70 +352,6 @@ impl Instance {
             || pool.is_removed()
     }
 
-    /// Why `next`, the record after this one, is the end of a machine that no job needed yet and
-    /// that brought no runner: there is no use in launching the next one at once. A runner that
-    /// ended by itself without a job is none either.
-    #[must_use]
-    pub fn failed_idle(&self, next: &Self) -> Option<String> {
-        let drain = next.drain.as_ref().filter(|_| self.drain.is_none())?;
-        if self.claim.is_some() || self.runner.has_taken_job() {
-            return None;
-        }
-        match drain.reason {
-            DeleteReason::NotNeeded | DeleteReason::LaunchFailed => {
-                let fault = self.last_error.as_ref()?;
-                Some(format!("the launch failed: {}: {}", fault.code, fault.message))
-            }
-            DeleteReason::BootTimeout => Some("the machine did not start a runner".to_owned()),
-            DeleteReason::RunnerEnded
-            | DeleteReason::MachineGone
-            | DeleteReason::MachineStopped
-                if self.never_listened() =>
-            {
-                Some("the machine ended before its runner had a job".to_owned())
-            }
-            DeleteReason::RunnerEnded
-            | DeleteReason::MachineGone
-            | DeleteReason::MachineStopped
-            | DeleteReason::Ordered
-            | DeleteReason::JobCompleted
-            | DeleteReason::Idle
-            | DeleteReason::MaxLifetime
-            | DeleteReason::Retired
-            | DeleteReason::Unreachable
-            | DeleteReason::SpotNotice
-            | DeleteReason::Outdated => None,
-        }
-    }
-
-    /// Whether `next`, the record after this one, is the end of a machine before its agent could be
-    /// given the job that it was launched for: the next one may well end like it. EC2 takes back
-    /// what it has announced for its own reasons.
-    #[must_use]
-    pub fn died_unheard(&self, next: &Self) -> bool {
-        let ended = next.drain.as_ref().is_some_and(|drain| {
-            matches!(drain.reason, DeleteReason::MachineGone | DeleteReason::MachineStopped)
-        });
-        ended
-            && self.drain.is_none()
-            && self.spot_notice_at.is_none()
-            && !self.runner.has_taken_job()
-            && self.never_listened()
-    }
-
-    fn never_listened(&self) -> bool {
-        self.runner.state != RunnerState::Idle && !self.may_have_run_a_job()
-    }
-
-    /// Whether its agent may have run its one job, and nobody told us. Its exit code proves
-    /// nothing: `run.sh` ends with 0 for a refused version, a taken session or a crash as well
-    /// (actions/runner, run-helper.sh.template). But with hooks no job runs untold: a start that
-    /// was not reported fails.
-    fn may_have_run_a_job(&self) -> bool {
-        let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
-        ended_well && !self.runner.hooks
-    }
-
     /// Claims a job.
     pub fn set_claim(&mut self, job: JobKey, now: Time) {
         self.claim = Some(job);
@@ -471,102 +408,4 @@ impl Instance {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::time::Seconds;
-
-    pub(crate) fn slot(n: u32) -> Slot {
-        Slot {
-            name: format!("default-l-{n}").parse().expect("valid"),
-            pool: "default".parse().expect("valid"),
-            entity: "acme".parse().expect("valid"),
-            installation: Some(InstallationId(7)),
-            launch: "default-l".parse().expect("valid"),
-            claim: Some(JobKey { repository: 1, job: u64::from(n) }),
-        }
-    }
-
-    pub(crate) fn machine(n: u32) -> MachineId {
-        format!("i-{n:017x}").parse().expect("valid")
-    }
-
-    pub(crate) const T0: Time = Time::from_millis(1_000_000);
-
-    pub(crate) fn at(seconds: u32) -> Time {
-        T0 + Seconds(seconds)
-    }
-
-    /// It would hold the min idle back for up to an hour.
-    #[test]
-    fn only_a_machine_whose_runner_never_listened_has_failed_the_min_idle() {
-        use crate::testkit::{
-            Story as _, With as _, active, booting, completed, exited_unused, idle,
-            idle_without_hooks, timings,
-        };
-        let ends_well =
-            |row: Instance| row.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
-        let (ended_well, without_hooks) = (ends_well(idle()), ends_well(idle_without_hooks()));
-        let rows = [
-            ("booting", booting(), true),
-            ("its agent gave up", exited_unused(), true),
-            ("listening", idle(), false),
-            ("its agent ended with 0, and its hooks told of no job", ended_well, true),
-            ("ran a job that nobody could tell us of", without_hooks, false),
-            ("with a job", active(), false),
-            ("after its job", completed(), false),
-        ];
-        for (what, row, fails) in rows {
-            let row = row.unclaimed();
-            let next = row.clone().marked(DeleteReason::MachineGone, 120);
-            assert_eq!(row.failed_idle(&next).is_some(), fails, "{what}");
-        }
-    }
-
-    /// Else a job whose machines all die at once costs one after the other without pause.
-    #[test]
-    fn a_machine_that_dies_before_its_agent_listens_is_a_failure_of_its_jobs() {
-        use crate::testkit::{Story as _, With as _, active, booting, exited_unused, idle};
-        let noticed = booting().with(|row| row.spot_notice(at(115)));
-        let rows = [
-            ("booting", booting(), DeleteReason::MachineGone, true),
-            ("stopped", booting(), DeleteReason::MachineStopped, true),
-            ("its agent gave up", exited_unused(), DeleteReason::MachineGone, true),
-            ("taken back by EC2", noticed, DeleteReason::MachineGone, false),
-            ("listening", idle(), DeleteReason::MachineGone, false),
-            ("with a job", active(), DeleteReason::MachineGone, false),
-            ("ordered", booting(), DeleteReason::Ordered, false),
-        ];
-        for (what, row, reason, fails) in rows {
-            let next = row.clone().marked(reason, 120);
-            assert_eq!(row.died_unheard(&next), fails, "{what}");
-        }
-    }
-
-    /// GitHub removes an ephemeral runner with the end of its job, and no other.
-    #[test]
-    fn an_agent_that_ended_without_a_job_leaves_its_registration() {
-        use crate::testkit::{completed, exited_unused, idle};
-        let name = || vec![idle().runner_name()];
-        assert_eq!(exited_unused().names_left(), name());
-        assert_eq!(idle().names_left(), name());
-        assert_eq!(completed().names_left(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_record_survives_its_json() {
-        let mut instance = Instance::planned(slot(0), T0, &Timings::default());
-        instance.bind(machine(1), at(3), &Timings::default());
-        let json = serde_json::to_string(&instance).expect("serialize");
-        assert_eq!(serde_json::from_str::<Instance>(&json).expect("deserialize"), instance);
-    }
-
-    #[test]
-    fn the_story_is_bounded() {
-        let mut instance = Instance::planned(slot(0), T0, &Timings::default());
-        for n in 0..100 {
-            instance.tell(at(n), format!("line {n}"));
-        }
-        assert_eq!(instance.events.len(), MAX_EVENTS);
-        assert_eq!(instance.events.last().map(|event| &*event.what), Some("line 99"));
-    }
-}
+pub(crate) mod tests;

@@ -1,23 +1,18 @@
 //! What a scenario can do.
 
-use std::rc::Rc;
-
-use muster_domain::ec2::Bucket;
-use muster_domain::ids::PoolName;
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::limits::Balance;
 use muster_domain::pool::{LabelMatch, Pool};
 use muster_domain::time::Seconds;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{BEAT, Scenario};
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
-use crate::ec2::{Behaviour, Scripted};
-use crate::fault::Fault;
+use crate::ec2::Behaviour;
 use crate::github::{Job, Status};
 use crate::invocations::Call;
 use crate::schedule;
-use crate::world::{Task, Window, World};
+use crate::world::Task;
 
 /// Where jobs come from unless a scenario says otherwise.
 const REPOSITORY: &str = "acme/web";
@@ -34,6 +29,7 @@ impl Scenario {
     }
 
     /// Carries a command out. True when a moment is to pass after it.
+    #[expect(clippy::too_many_lines, reason = "a table: an arm for each command")]
     fn carry_out(&mut self, command: &str) -> Result<bool, String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["expect", rest @ ..] = words.as_slice() {
@@ -115,62 +111,6 @@ impl Scenario {
             _ => return Err("no such command".to_owned()),
         }
         Ok(true)
-    }
-
-    fn github(&mut self, rest: &[&str]) -> Result<(), String> {
-        self.change(|world| {
-            let github = &mut world.github;
-            let script = &mut github.script;
-            match rest {
-                ["lies"] => script.always_lies = true,
-                ["tells", "the", "truth"] => script.always_lies = false,
-                ["hides", "runners"] => script.hides_runners = true,
-                ["shows", "runners"] => script.hides_runners = false,
-                ["removes", "nothing"] => script.removes_nothing = true,
-                ["removes", "runners"] => script.removes_nothing = false,
-                ["never", "gives", "up"] => script.never_gives_up = true,
-                ["refuses", owner] => {
-                    script.refuses.insert((*owner).to_owned());
-                }
-                ["accepts", owner] if *owner != "all" => {
-                    script.refuses.remove(*owner);
-                }
-                ["accepts", "all"] => {
-                    script.refuses.clear();
-                    script.forbids_runners = None;
-                }
-                ["gives", "jobs"] => {
-                    script.gives_jobs = true;
-                    let now = world.now;
-                    world.agenda.at(now, Event::Dispatch);
-                }
-                ["forbids", "runners", "of", owner] => {
-                    script.forbids_runners = Some((*owner).to_owned());
-                }
-                ["deletes", "group", group] => {
-                    let group = number(group)?;
-                    github.change_deleted_groups(|deleted| {
-                        deleted.insert(group);
-                    });
-                }
-                ["has", "group", group] => {
-                    let group = number(group)?;
-                    github.change_deleted_groups(|deleted| {
-                        deleted.remove(&group);
-                    });
-                }
-                ["limits", "runners", "of", owner, "for", length] => {
-                    let until = world.now + duration(length)?;
-                    script.limits_runners = Some(((*owner).to_owned(), until));
-                }
-                ["limits", owner, "for", length] => {
-                    script.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
-                }
-                ["says", "job", job, "is", status] => return says(world, index(job)?, status),
-                _ => return Err("GitHub does no such thing".to_owned()),
-            }
-            Ok(())
-        })
     }
 
     fn note(&mut self, command: &str) {
@@ -346,102 +286,6 @@ impl Scenario {
         })
     }
 
-    fn fail(&mut self, rest: &[&str]) -> Result<(), String> {
-        let (scripted, count) = match rest {
-            ["ec2", "launch", "lost"] => (Scripted::LaunchAnswerLost, 1),
-            ["ec2", "launch", "undone"] => (Scripted::LaunchTimedOut, 1),
-            ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
-            ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
-            ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
-            ["ec2", "quota", kind, "on-demand"] => {
-                let bucket =
-                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
-                let market = Some(muster_domain::ec2::Market::OnDemand);
-                self.change(|world| world.ec2.without_quota = Some((market, bucket)));
-                return Ok(());
-            }
-            ["ec2", "quota", kind] => {
-                let bucket =
-                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
-                self.change(|world| world.ec2.without_quota = Some((None, bucket)));
-                return Ok(());
-            }
-            ["ec2", "spot"] => {
-                self.change(|world| world.ec2.without_spot = true);
-                return Ok(());
-            }
-            ["ec2"] => return self.outage(Fault::OutageEc2),
-            ["github"] => return self.outage(Fault::OutageGithub),
-            ["machine", "events"] => {
-                self.change(|world| world.fault_rates.set(Fault::StateEventLost, 1_000_000));
-                return Ok(());
-            }
-            ["machines"] => {
-                self.change(|world| world.fault_rates.set(Fault::LaunchAborted, 1_000_000));
-                return Ok(());
-            }
-            ["registrations"] => {
-                self.change(|world| world.fault_rates.set(Fault::ConfigureAnswerLost, 1_000_000));
-                return Ok(());
-            }
-            ["configurations"] => {
-                self.change(|world| world.fault_rates.set(Fault::ConfigureRefused, 1_000_000));
-                return Ok(());
-            }
-            ["wake-ups"] => {
-                self.change(|world| world.fault_rates.set(Fault::MessageLost, 1_000_000));
-                return Ok(());
-            }
-            ["tables"] => {
-                self.change(|world| world.fault_rates.set(Fault::CommitRefused, 1_000_000));
-                return Ok(());
-            }
-            ["listings"] => {
-                self.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
-                return Ok(());
-            }
-            _ => return Err("no such failure".to_owned()),
-        };
-        self.change(|world| {
-            world.ec2.script.extend(std::iter::repeat_n(scripted, count as usize));
-        });
-        Ok(())
-    }
-
-    fn outage(&mut self, fault: Fault) -> Result<(), String> {
-        self.change(|world| {
-            let from = world.now;
-            world.windows.push(Window { fault, from, until: Millis::MAX });
-        });
-        Ok(())
-    }
-
-    fn mend(&mut self, what: &str) -> Result<(), String> {
-        self.change(|world| {
-            match what {
-                "ec2" => {
-                    world.ec2.script.clear();
-                    world.ec2.without_quota = None;
-                    world.windows.retain(|window| window.fault != Fault::OutageEc2);
-                }
-                "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
-                "wake-ups" => world.fault_rates.set(Fault::MessageLost, 0),
-                "tables" => world.fault_rates.set(Fault::CommitRefused, 0),
-                "listings" => world.fault_rates.set(Fault::IndexLate, 0),
-                "machines" => world.fault_rates.set(Fault::LaunchAborted, 0),
-                "registrations" => world.fault_rates.set(Fault::ConfigureAnswerLost, 0),
-                "configurations" => world.fault_rates.set(Fault::ConfigureRefused, 0),
-                _ => {
-                    return Err(
-                        "configurations, ec2, github, listings, machines, registrations, tables or wake-ups"
-                            .to_owned(),
-                    );
-                }
-            }
-            Ok(())
-        })
-    }
-
     fn reclaim(&mut self, machine: &str) -> Result<(), String> {
         let machine = self.machine(number(machine)?)?;
         self.change(|world| {
@@ -457,95 +301,6 @@ impl Scenario {
         self.change(|world| world.machine_arrives(machine, arrival));
         Ok(())
     }
-
-    /// `launches`, `deletes`, `maintenance`, or the name of a pool.
-    fn switch(&mut self, what: &str, to: &str) {
-        let mut request = json!({ "version": 1, "action": "switch", "reason": "by the scenario", "by": "somebody" });
-        match what {
-            "launches" | "deletes" | "maintenance" => request[what] = to.into(),
-            pool => request["pools"] = json!({ pool: to }),
-        }
-        self.request(request);
-    }
-
-    /// Has the admin function answer a request.
-    fn request(&mut self, request: Value) {
-        self.change(|world| {
-            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
-            world.requests.push(Some(request));
-            world.start(Task::Function(Call::Operator(number)), 0);
-        });
-    }
-
-    /// Applies a pool file: pools as `name`, or `name:max=3:labels=linux,gpu:image=ami-…`.
-    fn apply(&mut self, pools: &[&str]) -> Result<(), String> {
-        let mut listed = Vec::new();
-        for pool in pools {
-            let mut parts = pool.split(':');
-            let mut file = json!({
-                "name": parts.next(),
-                "labels": ["linux", "x64"],
-                "instances": { "types": ["m7i.large", "m7a.large"] },
-                "subnets": ["subnet-0000000a", "subnet-0000000b"],
-                "limits": { "max": 10, "max_lifetime": "4h" },
-            });
-            for option in parts {
-                match option.split_once('=') {
-                    Some(("labels", value)) => {
-                        file["labels"] = value.split(',').collect::<Vec<_>>().into();
-                    }
-                    Some(("max", value)) => file["limits"]["max"] = number::<u32>(value)?.into(),
-                    Some(("image", value)) => file["image"] = json!({ "id": value }),
-                    Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
-                    Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
-                    Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
-                    _ => return Err(format!("{option}: not an option of a pool in a file")),
-                }
-            }
-            listed.push(file);
-        }
-        let file = json!({ "pools": listed }).to_string();
-        self.request(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
-        Ok(())
-    }
-
-    /// A deployment gives a pool of the stack's parameters another name.
-    fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
-        let to: PoolName = to.parse().map_err(|_| format!("{to}: no name of a pool"))?;
-        let sim = Rc::clone(self.executor().sim());
-        let mut world = sim.world.borrow_mut();
-        let mut next = world.deployed.as_deref().unwrap_or(&sim.settings).clone();
-        let renamed = next.pools.iter_mut().find(|pool| pool.name.as_str() == from);
-        renamed.ok_or_else(|| format!("{from}: no such pool"))?.name = to;
-        let now = world.now;
-        world.checker.know_also(&next.pools, now);
-        world.tables.index.know(&next.pools);
-        world.deployed = Some(Rc::new(next));
-        Ok(())
-    }
-
-    fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
-        let name = self.instance(number(instance)?)?;
-        let has = |flag| flags.contains(&flag);
-        if let Some(odd) = flags.iter().find(|flag| !["force", "bypass", "kill"].contains(flag)) {
-            return Err(format!("{odd}: force, bypass or kill"));
-        }
-        let request = json!({
-            "version": 1,
-            "action": "delete",
-            "name": name.as_str(),
-            "reason": "by the scenario",
-            "by": "somebody",
-            "force": has("force"),
-            "bypass_github_unauthorized": has("bypass"),
-            "kill_running_job": has("kill"),
-        });
-        if has("force") {
-            self.change(|world| world.checker.forced.insert(name.clone()));
-        }
-        self.request(request);
-        Ok(())
-    }
 }
 
 /// What the next machines are like.
@@ -554,24 +309,6 @@ impl Scenario {
     pub fn next_machine(&mut self, behaviour: Behaviour) {
         self.change(|world| world.ec2.scripted.push(behaviour));
     }
-}
-
-/// A delivery that says something else than the truth, or says late what was once true.
-fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
-    let told = match status {
-        "waiting" => Status::Waiting,
-        "queued" => Status::Queued,
-        "completed" => Status::Completed,
-        _ => return Err("waiting, queued or completed".to_owned()),
-    };
-    let mut job = world.github.truth_of(number).ok_or("nobody has queued it")?.clone();
-    if told == Status::Completed && job.status == Status::Queued {
-        return Err("a job that waits is not called completed".to_owned());
-    }
-    job.status = told;
-    job.conclusion = (told == Status::Completed).then(|| "success".into());
-    world.tell(job);
-    Ok(())
 }
 
 /// A number of a scenario.
@@ -584,7 +321,8 @@ pub(super) fn index(word: &str) -> Result<u32, String> {
     number(word)
 }
 
-fn duration(word: &str) -> Result<Millis, String> {
+/// A duration: `90s`, `5m` or `2h`.
+pub(super) fn duration(word: &str) -> Result<Millis, String> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let count: Millis = number(digits)?;
     match &word[digits.len()..] {

@@ -8,6 +8,7 @@ use super::command::{index, number};
 use crate::github::Status;
 
 impl Scenario {
+    #[expect(clippy::too_many_lines, reason = "a table: an arm for each question")]
     pub(super) fn expect(&mut self, words: &[&str]) -> Result<(), String> {
         let (found, wanted) = match words {
             ["instances", count] => (self.count(State::is_live), (*count).to_owned()),

@@ -8,7 +8,9 @@
 mod command;
 mod disturbed;
 mod expect;
+mod failures;
 mod narrate;
+mod operator;
 mod timeline;
 
 use muster_control::Settings;

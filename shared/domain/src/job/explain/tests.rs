@@ -71,6 +71,7 @@ fn a_job_that_needs_no_runner_says_so() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: a row for each answer")]
 fn a_queued_job_says_what_it_waits_for() {
     let pool = pool();
     let known = JobContext { pool: Some(&pool), live: 9, ..UNKNOWN };

@@ -1,6 +1,7 @@
 //! The min idle: machines that are launched before any job needs them.
 
-use super::{Plan, PlannedLaunch, PoolHeadroom, View, launch_id, planned, request};
+use super::request::{launch_id, planned, request};
+use super::{Plan, PlannedLaunch, PoolHeadroom, View};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, RunnerState, Slot};
 use crate::launch::Launch;

@@ -143,6 +143,7 @@ fn force_does_not_pass_a_silent_github() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: a row for each situation")]
 fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     let gated = || idle().ordered(bypass(700)).through_gate();
     let go = "to deleting, error 401, due 820, terminate";

@@ -78,8 +78,7 @@ fn perform(effect: Option<Effect>, world: &Observation, seen: &mut Observation) 
     match effect {
         Some(Effect::Deregister(_)) => seen.deregistration = world.deregistration.clone(),
         Some(Effect::Terminate(_)) => {
-            seen.machine = Look::Unknown;
-            seen.termination.clone_from(&world.termination);
+            seen.terminated(world.termination.clone().expect("an answer of EC2"));
         }
         Some(Effect::WakePool) | None => {}
     }

@@ -1,11 +1,9 @@
 //! What the adapter sends to EC2 and makes of its answers, over HTTP on loopback.
 
-use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+mod stub;
 
-use aws_sdk_ec2::config::{Credentials, Region, SharedCredentialsProvider};
+use std::collections::BTreeSet;
+
 use muster_control::ports::{Compute as _, Images as _};
 use muster_control::reaps::terminate;
 use muster_domain::ec2::{ErrorClass, Market, Override};
@@ -15,107 +13,8 @@ use muster_domain::observation::{Machine, ProviderError, Termination};
 use muster_domain::pool::{Allocation, Arch, Disk, Image, Requirements};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 use muster_domain::time::Time;
-use muster_ec2::Ec2;
 
-type Form = Vec<(String, String)>;
-type Answers = Vec<(u16, String)>;
-
-/// Answers requests in order, the last answer for ever, and keeps what was asked.
-struct Stub {
-    forms: Arc<Mutex<Vec<Form>>>,
-    ec2: Ec2,
-}
-
-impl Stub {
-    async fn new(answers: Answers) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("an address");
-        let forms = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&forms);
-        std::thread::spawn(move || {
-            for (n, stream) in listener.incoming().flatten().enumerate() {
-                let (status, body) = &answers[n.min(answers.len() - 1)];
-                let form = read_form(&stream);
-                kept.lock().expect("no panic").push(form);
-                answer(stream, *status, body);
-            }
-        });
-        let config = muster_aws::client::load().await.into_builder();
-        let config = config
-            .endpoint_url(format!("http://{address}"))
-            .region(Region::new("us-east-1"))
-            .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-            .build();
-        Self { forms, ec2: Ec2::new(&config, "s1".into()) }
-    }
-
-    fn forms(&self) -> Vec<Form> {
-        self.forms.lock().expect("no panic").clone()
-    }
-}
-
-fn read_form(stream: &TcpStream) -> Form {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a line");
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().expect("a number");
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("a body");
-    form_urlencoded::parse(&body).into_owned().collect()
-}
-
-fn answer(mut stream: TcpStream, status: u16, body: &str) {
-    if status == 0 {
-        return;
-    }
-    let _ = write!(
-        stream,
-        "HTTP/1.1 {status} Scripted\r\ncontent-type: text/xml\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n{body}",
-        body.len()
-    );
-}
-
-/// The connection is closed without an answer.
-fn silence() -> (u16, String) {
-    (0, String::new())
-}
-
-fn error(status: u16, code: &str) -> (u16, String) {
-    let body = format!(
-        "<Response><Errors><Error><Code>{code}</Code><Message>scripted</Message></Error></Errors>\
-         <RequestID>r</RequestID></Response>"
-    );
-    (status, body)
-}
-
-fn instance(id: &str, state: &str, tags: &[(&str, &str)]) -> String {
-    let tags: String = tags
-        .iter()
-        .map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>"))
-        .collect();
-    format!(
-        "<item><instanceId>{id}</instanceId><instanceState><code>16</code><name>{state}</name>\
-         </instanceState><launchTime>2026-11-18T11:06:40.000Z</launchTime><tagSet>{tags}</tagSet></item>"
-    )
-}
-
-fn described(instances: &[String], next: &str) -> (u16, String) {
-    let body = format!(
-        "<DescribeInstancesResponse><reservationSet><item><instancesSet>{}</instancesSet></item>\
-         </reservationSet><nextToken>{next}</nextToken></DescribeInstancesResponse>",
-        instances.concat()
-    );
-    (200, body)
-}
+use self::stub::{Form, Stub, described, error, instance, silence};
 
 const ID: &str = "i-0123456789abcdef0";
 const OURS: (&str, &str) = ("muster:stack", "s1");

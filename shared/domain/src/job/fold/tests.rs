@@ -1,0 +1,124 @@
+use super::*;
+use crate::ids::{InstallationId, JobKey};
+use crate::job::Hold;
+use crate::job::labels::Labels;
+use crate::time::Seconds;
+
+fn event(status: JobStatus) -> JobEvent {
+    let at = |millis| Some(Time::from_millis(millis));
+    let started = status >= JobStatus::InProgress;
+    JobEvent {
+        key: JobKey { repository: 1, job: 2 },
+        status,
+        repository: "acme/web".into(),
+        private: true,
+        user_owned: false,
+        installation: Some(InstallationId(7)),
+        run: 3,
+        attempt: 1,
+        name: "build".into(),
+        // Some `completed` events carry no labels.
+        labels: match status {
+            JobStatus::Completed => Labels::default(),
+            _ => Labels::new(["linux"]),
+        },
+        runner: started.then(|| "default-x-0-1".into()),
+        conclusion: (status == JobStatus::Completed).then(|| "success".into()),
+        queued_at: at(1000),
+        started_at: started.then(|| Time::from_millis(2000)),
+        completed_at: (status == JobStatus::Completed).then(|| Time::from_millis(3000)),
+    }
+}
+
+fn fold_all(events: &[JobEvent]) -> Job {
+    let start = None;
+    events
+        .iter()
+        .fold(start, |job, event| Some(fold(job, event.clone(), Time::from_millis(9000))))
+        .expect("at least one event")
+}
+
+/// Every order of four events, each up to three times, in every interleaving of length twelve
+/// would be 369,600; all sequences of length seven over the four events cover the same joins.
+#[test]
+fn every_order_and_repetition_ends_in_the_same_job() {
+    use JobStatus::{Completed, InProgress, Queued, Waiting};
+    let events = [Waiting, Queued, InProgress, Completed].map(event);
+    let expected = fold_all(&events);
+    let mut seen_all = 0;
+    for code in 0..4_u32.pow(7) {
+        let picks: Vec<usize> = (0..7).map(|i| (code / 4_u32.pow(i) % 4) as usize).collect();
+        if (0..4).all(|n| picks.contains(&n)) {
+            let sequence: Vec<JobEvent> = picks.iter().map(|n| events[*n].clone()).collect();
+            assert_eq!(fold_all(&sequence), expected, "{picks:?}");
+            seen_all += 1;
+        }
+    }
+    assert_eq!(seen_all, 8400);
+}
+
+#[test]
+fn a_repeated_event_changes_nothing() {
+    let once = fold(None, event(JobStatus::Queued), Time::from_millis(1));
+    let twice = fold(Some(once.clone()), event(JobStatus::Queued), Time::from_millis(2));
+    assert_eq!(once, twice);
+}
+
+fn at(seconds: i64) -> Time {
+    Time::from_millis(seconds * 1000)
+}
+
+fn pooled(status: JobStatus, now: Time) -> Job {
+    Job { pool: Some("default".parse().expect("a name")), ..fold(None, event(status), now) }
+}
+
+#[test]
+fn a_delivery_that_says_waiting_is_a_reason_to_ask_and_hides_nothing() {
+    let hour = Seconds(3600);
+    let queued = pooled(JobStatus::Queued, at(10));
+    assert!(!queued.is_silent(hour, at(20)));
+    let told = fold(Some(queued), event(JobStatus::Waiting), at(20));
+    assert!(told.is_demand() && !told.is_gated(), "it may have come late");
+    assert!(told.is_silent(hour, at(21)), "GitHub is asked at once");
+    assert_eq!(fold(Some(told.clone()), event(JobStatus::Waiting), at(30)), told);
+    let asked = Job { asked_at: Some(at(25)), ..told.clone() };
+    assert!(!asked.is_silent(hour, at(26)), "and, without an answer, not again at once");
+    assert!(asked.is_silent(hour, at(326)), "but long before a job that is only silent");
+    let again = fold(Some(told), event(JobStatus::Queued), at(30));
+    assert_eq!((again.gate, again.is_demand()), (None, true));
+}
+
+#[test]
+fn the_second_answer_of_github_closes_the_gate_and_queued_opens_it() {
+    let once = pooled(JobStatus::Queued, at(10)).found_waiting(at(100));
+    assert!(once.is_demand() && once.is_silent(Seconds(3600), at(101)));
+    // The approval came while GitHub was asked for the first time.
+    let approved = fold(Some(once.clone()), event(JobStatus::Queued), at(102));
+    assert_ne!(approved, once, "an answer that is older than it must not be stored");
+    let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3, closed: None };
+    let closed = Job { hold: Some(hold), ..once }.found_waiting(at(160));
+    assert!(closed.is_gated() && !closed.is_waiting() && !closed.is_unmatched());
+    assert_eq!((closed.hold.clone(), closed.gated_since()), (None, at(100)));
+    let open = fold(Some(closed), event(JobStatus::Queued), at(5000));
+    assert!(open.is_demand() && !open.is_gated());
+    assert_eq!(open.waits_since(), at(5000), "nobody was late before");
+}
+
+#[test]
+fn a_job_that_was_given_up_is_revived_when_it_is_queued_again() {
+    for status in [JobStatus::Waiting, JobStatus::Queued] {
+        let gone = Job { expired: true, ..pooled(status, at(10)) };
+        assert!(!gone.is_waiting() && !gone.is_gated());
+        let back = fold(Some(gone), event(JobStatus::Queued), at(5000));
+        assert!(back.is_demand(), "{status:?}");
+        assert_eq!(back.waits_since(), at(5000));
+    }
+}
+
+#[test]
+fn a_late_queued_does_not_revive_an_ended_job() {
+    let ended = fold(None, event(JobStatus::Completed), Time::from_millis(1));
+    let job = fold(Some(ended), event(JobStatus::Queued), Time::from_millis(2));
+    assert_eq!(job.status(), JobStatus::Completed);
+    assert!(!job.is_waiting());
+}

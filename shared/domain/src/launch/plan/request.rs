@@ -1,0 +1,140 @@
+//! One launch of a plan, and the request that it sends to EC2.
+
+use super::{LAUNCH_TAG, MAX_SLOTS, POOL_TAG, PlannedLaunch, STACK_TAG, View};
+use crate::ec2::{Market, Override};
+use crate::hash::fnv1a_on;
+use crate::ids::{InstanceName, LaunchId};
+use crate::instance::{Instance, Slot};
+use crate::job::{Job, claim};
+use crate::launch::cooldown::LaunchOptions;
+use crate::launch::{Launch, LaunchRequest, allocation};
+use crate::pool::Pool;
+use crate::stored::{Change, Stored};
+
+/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix,
+/// and one invocation may launch for all of them: the pool's name then makes the difference.
+pub(super) fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
+    let pool = view.pool;
+    let seed = match &pool.name_prefix {
+        None => view.seed,
+        Some(_) => fnv1a_on(view.seed, pool.name.as_str().as_bytes()),
+    };
+    let prefix = pool.name_prefix.as_ref().unwrap_or(&pool.name);
+    format!("{prefix}-{:08x}-{number}", seed & 0xffff_ffff).parse().ok()
+}
+
+/// A launch of one market: the slots that ask again, and a slot for each job.
+pub(super) fn planned_launch(
+    view: &View<'_>,
+    offer: &LaunchOptions,
+    number: usize,
+    again: Vec<Stored<Instance>>,
+    fresh: Vec<Stored<Job>>,
+) -> Option<PlannedLaunch> {
+    let pool = view.pool;
+    let id = launch_id(view, number)?;
+    let again: Vec<Change<Instance>> = again
+        .into_iter()
+        .map(|slot| {
+            let mut next = slot.record().clone();
+            next.relaunch(id.clone(), view.now, view.timings);
+            next.launched_from(pool);
+            slot.change(next)
+        })
+        .collect();
+    let claimed = fresh.len() - 2 * fresh.len().saturating_sub(MAX_SLOTS);
+    let mut beyond = Vec::new();
+    let fresh: Vec<(Instance, Change<Job>)> = fresh
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, job)| {
+            let slot = Slot {
+                name: format!("{id}-{index}").parse().ok()?,
+                pool: pool.name.clone(),
+                entity: pool.entity_for(&job)?,
+                installation: job.last_event.installation,
+                launch: id.clone(),
+                claim: (index < claimed).then(|| job.key()),
+            };
+            let instance = planned(view, slot);
+            if index >= claimed {
+                beyond.push((instance, job));
+                return None;
+            }
+            let mut claims = job.record().clone();
+            claim::set_job_claim(&mut claims, Some(instance.name.clone()));
+            Some((instance, job.change(claims)))
+        })
+        .collect();
+    let slots: Vec<InstanceName> = again
+        .iter()
+        .map(|slot| &slot.name)
+        .chain(fresh.iter().map(|(instance, _)| &instance.name))
+        .chain(beyond.iter().map(|(instance, _)| &instance.name))
+        .cloned()
+        .collect();
+    if slots.is_empty() {
+        return None;
+    }
+    let request = request(view.stack, pool, &id, offer, u32::try_from(slots.len()).ok()?);
+    let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
+    Some(PlannedLaunch { launch, fresh, beyond, idle: Vec::new(), again })
+}
+
+/// A new instance, counted wherever a limit asks for it.
+pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
+    let mut instance = Instance::planned(slot, view.now, view.timings);
+    instance.launched_from(view.pool);
+    instance.counted_in = view.room.scopes_of(&instance.entity);
+    instance
+}
+
+/// What is sent to EC2: made of the pool's configuration alone. Nothing of a job is an argument.
+pub(super) fn request(
+    stack: &str,
+    pool: &Pool,
+    id: &LaunchId,
+    offer: &LaunchOptions,
+    capacity: u32,
+) -> LaunchRequest {
+    let own = [
+        (STACK_TAG, stack),
+        (LAUNCH_TAG, id.as_str()),
+        (POOL_TAG, pool.name.as_str()),
+        ("Name", id.as_str()),
+    ];
+    // Muster's own tags lead from a machine to its record, so no pool may say otherwise.
+    let others = pool.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let others = others.filter(|(key, _)| own.iter().all(|(taken, _)| taken != key));
+    let tags = own.into_iter().chain(others);
+    let device = pool.template_device.as_ref();
+    LaunchRequest {
+        template_id: pool.launch_template_id.clone(),
+        template_version: pool.launch_template_version.clone(),
+        overrides: beginning_elsewhere(&offer.places, id),
+        subnets_in_order: true,
+        requirements: pool.requirements.clone(),
+        market: offer.market,
+        allocation: Some(allocation(offer.market, pool.allocation, pool.requirements.is_some())),
+        max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
+        image: pool.image.clone(),
+        omitted_device: device
+            .filter(|own| pool.disk.as_ref().is_some_and(|disk| *disk.device != ***own))
+            .cloned(),
+        disk: pool.disk.clone(),
+        capacity,
+        tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+/// The places, the subnets of each type in an order that begins elsewhere with each launch: on
+/// demand EC2 fills the first place first, so launches would all end in one zone.
+fn beginning_elsewhere(places: &[Override], id: &LaunchId) -> Vec<Override> {
+    let mut places = places.to_vec();
+    for subnets in places.chunk_by_mut(|one, next| one.instance_type == next.instance_type) {
+        // The upper half: the lowest bit of such a number is the parity of the text.
+        let first = (id.scatter() >> 16) as usize % subnets.len();
+        subnets.rotate_left(first);
+    }
+    places
+}

@@ -1,0 +1,183 @@
+//! What a scenario has EC2, GitHub and Muster's own services do wrong.
+
+use muster_domain::ec2::Bucket;
+
+use super::Scenario;
+use super::command::{duration, index, number};
+use crate::agenda::{Event, Millis};
+use crate::ec2::Scripted;
+use crate::fault::Fault;
+use crate::github::Status;
+use crate::world::{Window, World};
+
+impl Scenario {
+    pub(super) fn github(&mut self, rest: &[&str]) -> Result<(), String> {
+        self.change(|world| {
+            let github = &mut world.github;
+            let script = &mut github.script;
+            match rest {
+                ["lies"] => script.always_lies = true,
+                ["tells", "the", "truth"] => script.always_lies = false,
+                ["hides", "runners"] => script.hides_runners = true,
+                ["shows", "runners"] => script.hides_runners = false,
+                ["removes", "nothing"] => script.removes_nothing = true,
+                ["removes", "runners"] => script.removes_nothing = false,
+                ["never", "gives", "up"] => script.never_gives_up = true,
+                ["refuses", owner] => {
+                    script.refuses.insert((*owner).to_owned());
+                }
+                ["accepts", owner] if *owner != "all" => {
+                    script.refuses.remove(*owner);
+                }
+                ["accepts", "all"] => {
+                    script.refuses.clear();
+                    script.forbids_runners = None;
+                }
+                ["gives", "jobs"] => {
+                    script.gives_jobs = true;
+                    let now = world.now;
+                    world.agenda.at(now, Event::Dispatch);
+                }
+                ["forbids", "runners", "of", owner] => {
+                    script.forbids_runners = Some((*owner).to_owned());
+                }
+                ["deletes", "group", group] => {
+                    let group = number(group)?;
+                    github.change_deleted_groups(|deleted| {
+                        deleted.insert(group);
+                    });
+                }
+                ["has", "group", group] => {
+                    let group = number(group)?;
+                    github.change_deleted_groups(|deleted| {
+                        deleted.remove(&group);
+                    });
+                }
+                ["limits", "runners", "of", owner, "for", length] => {
+                    let until = world.now + duration(length)?;
+                    script.limits_runners = Some(((*owner).to_owned(), until));
+                }
+                ["limits", owner, "for", length] => {
+                    script.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
+                }
+                ["says", "job", job, "is", status] => return says(world, index(job)?, status),
+                _ => return Err("GitHub does no such thing".to_owned()),
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn fail(&mut self, rest: &[&str]) -> Result<(), String> {
+        let (scripted, count) = match rest {
+            ["ec2", "launch", "lost"] => (Scripted::LaunchAnswerLost, 1),
+            ["ec2", "launch", "undone"] => (Scripted::LaunchTimedOut, 1),
+            ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
+            ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
+            ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
+            ["ec2", "quota", kind, "on-demand"] => {
+                let bucket =
+                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
+                let market = Some(muster_domain::ec2::Market::OnDemand);
+                self.change(|world| world.ec2.without_quota = Some((market, bucket)));
+                return Ok(());
+            }
+            ["ec2", "quota", kind] => {
+                let bucket =
+                    Bucket::from_instance_type(kind).ok_or("no quota is known that counts it")?;
+                self.change(|world| world.ec2.without_quota = Some((None, bucket)));
+                return Ok(());
+            }
+            ["ec2", "spot"] => {
+                self.change(|world| world.ec2.without_spot = true);
+                return Ok(());
+            }
+            ["ec2"] => return self.outage(Fault::OutageEc2),
+            ["github"] => return self.outage(Fault::OutageGithub),
+            ["machine", "events"] => {
+                self.change(|world| world.fault_rates.set(Fault::StateEventLost, 1_000_000));
+                return Ok(());
+            }
+            ["machines"] => {
+                self.change(|world| world.fault_rates.set(Fault::LaunchAborted, 1_000_000));
+                return Ok(());
+            }
+            ["registrations"] => {
+                self.change(|world| world.fault_rates.set(Fault::ConfigureAnswerLost, 1_000_000));
+                return Ok(());
+            }
+            ["configurations"] => {
+                self.change(|world| world.fault_rates.set(Fault::ConfigureRefused, 1_000_000));
+                return Ok(());
+            }
+            ["wake-ups"] => {
+                self.change(|world| world.fault_rates.set(Fault::MessageLost, 1_000_000));
+                return Ok(());
+            }
+            ["tables"] => {
+                self.change(|world| world.fault_rates.set(Fault::CommitRefused, 1_000_000));
+                return Ok(());
+            }
+            ["listings"] => {
+                self.change(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
+                return Ok(());
+            }
+            _ => return Err("no such failure".to_owned()),
+        };
+        self.change(|world| {
+            world.ec2.script.extend(std::iter::repeat_n(scripted, count as usize));
+        });
+        Ok(())
+    }
+
+    pub(super) fn outage(&mut self, fault: Fault) -> Result<(), String> {
+        self.change(|world| {
+            let from = world.now;
+            world.windows.push(Window { fault, from, until: Millis::MAX });
+        });
+        Ok(())
+    }
+
+    pub(super) fn mend(&mut self, what: &str) -> Result<(), String> {
+        self.change(|world| {
+            match what {
+                "ec2" => {
+                    world.ec2.script.clear();
+                    world.ec2.without_quota = None;
+                    world.windows.retain(|window| window.fault != Fault::OutageEc2);
+                }
+                "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),
+                "wake-ups" => world.fault_rates.set(Fault::MessageLost, 0),
+                "tables" => world.fault_rates.set(Fault::CommitRefused, 0),
+                "listings" => world.fault_rates.set(Fault::IndexLate, 0),
+                "machines" => world.fault_rates.set(Fault::LaunchAborted, 0),
+                "registrations" => world.fault_rates.set(Fault::ConfigureAnswerLost, 0),
+                "configurations" => world.fault_rates.set(Fault::ConfigureRefused, 0),
+                _ => {
+                    return Err(
+                        "configurations, ec2, github, listings, machines, registrations, tables or wake-ups"
+                            .to_owned(),
+                    );
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A delivery that says something else than the truth, or says late what was once true.
+fn says(world: &mut World, number: u32, status: &str) -> Result<(), String> {
+    let told = match status {
+        "waiting" => Status::Waiting,
+        "queued" => Status::Queued,
+        "completed" => Status::Completed,
+        _ => return Err("waiting, queued or completed".to_owned()),
+    };
+    let mut job = world.github.truth_of(number).ok_or("nobody has queued it")?.clone();
+    if told == Status::Completed && job.status == Status::Queued {
+        return Err("a job that waits is not called completed".to_owned());
+    }
+    job.status = told;
+    job.conclusion = (told == Status::Completed).then(|| "success".into());
+    world.tell(job);
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What a scenario's operator orders.
+
+use std::rc::Rc;
+
+use muster_domain::ids::PoolName;
+use serde_json::{Value, json};
+
+use super::Scenario;
+use super::command::number;
+use crate::invocations::Call;
+use crate::world::Task;
+
+impl Scenario {
+    /// `launches`, `deletes`, `maintenance`, or the name of a pool.
+    pub(super) fn switch(&mut self, what: &str, to: &str) {
+        let mut request = json!({ "version": 1, "action": "switch", "reason": "by the scenario", "by": "somebody" });
+        match what {
+            "launches" | "deletes" | "maintenance" => request[what] = to.into(),
+            pool => request["pools"] = json!({ pool: to }),
+        }
+        self.request(request);
+    }
+
+    /// Has the admin function answer a request.
+    pub(super) fn request(&mut self, request: Value) {
+        self.change(|world| {
+            let number = u32::try_from(world.requests.len()).unwrap_or(u32::MAX);
+            world.requests.push(Some(request));
+            world.start(Task::Function(Call::Operator(number)), 0);
+        });
+    }
+
+    /// Applies a pool file: pools as `name`, or `name:max=3:labels=linux,gpu:image=ami-…`.
+    pub(super) fn apply(&mut self, pools: &[&str]) -> Result<(), String> {
+        let mut listed = Vec::new();
+        for pool in pools {
+            let mut parts = pool.split(':');
+            let mut file = json!({
+                "name": parts.next(),
+                "labels": ["linux", "x64"],
+                "instances": { "types": ["m7i.large", "m7a.large"] },
+                "subnets": ["subnet-0000000a", "subnet-0000000b"],
+                "limits": { "max": 10, "max_lifetime": "4h" },
+            });
+            for option in parts {
+                match option.split_once('=') {
+                    Some(("labels", value)) => {
+                        file["labels"] = value.split(',').collect::<Vec<_>>().into();
+                    }
+                    Some(("max", value)) => file["limits"]["max"] = number::<u32>(value)?.into(),
+                    Some(("image", value)) => file["image"] = json!({ "id": value }),
+                    Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
+                    Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
+                    Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
+                    _ => return Err(format!("{option}: not an option of a pool in a file")),
+                }
+            }
+            listed.push(file);
+        }
+        let file = json!({ "pools": listed }).to_string();
+        self.request(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
+        Ok(())
+    }
+
+    /// A deployment gives a pool of the stack's parameters another name.
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
+        let to: PoolName = to.parse().map_err(|_| format!("{to}: no name of a pool"))?;
+        let sim = Rc::clone(self.executor().sim());
+        let mut world = sim.world.borrow_mut();
+        let mut next = world.deployed.as_deref().unwrap_or(&sim.settings).clone();
+        let renamed = next.pools.iter_mut().find(|pool| pool.name.as_str() == from);
+        renamed.ok_or_else(|| format!("{from}: no such pool"))?.name = to;
+        let now = world.now;
+        world.checker.know_also(&next.pools, now);
+        world.tables.index.know(&next.pools);
+        world.deployed = Some(Rc::new(next));
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
+        let name = self.instance(number(instance)?)?;
+        let has = |flag| flags.contains(&flag);
+        if let Some(odd) = flags.iter().find(|flag| !["force", "bypass", "kill"].contains(flag)) {
+            return Err(format!("{odd}: force, bypass or kill"));
+        }
+        let request = json!({
+            "version": 1,
+            "action": "delete",
+            "name": name.as_str(),
+            "reason": "by the scenario",
+            "by": "somebody",
+            "force": has("force"),
+            "bypass_github_unauthorized": has("bypass"),
+            "kill_running_job": has("kill"),
+        });
+        if has("force") {
+            self.change(|world| world.checker.forced.insert(name.clone()));
+        }
+        self.request(request);
+        Ok(())
+    }
+}
