@@ -68,7 +68,7 @@ impl Checker {
     }
 
     /// Whether no pass that is still under way may have begun with other pools.
-    fn is_settled(&self, now: Millis) -> bool {
+    pub(crate) fn is_settled(&self, now: Millis) -> bool {
         self.changed_at.is_none_or(|at| now - at > JUST_NOW)
     }
 
@@ -319,14 +319,14 @@ impl World {
         live >= pool.max || reached || pool.paused || young || refused || taken || barred
     }
 
-    fn waiting_in(&self, pool: &Pool) -> u32 {
+    pub(crate) fn waiting_in(&self, pool: &Pool) -> u32 {
         let here =
             |job: &&Rc<Stored<Job>>| job.pool.as_ref() == Some(&pool.name) && job.is_demand();
         self.tables.jobs.values().filter(here).count() as u32
     }
 
     /// Whether it is on record that GitHub refuses the runners that the pool would start for a job.
-    fn is_barred(&self, pool: &Pool, job: &Job) -> bool {
+    pub(crate) fn is_barred(&self, pool: &Pool, job: &Job) -> bool {
         let entity = pool.entity_for(job);
         let health = entity.and_then(|entity| self.tables.entities.get(&entity));
         health.is_some_and(|health| health.held_in(pool, self.time()).is_some())
@@ -343,7 +343,7 @@ impl World {
     }
 
     /// Whether it is on record that EC2 refuses what the pool would ask for.
-    fn is_refused(&self, pool: &Pool) -> bool {
+    pub(crate) fn is_refused(&self, pool: &Pool) -> bool {
         let refused = self.tables.cooldowns.as_ref();
         refused.is_some_and(|all| all.offer(pool, first_market(pool.market), self.time()).is_err())
     }

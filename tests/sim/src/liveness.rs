@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, RunnerState, State, Waiting};
-use muster_domain::pool::{LabelMatch, Pool};
+use muster_domain::pool::Pool;
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 
@@ -340,20 +340,11 @@ impl World {
         self.checker.pools.iter().any(serves)
     }
 
+    /// And I8: a job that nobody here knows has lost its event to a fault.
     fn count_the_unserved(&mut self) {
+        let mut forgotten = None;
         for (job, truth) in self.github.known() {
-            let served = self.checker.pools.iter().any(|pool| {
-                let covers = pool.entity.as_ref().is_none_or(|one| one.covers(&job.repository));
-                let listed = |one: &String| one.eq_ignore_ascii_case(&job.repository);
-                let exact = pool.label_match == LabelMatch::Exact;
-                covers
-                    && pool.enabled
-                    && !pool.paused
-                    && (pool.repositories.is_empty() || pool.repositories.iter().any(listed))
-                    && pool.labels.iter().any(|row| row.can_run(&job.labels))
-                    && (!exact || pool.labels.iter().any(|row| row.is_exactly(&job.labels)))
-                    && (job.private || pool.public_repositories)
-            });
+            let served = self.is_to_be_served(job);
             match truth.status {
                 Status::Completed if truth.conclusion.as_deref() == Some("cancelled") => {
                     self.tally.cancelled += 1;
@@ -361,12 +352,18 @@ impl World {
                 Status::Queued if !served => self.tally.not_ours += 1,
                 Status::Queued if !self.tables.jobs.contains_key(&job.key) => {
                     self.tally.never_heard_of += 1;
+                    if !job.event_lost && !job.turned_away {
+                        forgotten = Some(job.key);
+                    }
                 }
                 _ => {}
             }
             if truth.began_at.is_some() && job.lied_at.is_some() && !job.hooked {
                 self.tally.unseen_jobs += 1;
             }
+        }
+        if let Some(key) = forgotten {
+            self.broken("I8", || format!("job {key} has no row, and no fault took its event"));
         }
     }
 

@@ -210,9 +210,14 @@ impl World {
     /// The same for one that nobody receives before a time has passed.
     pub fn enqueue_later(&mut self, which: Which, body: Body, delay: Millis) {
         // Job events are durable in SQS; whatever else is on the queues may be lost by design.
-        let durable = matches!(&body, Body::Jobs(JobsMessage::JobEvent { .. }));
-        let loss = if durable { Fault::JobEventLost } else { Fault::MessageLost };
-        if self.strikes(loss) {
+        if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &body {
+            if self.strikes(Fault::JobEventLost) {
+                if let Some(job) = self.github.job_of_mut(event.key.job) {
+                    job.event_lost = true;
+                }
+                return;
+            }
+        } else if self.strikes(Fault::MessageLost) {
             return;
         }
         let body = Rc::new(body);
@@ -338,15 +343,20 @@ impl World {
         self.queues.of(which).remove(received.id);
     }
 
-    /// An event is done with when its row says what it says. A job that asks for `self-hosted` has
-    /// a row whoever serves it.
+    /// An event is done with when its row says what it says. A job that asks for `self-hosted`, or
+    /// for what a pool carries, has a row whoever serves it.
     fn check_recorded(&mut self, received: &Received) {
         let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*received.body else { return };
         let stored = self.tables.jobs.get(&event.key).map(|row| row.last_event.status);
-        let is_kept = event.labels.iter().any(|label| label == "self-hosted");
-        if is_kept && stored.is_none_or(|stored| stored < event.status) && self.naive.is_none() {
+        if stored.is_some_and(|stored| stored >= event.status) || self.naive.is_some() {
+            return;
+        }
+        let asks = event.labels.iter().any(|label| label == "self-hosted");
+        if asks || self.is_meant(event) {
             let (key, status) = (event.key, event.status);
             self.broken("I8", || format!("{status:?} of job {key} is acknowledged, not recorded"));
+        } else if let Some(job) = self.github.job_of_mut(event.key.job) {
+            job.turned_away = true;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::fault::Counts;
 use crate::invariants::Violation;
 use crate::liveness::Watch;
 use crate::schedule::Plan;
-use crate::world::Tally;
+use crate::tally::Tally;
 
 /// What came of a seed.
 #[derive(Clone, Debug)]

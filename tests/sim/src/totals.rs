@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::fault::{Counts, Fault};
 use crate::run::Outcome;
-use crate::world::Tally;
+use crate::tally::Tally;
 
 /// So many days meet every kind of fault.
 const MEET_ALL: u64 = 20_000;
@@ -71,7 +71,8 @@ impl Totals {
         ]
     }
 
-    /// The zeros, the one class of busy kills that may happen, and what is counted apart.
+    /// The zeros, the one class of busy kills that may happen, and everything else that is counted:
+    /// what became of the jobs, then what it took.
     #[must_use]
     pub fn summary(&self) -> String {
         let tally = &self.tally;
@@ -86,15 +87,26 @@ impl Totals {
             "busy kills, GitHub lying, no hook, no event", tally.unseen_jobs, tally.jobs
         );
         for (name, count) in [
-            ("jobs whose events were lost before a row", tally.never_heard_of),
-            ("jobs that waited for an approval", tally.gated),
-            ("… and had it", tally.approved),
-            ("webhook deliveries repeated", tally.redelivered),
+            ("jobs that ran to their end", tally.served),
+            ("jobs with room, claimed within 5 seconds", tally.claimed_promptly),
+            ("… within a minute", tally.claimed_in_a_minute),
+            ("… later", tally.claimed_later),
+            ("jobs cancelled", tally.cancelled),
+            ("jobs that no pool serves", tally.not_ours),
+            ("jobs whose events a fault took", tally.never_heard_of),
+            ("jobs refused in their set-up", tally.refused),
+            ("jobs cut off by the cloud itself", tally.lost_to_cloud),
             ("jobs killed by an order or by their age", tally.killed_by_order),
             ("… by their age, in the first half of it", tally.cut_short),
             ("… by one that bypassed GitHub, unseen", tally.busy_kills_bypassed),
-            ("jobs cut off by the cloud itself", tally.lost_to_cloud),
-            ("jobs refused in their set-up", tally.refused),
+            ("jobs that waited for an approval", tally.gated),
+            ("… and had it", tally.approved),
+            ("machines launched", tally.machines),
+            ("machines given up to the ledger by force", tally.given_up),
+            ("registrations left at GitHub", tally.registrations_left),
+            ("invocations", tally.invocations),
+            ("dead letters", tally.dead_letters),
+            ("webhook deliveries repeated", tally.redelivered),
         ] {
             let _ = writeln!(text, "{name:<42} {count:>12}");
         }

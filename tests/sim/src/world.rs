@@ -23,6 +23,7 @@ use crate::queue::Queues;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
 use crate::table::{Expiring, Tables};
+use crate::tally::Tally;
 
 /// A thing that the executor runs.
 #[derive(Clone, Debug)]
@@ -42,82 +43,6 @@ pub struct CloudConfig {
     pub slowest_call: Millis,
     /// Machines wait for the scenario's word at each step.
     pub by_hand: bool,
-}
-
-macro_rules! tally {
-    ($($(#[$doc:meta])* $name:ident,)+) => {
-        /// How often something happened, for the report.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Tally {
-            $($(#[$doc])* pub $name: u64,)+
-        }
-
-        impl Tally {
-            /// All of another run.
-            pub const fn add(&mut self, other: &Self) {
-                $(self.$name += other.$name;)+
-            }
-        }
-    };
-}
-
-tally! {
-    /// Jobs queued at GitHub.
-    jobs,
-    /// Jobs that ran to their end.
-    served,
-    /// Jobs that ended in their set-up because the runner was being deleted.
-    refused,
-    /// Jobs whose work was cut off by something that is not ours (spot, a lost machine).
-    lost_to_cloud,
-    /// Jobs killed by an order or by the lifetime of the machine.
-    killed_by_order,
-    /// … by the lifetime, before it ran for half of that. Zero where nothing kept the runner from
-    /// retiring.
-    cut_short,
-    /// Running jobs that we killed although GitHub told the truth about them. Always zero.
-    busy_kills_truthful,
-    /// … although GitHub lied, with the job's start on record by the hook. Always zero.
-    busy_kills_hooked,
-    /// … on GitHub's lie alone, without a report of the hook: cannot be excluded, so it is
-    /// measured.
-    busy_kills_unseen,
-    /// … by an operator who bypassed GitHub, with no report of the hook.
-    busy_kills_bypassed,
-    /// Jobs that ran without hooks while GitHub called their runner idle: those that could be
-    /// killed unseen.
-    unseen_jobs,
-    /// Machines that were left behind. Always zero.
-    leaked,
-    /// Jobs with a row that nobody served or explained. Always zero.
-    lost,
-    /// Machines beyond the slots of their launch. Always zero.
-    doubled,
-    /// Jobs that were cancelled.
-    cancelled,
-    /// Jobs that came to wait for an approval.
-    gated,
-    /// … and were approved.
-    approved,
-    /// Jobs that no pool serves.
-    not_ours,
-    /// Jobs of ours whose events got lost before a row was there: GitHub never sent them, or a
-    /// message got lost.
-    never_heard_of,
-    /// Failed deliveries that GitHub was asked to repeat.
-    redelivered,
-    /// Registrations that GitHub is left with.
-    registrations_left,
-    /// Machines launched.
-    machines,
-    /// Invocations.
-    invocations,
-    /// Orders of operators.
-    orders,
-    /// Rows given up by force.
-    given_up,
-    /// Messages that ended in a dead-letter queue.
-    dead_letters,
 }
 
 /// Everything that changes.
@@ -433,10 +358,7 @@ impl World {
             Event::Reject(job) => self.reject_job(job),
             Event::Dispatch => self.dispatch(),
             Event::LostRunner(job) => self.lost_runner(job),
-            Event::Webhook(delivery) => {
-                self.github.in_flight -= 1;
-                self.start(Task::Function(Call::Webhook(delivery)), 0);
-            }
+            Event::Webhook(delivery) => self.start(Task::Function(Call::Webhook(delivery)), 0),
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
             Event::LateLaunch(number) => self.late_launch(number),
             Event::StateEvent(machine, what) => self.state_event(machine, what),

@@ -40,6 +40,10 @@ pub struct Job {
     pub length: Option<Millis>,
     /// None of its webhooks is ever sent.
     pub unheard: bool,
+    /// An event of it was lost for good, before or behind the webhook.
+    pub event_lost: bool,
+    /// It asked for what no pool carried then, and not for a runner of one's own.
+    pub turned_away: bool,
     /// Its runner has hooks.
     pub hooked: bool,
     /// GitHub removed its runner while nobody had told us of the job.
@@ -68,6 +72,8 @@ impl Job {
             labels,
             length,
             unheard: false,
+            event_lost: false,
+            turned_away: false,
             hooked: false,
             given_up_unseen: false,
             lied_at: None,
@@ -147,7 +153,7 @@ pub struct Github {
     not_busy: BTreeMap<u64, Vec<Millis>>,
     /// How many deliveries there were.
     delivered: u32,
-    /// How many deliveries are on their way.
+    /// How many deliveries are on their way, or not answered yet.
     pub in_flight: usize,
     outcomes: Outcomes,
     /// What a scenario has it do.
@@ -201,6 +207,17 @@ impl Github {
     /// A job by number.
     pub fn job_mut(&mut self, number: u32) -> &mut Job {
         &mut self.jobs[number as usize]
+    }
+
+    /// A job by its id at GitHub; none of one that a test has made up.
+    #[must_use]
+    pub fn job_of(&self, id: u64) -> Option<&Job> {
+        self.jobs.get(usize::try_from(id.checked_sub(FIRST_JOB)?).ok()?)
+    }
+
+    /// A job by its id at GitHub; none of one that a test has made up.
+    pub fn job_of_mut(&mut self, id: u64) -> Option<&mut Job> {
+        self.jobs.get_mut(usize::try_from(id.checked_sub(FIRST_JOB)?).ok()?)
     }
 
     /// What is true of a job. None while nobody has queued it yet.

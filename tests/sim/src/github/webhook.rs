@@ -25,6 +25,7 @@ impl World {
         let script = &mut self.github.script;
         if script.drop_next > 0 {
             script.drop_next -= 1;
+            self.github.job_mut(number).event_lost = true;
             self.narrate(|| format!("the webhook about job {number} is lost"));
             return;
         }
@@ -39,7 +40,8 @@ impl World {
             // GitHub never sends it, and then often none about that job; or it does, and nobody
             // answers.
             if job.status == Status::Queued && self.rng.chance(500_000) {
-                self.github.job_mut(number).unheard = true;
+                let job = self.github.job_mut(number);
+                (job.unheard, job.event_lost) = (true, true);
             } else {
                 self.fail_to_deliver(job);
             }
@@ -95,6 +97,7 @@ impl World {
     /// A delivery was answered, or nobody was there. What arrives at once is of no interest to
     /// anybody later, and most deliveries do.
     pub fn delivered(&mut self, number: u32, arrived: bool) {
+        self.github.in_flight -= 1;
         let number = u64::from(number);
         let is_tried = self.github.truth.delivery(number).is_some_and(|one| one.is_tried);
         if !arrived || is_tried {
