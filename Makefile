@@ -37,8 +37,8 @@ test: test-template up ## Set up and run every test (the planted bugs are `make 
 .PHONY: test-fast
 test-fast: python ## The daily loop: rules, passes and the simulated world; no SDK, no emulator
 	tests/sim/mutants --check
-	cargo test -p muster-domain -p muster-control -p muster-world
-	cargo test -p muster-sim --test scenarios --test conformance
+	cargo test -p muster-domain -p muster-control -p muster-cloud -p muster-world
+	cargo test -p muster-sim --test scenarios --test conformance --test fleet --test burst --test architecture
 
 .PHONY: simulate
 simulate: ## SEEDS days of the simulated cloud, from seed FROM on; the first that breaks a rule is told and shrunk
