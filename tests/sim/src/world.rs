@@ -388,7 +388,7 @@ impl World {
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
         let is_served = |job: &std::rc::Rc<Stored<Job>>| self.is_served(job);
-        let is_quiet = self.tables.is_quiet(self.time())
+        let is_quiet = self.tables.is_quiet()
             && self.ec2.live() == 0
             && !self.tables.index.unmatched.values().any(is_served);
         if is_quiet && !wants_idle && self.undelivered().is_none() {

@@ -1,6 +1,12 @@
 //! What listings see: the records as they were a moment ago.
+//!
+//! A global secondary index follows its table by itself, "eventually consistent"; each of a
+//! transaction's changes comes to each index in its own time. Of one item, an index sees the writes
+//! in their order; of two items, or in two indexes, either may come first.
+//! Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html, "Data synchronization
+//! between tables and Global Secondary Indexes", and transaction-apis.html, "Isolation levels"
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use muster_domain::entity::EntityHealth;
@@ -15,10 +21,12 @@ use muster_domain::time::Time;
 
 use crate::agenda::Millis;
 
-/// A write on its way into the indexes.
+/// A write on its way into one index.
 #[derive(Debug)]
 pub enum Entry {
-    /// An instance.
+    /// An instance, into the index of what is due.
+    Due(Rc<Stored<Instance>>),
+    /// An instance, into the index of its pool.
     Instance(Rc<Stored<Instance>>),
     /// A job.
     Job(Rc<Stored<Job>>),
@@ -28,6 +36,30 @@ pub enum Entry {
     Orphan(MachineId, Option<Stored<Orphan>>),
     /// An entity's health, or that all is well.
     Entity(Entity, Option<EntityHealth>),
+}
+
+/// One item in one index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Due(InstanceName),
+    Instance(InstanceName),
+    Job(JobKey),
+    Launch(LaunchId),
+    Orphan(MachineId),
+    Entity(Entity),
+}
+
+impl Entry {
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Due(next) => Lane::Due(next.name.clone()),
+            Self::Instance(next) => Lane::Instance(next.name.clone()),
+            Self::Job(next) => Lane::Job(next.key()),
+            Self::Launch(next) => Lane::Launch(next.id.clone()),
+            Self::Orphan(machine, _) => Lane::Orphan(machine.clone()),
+            Self::Entity(entity, _) => Lane::Entity(entity.clone()),
+        }
+    }
 }
 
 type LiveKey = (Group, Time, InstanceName);
@@ -58,9 +90,15 @@ pub struct Index {
     pub unmatched: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
     /// Jobs that wait for an approval.
     pub gated: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
-    instances: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
+    in_due: BTreeMap<InstanceName, Time>,
+    in_pool: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
     jobs: BTreeMap<JobKey, Rc<Stored<Job>>>,
-    late: VecDeque<(Millis, Entry)>,
+    /// What is on its way, by when it arrives and in the order of the writes.
+    late: BTreeMap<(Millis, u64), Entry>,
+    /// When the last write on its way about an item arrives in an index.
+    last: BTreeMap<Lane, Millis>,
+    /// How many writes were on their way so far.
+    entered: u64,
 }
 
 impl Index {
@@ -72,9 +110,12 @@ impl Index {
             entities: BTreeMap::new(),
             unmatched: BTreeMap::new(),
             gated: BTreeMap::new(),
-            instances: BTreeMap::new(),
+            in_due: BTreeMap::new(),
+            in_pool: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            late: VecDeque::new(),
+            late: BTreeMap::new(),
+            last: BTreeMap::new(),
+            entered: 0,
         }
     }
 
@@ -114,33 +155,45 @@ impl Index {
         }
     }
 
-    /// Enters a write that listings see from `visible` on, and never before an earlier one.
-    pub fn enter(&mut self, visible: Millis, change: Entry) {
-        let visible = self.late.back().map_or(visible, |(last, _)| visible.max(*last));
-        self.late.push_back((visible, change));
+    /// Enters a write that its index shows after `delay`, and never before an earlier one about the
+    /// same item.
+    pub fn enter(&mut self, now: Millis, delay: Millis, entry: Entry) {
+        if delay == 0 && self.late.is_empty() {
+            return self.show(entry);
+        }
+        let lane = entry.lane();
+        let before = self.last.get(&lane).copied();
+        if delay == 0 && before.is_none() {
+            return self.show(entry);
+        }
+        let visible = before.map_or(now + delay, |last| last.max(now + delay));
+        self.last.insert(lane, visible);
+        self.late.insert((visible, self.entered), entry);
+        self.entered += 1;
     }
 
     /// Shows what has become visible.
     pub fn catch_up(&mut self, now: Millis) {
-        while self.late.front().is_some_and(|(visible, _)| *visible <= now) {
-            match self.late.pop_front() {
-                Some((_, Entry::Instance(next))) => self.show_instance(next),
-                Some((_, Entry::Job(next))) => self.show_job(next),
-                Some((_, Entry::Launch(next))) => self.show_launch(next),
-                Some((_, Entry::Orphan(machine, next))) => {
-                    match next {
-                        Some(next) => self.orphans.insert(machine, next),
-                        None => self.orphans.remove(&machine),
-                    };
-                }
-                Some((_, Entry::Entity(entity, next))) => {
-                    match next {
-                        Some(next) => self.entities.insert(entity, next),
-                        None => self.entities.remove(&entity),
-                    };
-                }
-                None => return,
+        while let Some(first) = self.late.first_entry().filter(|first| first.key().0 <= now) {
+            let ((visible, _), entry) = first.remove_entry();
+            let lane = entry.lane();
+            if self.last.get(&lane) == Some(&visible) {
+                self.last.remove(&lane);
             }
+            self.show(entry);
+        }
+    }
+
+    fn show(&mut self, entry: Entry) {
+        match entry {
+            Entry::Due(next) => self.show_due(&next),
+            Entry::Instance(next) => self.show_instance(next),
+            Entry::Job(next) => self.show_job(next),
+            Entry::Launch(next) => self.show_launch(next),
+            Entry::Orphan(machine, Some(next)) => drop(self.orphans.insert(machine, next)),
+            Entry::Orphan(machine, None) => drop(self.orphans.remove(&machine)),
+            Entry::Entity(entity, Some(next)) => drop(self.entities.insert(entity, next)),
+            Entry::Entity(entity, None) => drop(self.entities.remove(&entity)),
         }
     }
 
@@ -148,25 +201,29 @@ impl Index {
         self.pools.iter_mut().find(|(own, _)| own == name).map(|(_, of)| of)
     }
 
+    fn show_due(&mut self, next: &Rc<Stored<Instance>>) {
+        if let Some(old) = self.in_due.remove(&next.name) {
+            self.due.remove(&(old, next.name.clone()));
+        }
+        if let Some(due) = next.due_at().filter(|_| next.state().is_live()) {
+            self.due.insert((due, next.name.clone()), Rc::clone(next));
+            self.in_due.insert(next.name.clone(), due);
+        }
+    }
+
     fn show_instance(&mut self, next: Rc<Stored<Instance>>) {
-        if let Some(old) = self.instances.remove(&next.name) {
-            if let Some(due) = old.due_at() {
-                self.due.remove(&(due, old.name.clone()));
-            }
-            if let Some(of) = self.of(&old.pool) {
-                of.live.remove(&live_key(&old));
-            }
+        if let Some(old) = self.in_pool.remove(&next.name)
+            && let Some(of) = self.of(&old.pool)
+        {
+            of.live.remove(&live_key(&old));
         }
         if !next.state().is_live() {
             return;
         }
-        if let Some(due) = next.due_at() {
-            self.due.insert((due, next.name.clone()), Rc::clone(&next));
-        }
         if let Some(of) = self.of(&next.pool) {
             of.live.insert(live_key(&next), Rc::clone(&next));
         }
-        self.instances.insert(next.name.clone(), next);
+        self.in_pool.insert(next.name.clone(), next);
     }
 
     fn show_job(&mut self, next: Rc<Stored<Job>>) {

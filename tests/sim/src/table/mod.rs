@@ -152,7 +152,7 @@ impl Tables {
 
     /// Whether a sweep would find nothing at all.
     #[must_use]
-    pub fn is_quiet(&self, _now: Time) -> bool {
+    pub fn is_quiet(&self) -> bool {
         let drains = |set: &Stored<PoolSet>| set.pools.iter().any(Pool::is_removed);
         self.live.is_empty()
             && self.orphans.is_empty()
@@ -202,7 +202,8 @@ impl Tables {
         })
     }
 
-    fn apply(&mut self, writes: &[Write], visible: Millis) {
+    /// `delay` tells of each entry how long its way into its index is.
+    fn apply(&mut self, writes: &[Write], now: Millis, mut delay: impl FnMut() -> Millis) {
         for write in writes {
             match write {
                 Write::Instance(next) => {
@@ -213,18 +214,19 @@ impl Tables {
                         self.live.remove(&next.name);
                     }
                     self.instances.insert(next.name.clone(), Rc::clone(&next));
-                    self.index.enter(visible, Entry::Instance(next));
+                    self.index.enter(now, delay(), Entry::Due(Rc::clone(&next)));
+                    self.index.enter(now, delay(), Entry::Instance(next));
                 }
                 Write::Job(next) => {
                     let next = Rc::new(written(next));
                     self.note_claim(&next);
                     self.jobs.insert(next.key(), Rc::clone(&next));
-                    self.index.enter(visible, Entry::Job(next));
+                    self.index.enter(now, delay(), Entry::Job(next));
                 }
                 Write::Launch(next) => {
                     let next = Rc::new(written(next));
                     self.launches.insert(next.id.clone(), Rc::clone(&next));
-                    self.index.enter(visible, Entry::Launch(next));
+                    self.index.enter(now, delay(), Entry::Launch(next));
                 }
                 Write::Capacity(next) => {
                     self.capacities.insert(next.pool.clone(), written(next));
@@ -246,7 +248,7 @@ impl Tables {
                 Write::Orphan(next) => {
                     let (machine, next) = (next.machine.clone(), written(next));
                     self.orphans.insert(machine.clone(), next.clone());
-                    self.index.enter(visible, Entry::Orphan(machine, Some(next)));
+                    self.index.enter(now, delay(), Entry::Orphan(machine, Some(next)));
                 }
                 Write::Switches(next) => self.switches = Some(written(next)),
                 Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
@@ -260,7 +262,7 @@ impl Tables {
                 Write::PoolsVersionGone(version) => drop(self.pool_versions.remove(version)),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
-                    self.index.enter(visible, Entry::Orphan(machine.clone(), None));
+                    self.index.enter(now, delay(), Entry::Orphan(machine.clone(), None));
                 }
                 // Its key is made of all that it says: written twice it is one.
                 Write::Audit(line) if self.audits.contains(line) => {}
@@ -366,8 +368,10 @@ impl World {
         self.calls.commits += 1;
         self.before_commit(writes);
         self.narrate_commit(writes);
-        let visible = self.visible_from();
-        self.tables.apply(writes, visible);
+        let longest = self.longest_delay();
+        let (now, rng) = (self.now, &mut self.rng);
+        let delay = || if longest == 0 { 0 } else { rng.between(0, longest) };
+        self.tables.apply(writes, now, delay);
         self.plan_expiry(writes);
         for write in writes {
             if let Write::Pools(next) = write {
@@ -419,14 +423,19 @@ impl World {
         }
     }
 
-    /// When the indexes show what is written now. Late at most five seconds, a minute in rare
-    /// cases.
-    fn visible_from(&mut self) -> Millis {
+    /// How long what is written now may be on its way into an index: five seconds, a minute in
+    /// rare cases.
+    fn longest_delay(&mut self) -> Millis {
         if !self.strikes(Fault::IndexLate) {
-            return self.now;
+            return 0;
         }
-        let longest = if self.rng.chance(20_000) { 60_000 } else { 5_000 };
-        self.now + self.rng.between(50, longest)
+        if self.rng.chance(20_000) { 60_000 } else { 5_000 }
+    }
+
+    /// How long a single write is on its way into its index.
+    fn index_delay(&mut self) -> Millis {
+        let longest = self.longest_delay();
+        self.between(0, longest)
     }
 
     /// What DynamoDB refuses as invalid, whatever stands in the tables.

@@ -24,8 +24,8 @@ impl Entities for Door {
                 Some(next) => world.tables.entities.insert(entity.clone(), next),
                 None => world.tables.entities.remove(&entity),
             };
-            let visible = world.visible_from();
-            world.tables.index.enter(visible, Entry::Entity(entity, next));
+            let delay = world.index_delay();
+            world.tables.index.enter(world.now, delay, Entry::Entity(entity, next));
             Ok(())
         })
         .await
