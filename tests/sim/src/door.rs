@@ -24,10 +24,15 @@ pub struct Door {
 impl Door {
     /// One call: it takes a moment, in which anything else may happen and the caller may be
     /// stopped; then it is carried out at once. The way back needs no moment of its own: until its
-    /// next call the caller only computes, so the next call's way out stands for both.
+    /// next call the caller only computes, so the next call's way out stands for both. A call may
+    /// arrive when its caller is no more.
     pub async fn call<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
         Pause::call(&self.sim).await;
-        act(&mut self.sim.world.borrow_mut())
+        let answer = act(&mut self.sim.world.borrow_mut());
+        if self.sim.world.borrow().is_landing {
+            std::future::pending::<()>().await;
+        }
+        answer
     }
 
     /// The time that this invocation's clock shows.

@@ -37,6 +37,8 @@ struct Place {
     work: Option<(Task, Work)>,
     /// A function's time limit.
     ends_at: Option<Millis>,
+    /// It was stopped, and the calls that it had made are still on their way.
+    is_stopped: bool,
 }
 
 /// Runs a world.
@@ -127,6 +129,9 @@ impl Executor {
         if place.age != id.age {
             return;
         }
+        if place.is_stopped {
+            return self.land(id);
+        }
         let Some((_, work)) = &mut place.work else { return };
         let now = self.sim.world.borrow().now;
         if place.ends_at.is_some_and(|limit| now > limit) {
@@ -141,21 +146,62 @@ impl Executor {
     }
 
     fn kill(&mut self, id: TaskId) {
-        if self.places[id.place as usize].age == id.age {
+        let place = &self.places[id.place as usize];
+        if place.age == id.age && !place.is_stopped {
             self.end(id, true);
         }
     }
 
-    /// Dropping the future is all that a crash is: what it had done stays done.
+    /// Dropping the future is all that a crash is: what it had done stays done. What it had sent may
+    /// still arrive.
     fn end(&mut self, id: TaskId, killed: bool) {
         let place = &mut self.places[id.place as usize];
         let Some((task, work)) = place.work.take() else { return };
+        let mut world = self.sim.world.borrow_mut();
+        let is_late = killed
+            && matches!(task, Task::Function(_))
+            && !place.is_stopped
+            && world.strikes(Fault::CallLandsLate);
+        if is_late {
+            world.ended(&task, true);
+            let at = world.now + world.between(50, LATEST_LANDING);
+            world.agenda.at(at, Event::Wake(id));
+            place.work = Some((task, work));
+            (place.is_stopped, place.ends_at) = (true, None);
+            return;
+        }
+        let was_stopped = std::mem::take(&mut place.is_stopped);
         place.age += 1;
         self.free.push(id.place);
+        drop(world);
         drop(work);
-        self.sim.world.borrow_mut().ended(&task, killed);
+        if !was_stopped {
+            self.sim.world.borrow_mut().ended(&task, killed);
+        }
+    }
+
+    /// The calls of a stopped function arrive. Nothing comes of their answers.
+    fn land(&mut self, id: TaskId) {
+        let place = &mut self.places[id.place as usize];
+        let Some((task, work)) = &mut place.work else { return };
+        {
+            let mut world = self.sim.world.borrow_mut();
+            let Task::Function(call) = &*task else { return };
+            let name = call.name();
+            world.say(|| format!("  … a call of {name}, which was stopped, arrives"));
+            world.current = Some(id);
+            world.is_landing = true;
+        }
+        let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let mut world = self.sim.world.borrow_mut();
+        (world.current, world.is_landing) = (None, false);
+        drop(world);
+        self.end(id, true);
     }
 }
+
+/// How long after its function's end a call may take effect.
+const LATEST_LANDING: Millis = 90 * SECOND;
 
 /// Waits for a moment of virtual time.
 pub struct Pause<'a> {
@@ -185,7 +231,12 @@ impl Future for Pause<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let mut world = self.sim.world.borrow_mut();
         if let Some(until) = self.until {
-            return if world.now >= until { Poll::Ready(()) } else { Poll::Pending };
+            let arrives = world.now >= until || (world.is_landing && self.crashes);
+            return if arrives { Poll::Ready(()) } else { Poll::Pending };
+        }
+        if world.is_landing {
+            // Its function is gone: no further call is made.
+            return Poll::Pending;
         }
         let Some(task) = world.current else { return Poll::Pending };
         let disturbed = if self.crashes { world.disturb() } else { None };

@@ -65,6 +65,9 @@ faults! {
     Crash = "crash",
     /// A call takes so long that the invocation is stopped for its time-out.
     Stall = "stall",
+    /// The call that a stopped invocation had made takes effect later: the request was on its way,
+    /// and nobody waits for its answer any more.
+    CallLandsLate = "call_lands_late",
     /// Lambda has no room for an invocation.
     InvokeThrottled = "invoke_throttled",
     /// An invocation starts cold: late, and with empty caches.
@@ -360,6 +363,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::MessageResurrected | Fault::InvokeThrottled => 30_000,
         Fault::MessageDead | Fault::JobEventLost | Fault::WebhookLost => 20_000,
         Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
+        Fault::CallLandsLate => 500_000,
         Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,
         Fault::HooksMissing | Fault::HooksLost | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,

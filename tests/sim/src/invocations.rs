@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::agenda::{Millis, SECOND, Which};
 use crate::door::Door;
-use crate::executor::{Pause, Sim};
+use crate::executor::Sim;
 use crate::fault::Fault;
 use crate::queue::{Body, Received};
 use crate::world::World;
@@ -114,8 +114,9 @@ pub struct ApiCall {
 impl World {
     /// The answer to a machine's call is on its way.
     pub fn reply(&mut self, number: u32, reply: Reply) {
-        let machine = self.api_calls[number as usize].machine;
-        if self.strikes(Fault::ReportLost) {
+        let call = &self.api_calls[number as usize];
+        let machine = call.machine;
+        if call.reply.is_some() || self.strikes(Fault::ReportLost) {
             return;
         }
         match &reply {
@@ -125,10 +126,7 @@ impl World {
             }
             other => self.say(|| format!("  → machine {machine}: {other:?}")),
         }
-        let call = &mut self.api_calls[number as usize];
-        if call.reply.is_none() {
-            call.reply = Some(reply);
-        }
+        self.api_calls[number as usize].reply = Some(reply);
         self.wake_machine(machine);
     }
 }
@@ -279,8 +277,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         RunnerApiError::Later { after, .. } => Reply::Later(after),
         RunnerApiError::Pass(_) => Reply::Broken,
     });
-    Pause::call(&door.sim).await;
-    door.sim.world.borrow_mut().reply(number, reply);
+    door.call(|world| world.reply(number, reply)).await;
 }
 
 async fn operator(door: &Door, number: u32) {

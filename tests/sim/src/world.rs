@@ -62,6 +62,8 @@ pub struct World {
     pub fault_streams: FaultStreams,
     /// How often each struck.
     pub counts: Counts,
+    /// What runs now is a function that was stopped: its calls arrive, and it makes no others.
+    pub is_landing: bool,
     /// No faults from here on.
     pub faults_end: Millis,
     /// What the cloud is like.
@@ -185,6 +187,7 @@ impl World {
             calls: Calls::default(),
             tally: Tally::default(),
             current: None,
+            is_landing: false,
             steps: 0,
             ticks_end: Millis::MAX,
             pending: Vec::new(),
