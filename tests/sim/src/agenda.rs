@@ -84,6 +84,10 @@ pub enum Event {
     Dispatch,
     /// GitHub gives up on a runner that fell silent in this job.
     LostRunner(u32),
+    /// GitHub notices that the process of an idle runner is gone.
+    Noticed(u64),
+    /// A runner has not taken the job that it was given.
+    OfferLapses(u64),
     /// A webhook arrives.
     Webhook(u32),
     /// EC2 moves a machine on.

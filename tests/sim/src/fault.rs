@@ -159,6 +159,10 @@ faults! {
     /// GitHub has no registration of an idle runner any more, and its agent goes on listening
     /// (actions/runner #4617).
     RunnerForgotten = "runner_forgotten",
+    /// GitHub does not notice for minutes that an idle runner is gone, and gives it a job. Nobody
+    /// takes the job, and after a minute it is queued again (docs.github.com/actions, "Routing
+    /// precedence for self-hosted runners").
+    RunnerMissed = "runner_missed",
     /// GitHub answers 5xx.
     GithubFails = "github_fails",
     /// GitHub made a registration, and the answer was lost.
@@ -363,7 +367,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::MessageResurrected | Fault::InvokeThrottled => 30_000,
         Fault::MessageDead | Fault::JobEventLost | Fault::WebhookLost => 20_000,
         Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
-        Fault::CallLandsLate => 500_000,
+        Fault::CallLandsLate | Fault::RunnerMissed => 500_000,
         Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,
         Fault::HooksMissing | Fault::HooksLost | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,

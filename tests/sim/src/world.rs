@@ -361,6 +361,8 @@ impl World {
             Event::Reject(job) => self.reject_job(job),
             Event::Dispatch => self.dispatch(),
             Event::LostRunner(job) => self.lost_runner(job),
+            Event::Noticed(runner) => self.github.truth.notice_end(runner),
+            Event::OfferLapses(runner) => self.offer_lapses(runner),
             Event::Webhook(delivery) => self.start(Task::Function(Call::Webhook(delivery)), 0),
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
             Event::LateLaunch(number) => self.late_launch(number),

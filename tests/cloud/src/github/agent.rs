@@ -207,6 +207,22 @@ impl GitHub {
         self.news.push(News::Silent(job.id));
     }
 
+    /// GitHub has not noticed yet that the process of an idle runner is gone: it goes on offering
+    /// jobs to it. Answers whether there is such a runner.
+    pub fn go_on_offering(&mut self, runner: u64) -> bool {
+        let session = self.sessions.get(&runner).filter(|one| !one.alive && one.job.is_none());
+        let registered = session.is_some() && self.runners.contains_key(&runner);
+        if registered && !self.idle.contains(&runner) {
+            self.idle.push(runner);
+        }
+        registered
+    }
+
+    /// Now it has. A job that was offered meanwhile lapses by itself ([`Self::forget_runner`]).
+    pub fn notice_end(&mut self, runner: u64) {
+        self.idle.retain(|other| *other != runner);
+    }
+
     /// The process of a registration, if one ever came.
     #[must_use]
     pub fn session(&self, runner: u64) -> Option<&Session> {
@@ -257,7 +273,7 @@ impl GitHub {
     }
 
     /// A waiting runner gets a job when it asks next.
-    pub(crate) fn offer(&mut self, job: u64, runner: u64) {
+    pub fn offer(&mut self, job: u64, runner: u64) {
         let (Some(known), Some(session)) =
             (self.jobs.get_mut(&job), self.sessions.get_mut(&runner))
         else {

@@ -192,8 +192,9 @@ impl GitHub {
         }
     }
 
-    /// A process could not take the job that it was given. GitHub has used its registration up and
-    /// gives the job to another; the process waits on, and is not told (actions/runner #4617).
+    /// A process could not take the job that it was given, or there is none any more. GitHub has
+    /// used its registration up and gives the job to another; a process that is there waits on, and
+    /// is not told (actions/runner #4617).
     /// Answers whether there was such a registration, without a job.
     pub fn forget_runner(&mut self, id: u64, now: Millis) -> bool {
         self.job_on(id).is_none() && self.retire(id, "used up", now)

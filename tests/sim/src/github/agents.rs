@@ -1,7 +1,7 @@
 //! Runner processes, and what GitHub says of them.
 
 use super::id_of;
-use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
@@ -46,6 +46,19 @@ impl World {
         }
         self.github.truth.agent_lost(id, why, self.now);
         self.carry_out_news();
+        if self.strikes(Fault::RunnerMissed) && self.github.truth.go_on_offering(id) {
+            let noticed = self.now + self.between(MINUTE, 10 * MINUTE);
+            self.agenda.at(noticed, Event::Noticed(id));
+            self.dispatch_soon();
+        }
+    }
+
+    /// GitHub waits in vain for a runner to take its job, and queues the job again.
+    pub fn offer_lapses(&mut self, id: u64) {
+        if self.github.truth.forget_runner(id, self.now) {
+            self.narrate(|| format!("runner {id} has not taken its job: GitHub queues it again"));
+        }
+        self.dispatch_soon();
     }
 
     /// Whether there is such a registration and its agent. GitHub sees the agent's end some time

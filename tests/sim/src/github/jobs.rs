@@ -11,6 +11,10 @@ use crate::world::World;
 /// How long GitHub waits before it fails the job of a silent runner.
 const PATIENCE: Millis = 10 * MINUTE;
 
+/// How long GitHub waits for a runner to take the job that it was given
+/// (docs.github.com/actions, "Routing precedence for self-hosted runners").
+const PICK_UP: Millis = MINUTE;
+
 /// The workflow run of a job: three jobs are of one run.
 pub const fn run_of(job: u32) -> u64 {
     5000 + job as u64 / 3
@@ -158,6 +162,10 @@ impl World {
         let Some(runner) = self.github.truth.runner(id) else { return };
         let name = runner.name.clone();
         self.narrate(|| format!("GitHub gives job {number} to {name}"));
+        if !self.is_connected(id) {
+            self.github.truth.offer(id_of(number), id);
+            return self.agenda.at(self.now + PICK_UP, Event::OfferLapses(id));
+        }
         let lies = self.plan_lies();
         self.github.job_mut(number).lies = lies;
         if self.github.truth.assign(id_of(number), id, self.now).is_err() {
