@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+pub mod absence;
 pub mod audit;
 pub mod backoff;
 pub mod ec2;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::absence::Absence;
 use crate::ids::{InstanceName, MachineId};
 use crate::instance::ErrorDetail;
 use crate::time::Time;
@@ -21,6 +22,7 @@ pub struct Orphan {
     pub attempts: u32,
     /// The last of those failures.
     pub last_error: Option<ErrorDetail>,
-    /// When EC2 was first seen not to know it.
-    pub absent_since: Option<Time>,
+    /// EC2 does not know it, since when and until which look.
+    #[serde(default)]
+    pub absence: Option<Absence>,
 }

@@ -6,6 +6,7 @@
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
+use crate::absence::Absence;
 use crate::ec2::ErrorClass;
 use crate::ec2::StateReason;
 use crate::ids::{JobKey, RunnerId};
@@ -39,6 +40,11 @@ impl<T> With for T {}
 
 pub(crate) fn timings() -> Timings {
     Timings { absence_confirm_seconds: Seconds(120), ..Timings::default() }
+}
+
+/// One denial of EC2.
+pub(crate) fn absent(at: Time) -> Absence {
+    Absence::denied(None, at)
 }
 
 pub(crate) fn policy(timings: &Timings) -> Policy<'_> {

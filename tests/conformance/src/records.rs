@@ -170,7 +170,7 @@ pub fn orphan(n: u32) -> Orphan {
         since: at(n),
         attempts: 0,
         last_error: None,
-        absent_since: None,
+        absence: None,
     }
 }
 

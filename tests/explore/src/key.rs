@@ -131,7 +131,9 @@ impl<'a> Key<'a> {
         // more.
         let most = if instance.machine().is_some() { 3 } else { 7 };
         self.num(u64::from(instance.attempts.min(most)));
-        self.maybe_age(instance.absent_since, self.timings.absence_confirm_seconds);
+        // The last denial is never as old here as it would have to be to make a difference.
+        let absent_since = instance.absence.map(|absence| absence.since);
+        self.maybe_age(absent_since, self.timings.absence_confirm_seconds);
         self.runner(&instance.runner, instance.claimed_at);
         match instance.drain() {
             Some(drain) => self.drain(drain),

@@ -102,8 +102,12 @@ faults! {
     LaunchAborted = "launch_aborted",
     /// EC2 does not know a new machine yet.
     MachineHidden = "machine_hidden",
-    /// EC2 denies for a while that it knows a machine, once.
+    /// EC2 denies for a while that it knows a machine, and maybe once more later.
     MachineDenied = "machine_denied",
+    /// It does so for longer than two looks must be apart. AWS gives no bound: "eventual
+    /// consistency … exponential backoff … several minutes" (docs.aws.amazon.com/ec2/latest/devguide,
+    /// "Eventual consistency").
+    MachineDeniedLong = "machine_denied_long",
     /// EC2 shows an earlier state of a machine.
     DescribeStale = "describe_stale",
     /// EC2 does not answer a question.
@@ -185,6 +189,8 @@ faults! {
     BusyLieIdle = "busy_lie_idle",
     /// GitHub answers 404 for a runner that it has.
     RunnerHidden = "runner_hidden",
+    /// GitHub answers 404 for a job that it has: the App may not see its repository for now.
+    JobHidden = "job_hidden",
     /// A list is answered from GitHub's cache.
     ListCached = "list_cached",
     /// A webhook is never delivered.
@@ -205,6 +211,9 @@ faults! {
     OutageCredentials = "outage_credentials",
     /// The tables are away for minutes.
     OutageTable = "outage_table",
+    /// Others have used up the account's concurrency: no function of ours runs for minutes, and
+    /// callers get 429 or 503 (docs.aws.amazon.com/lambda, "Understanding Lambda function scaling").
+    OutageLambda = "outage_lambda",
     /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as
     /// with a disk key that may not be used (AWS, "Instance terminates immediately").
     OutageBoots = "outage_boots",
@@ -373,6 +382,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
         Fault::OutageZone | Fault::OutageCredentials | Fault::OutageBoots => 300_000,
+        Fault::OutageLambda => 300_000,
         _ => 80_000,
     }
 }

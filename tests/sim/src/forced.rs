@@ -6,7 +6,7 @@ use muster_domain::instance::{Instance, State};
 use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
 use crate::github::Outcome;
-use crate::world::World;
+use crate::world::{Window, World};
 
 /// Force gives up on EC2 at its next error after this long.
 const GIVES_UP: Millis = 10 * MINUTE;
@@ -22,13 +22,12 @@ impl World {
             return;
         }
         let now = self.now;
-        let tables_away =
-            self.windows.iter().any(|one| one.fault == Fault::OutageTable && one.is_open(now));
+        // Nothing of ours runs then, or can write anything down.
+        let stands = |one: &Window| matches!(one.fault, Fault::OutageTable | Fault::OutageLambda);
+        let stands = self.windows.iter().any(|one| stands(one) && one.is_open(now));
         let rows = self.tables.live_rows();
-        let bound: Vec<_> = rows
-            .filter(|row| !tables_away && self.must_end(row))
-            .map(|row| row.name.clone())
-            .collect();
+        let bound: Vec<_> =
+            rows.filter(|row| !stands && self.must_end(row)).map(|row| row.name.clone()).collect();
         let mut clocks = std::mem::take(&mut self.checker.forced_since);
         clocks.retain(|name, _| bound.contains(name));
         for name in bound {

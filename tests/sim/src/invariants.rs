@@ -156,7 +156,7 @@ impl World {
     fn check_news(&mut self, before: &Instance, next: &Instance) {
         let life =
             |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake_nonce());
-        let outside = |row: &Instance| (row.attempts, row.absent_since, row.spot_notice_at);
+        let outside = |row: &Instance| (row.attempts, row.absence, row.spot_notice_at);
         let told = before.events != next.events;
         let is_same = before.runner == next.runner
             && before.drain() == next.drain()

@@ -11,10 +11,11 @@
 //!     nobody can know better;
 //!   - GitHub's "busy" about a runner without a job: 15, since GitHub gives up a lost runner after
 //!     10;
-//! - however often it changes between them, a row on its way out spends at most 70 minutes without
-//!   a job to wait for: the boot deadline, evidence twice because a job came in between, and twice
-//!   the ten minutes;
-//! - an entry leaves the orphan ledger within 15 minutes; a machine without a record is known as an
+//!   - EC2's denial of its machine: 25, of which 20 must pass;
+//! - however often it changes between them, a row on its way out spends at most 90 minutes without
+//!   a job to wait for: the boot deadline, evidence twice because a job came in between, a denial,
+//!   and twice the ten minutes;
+//! - an entry leaves the orphan ledger within 30 minutes, 20 of them a denial; a machine without a record is known as an
 //!   orphan at an age of 15 minutes, and the comparison that finds it runs every five, so it is
 //!   gone within 22;
 //! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told
@@ -54,6 +55,8 @@ enum Suspect {
     Unheard(InstanceName),
     /// On its way out, and held by GitHub's word alone.
     CalledBusy(InstanceName),
+    /// On its way out, and EC2 denies knowing its machine.
+    Denied(InstanceName),
     /// On its way out, and no job holds it: all such minutes together.
     Leaving(InstanceName),
     /// In the ledger.
@@ -84,10 +87,11 @@ impl Suspect {
             Self::Gate(_) => 75 * MINUTE,
             Self::Evidence(_) => 35 * MINUTE,
             Self::CalledBusy(_) => 15 * MINUTE,
+            Self::Denied(_) => 25 * MINUTE,
             // Past its longest life a row is not called held any more.
             Self::Working(_) | Self::Unheard(_) => MAX_LIFE,
-            Self::Leaving(_) => 70 * MINUTE,
-            Self::Orphan(_) => 15 * MINUTE,
+            Self::Leaving(_) => 90 * MINUTE,
+            Self::Orphan(_) => 30 * MINUTE,
             Self::Stray(_) => 22 * MINUTE,
             Self::Surplus(_) => MAX_SURPLUS,
             Self::Shortage(_) => MAX_SHORTAGE,
@@ -182,6 +186,7 @@ impl World {
         let name = row.name.clone();
         let why = match waiting {
             Some(Waiting::SecondRead | Waiting::Registering) => Suspect::Evidence(name),
+            Some(Waiting::Absent) => Suspect::Denied(name),
             _ if !self.is_held(&row.name) => Suspect::Row(name),
             _ if self.works(row) => Suspect::Working(name),
             Some(Waiting::Busy) => Suspect::CalledBusy(name),
@@ -281,6 +286,7 @@ impl World {
             | Suspect::Working(name)
             | Suspect::Unheard(name)
             | Suspect::CalledBusy(name)
+            | Suspect::Denied(name)
             | Suspect::Leaving(name)
             | Suspect::Unreachable(name)
             | Suspect::Idle(name, _) => {

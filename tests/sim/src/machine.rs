@@ -241,7 +241,7 @@ impl Script {
             world.say(|| format!("machine {machine} asks: {ask:?}"));
             let number = u32::try_from(world.api_calls.len()).unwrap_or(u32::MAX);
             world.api_calls.push(ApiCall { machine, ask: Rc::new(ask), reply: None });
-            if world.strikes(Fault::InvokeThrottled) {
+            if world.is_throttled() {
                 world.reply(number, Reply::Broken);
             } else if !world.strikes(Fault::ReportLost) {
                 let after = world.latency();

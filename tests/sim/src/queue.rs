@@ -212,9 +212,7 @@ impl World {
         // Job events are durable in SQS; whatever else is on the queues may be lost by design.
         if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &body {
             if self.strikes(Fault::JobEventLost) {
-                if let Some(job) = self.github.job_of_mut(event.key.job) {
-                    job.event_lost = true;
-                }
+                self.event_is_lost(event.key.job);
                 return;
             }
         } else if self.strikes(Fault::MessageLost) {
@@ -298,9 +296,12 @@ impl World {
     }
 
     fn invoke(&mut self, which: Which, batch: Vec<Received>) {
-        if self.strikes(Fault::InvokeThrottled) {
+        if self.is_throttled() {
+            // The poller tries for a while, and then the messages come back by themselves.
+            let long = self.is_away(Fault::OutageLambda);
             for received in &batch {
-                let again = self.now + self.between(SECOND, MINUTE);
+                let longest = if long { VISIBILITY } else { MINUTE };
+                let again = self.now + self.between(SECOND, longest);
                 self.queues.of(which).move_to(received.id, again);
             }
             return;
@@ -360,12 +361,24 @@ impl World {
         }
     }
 
-    /// An operator sends the dead letters back, once whatever broke is mended.
+    /// An operator sends the dead letters back, once whatever broke is mended; or nobody does, and
+    /// the events among them are lost.
     pub fn redrive(&mut self) {
         for which in [Which::Jobs, Which::Launch, Which::Reap] {
             for body in std::mem::take(&mut self.queues.of(which).dead) {
-                self.enqueue(which, Body::clone(&body));
+                if self.cloud_config.redrives {
+                    self.enqueue(which, Body::clone(&body));
+                } else if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*body {
+                    self.event_is_lost(event.key.job);
+                }
             }
+        }
+    }
+
+    /// A fault has taken a job's event, for good.
+    fn event_is_lost(&mut self, job: u64) {
+        if let Some(job) = self.github.job_of_mut(job) {
+            job.event_lost = true;
         }
     }
 

@@ -41,6 +41,8 @@ pub struct CloudConfig {
     pub replay_shows_machines: bool,
     /// Longest time a call takes.
     pub slowest_call: Millis,
+    /// Somebody sends dead letters back at the end of the day.
+    pub redrives: bool,
     /// Machines wait for the scenario's word at each step.
     pub by_hand: bool,
 }
@@ -304,6 +306,11 @@ impl World {
         self.between(1, slowest)
     }
 
+    /// Whether Lambda has no room for an invocation now.
+    pub fn is_throttled(&mut self) -> bool {
+        self.is_away(Fault::OutageLambda) || self.strikes(Fault::InvokeThrottled)
+    }
+
     /// How far the clock of an invocation is off.
     pub fn skew(&mut self) -> Millis {
         if self.strikes(Fault::ClockSkewed) { self.between(-4_000, 4_000) } else { 0 }
@@ -363,6 +370,8 @@ impl World {
             Event::LostRunner(job) => self.lost_runner(job),
             Event::Noticed(runner) => self.github.truth.notice_end(runner),
             Event::OfferLapses(runner) => self.offer_lapses(runner),
+            // The gateway answers with an error, and GitHub notes a failed delivery.
+            Event::Webhook(delivery) if self.is_throttled() => self.delivered(delivery, false),
             Event::Webhook(delivery) => self.start(Task::Function(Call::Webhook(delivery)), 0),
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
             Event::LateLaunch(number) => self.late_launch(number),
@@ -404,7 +413,7 @@ impl World {
         }
         let jitter = self.between(0, 2 * SECOND);
         // A throttled tick is tried again a minute later.
-        let late = if self.strikes(Fault::InvokeThrottled) { MINUTE } else { 0 };
+        let late = if self.is_throttled() { MINUTE } else { 0 };
         self.start(Task::Function(Call::Sweep), jitter + late);
         if self.strikes(Fault::TickDoubled) {
             let later = self.between(0, 5 * SECOND);

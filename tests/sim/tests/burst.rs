@@ -22,7 +22,8 @@ const JOBS: u32 = 100;
 /// them yet.
 fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
-    let cloud_config = CloudConfig { replay_shows_machines: true, slowest_call, by_hand };
+    let redrives = true;
+    let cloud_config = CloudConfig { replay_shows_machines: true, slowest_call, redrives, by_hand };
     let mut world = World::new(seed, &pools, muster_sim::fault::FaultRates::none(), cloud_config);
     for number in 0..JOBS {
         let job = Job::planned(number, "acme/web", true, Labels::new(["linux"]), Some(MINUTE));
@@ -185,8 +186,12 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
     let pools: Vec<_> = (0..10)
         .map(|number| pool(&format!("p{number}"), LABELS[number], 200, "spot", None))
         .collect();
-    let cloud_config =
-        CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: false };
+    let cloud_config = CloudConfig {
+        replay_shows_machines: true,
+        slowest_call: 20,
+        redrives: true,
+        by_hand: false,
+    };
     let mut world = World::new(seed, &pools, muster_sim::fault::FaultRates::none(), cloud_config);
     for number in 0..1000 {
         let labels = Labels::new(LABELS[number as usize % 10].iter().copied());

@@ -42,8 +42,12 @@ impl Bench {
     fn new() -> Self {
         let pools =
             [POOL, OTHER_POOL].map(|name| schedule::pool(name, &["linux"], 9, "spot", None));
-        let cloud_config =
-            CloudConfig { replay_shows_machines: true, slowest_call: 1, by_hand: true };
+        let cloud_config = CloudConfig {
+            replay_shows_machines: true,
+            slowest_call: 1,
+            redrives: true,
+            by_hand: true,
+        };
         let mut world = World::new(1, &pools, FaultRates::none(), cloud_config);
         ["acme", "zoo"].into_iter().for_each(|login| world.github.install(login));
         let settings =

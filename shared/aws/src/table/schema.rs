@@ -50,7 +50,7 @@ pub(crate) fn upgrade(form: Form, schema: u64, body: &mut Item) -> Result<(), Fo
 }
 
 /// What schema 1 did not have. Fields that may be none need no step: a missing attribute reads as
-/// none (an instance's `wake` and `absent_since`, a job's `hold`, an orphan's `absent_since`).
+/// none (an instance's `wake` and `absence`, a job's `hold`, an orphan's `absence`).
 fn from_previous(form: Form, body: &mut Item) {
     let mut default = |name: &str, value: AttributeValue| {
         body.entry(name.to_owned()).or_insert(value);
@@ -128,10 +128,7 @@ mod tests {
     fn records_of_the_schema_before_are_read() {
         let live: Stored<Instance> = read("default-l1-0");
         assert_eq!((live.schema, live.state(), live.passed_over), (2, State::Running, false));
-        assert_eq!(
-            (live.wake_nonce(), live.absent_since, live.version()),
-            (None, None, Version(6))
-        );
+        assert_eq!((live.wake_nonce(), live.absence, live.version()), (None, None, Version(6)));
         let gone: Stored<Instance> = read("default-l2-0");
         assert_eq!(gone.state(), State::Deleted);
         assert!(gone.is_forced());
@@ -147,7 +144,7 @@ mod tests {
         assert_eq!((capacity.schema, capacity.wakes), (2, 0));
         assert!(capacity.is_held_by("worker-1"));
         let orphan: Stored<Orphan> = read("orphan#i-00000000000000003");
-        assert_eq!((orphan.schema, orphan.absent_since), (2, None));
+        assert_eq!((orphan.schema, orphan.absence), (2, None));
         let audit: Stored<Audit> =
             read("audit#default-l1-0#2026-11-18T11:06:45.000Z#8246c79b0cb9fcde");
         assert_eq!(audit.why, "stuck");

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use muster_domain::SCHEMA;
+use muster_domain::absence::Absence;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::observation::{Machine, Termination};
@@ -104,20 +105,18 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Ok(Machine::Gone) => Seen::Gone,
             Ok(Machine::Absent) => self.absent_orphan(orphan, now),
             // Shown again: an earlier denial proves nothing any more.
-            Ok(_) => Seen::Lives(Orphan { absent_since: None, ..orphan.clone() }),
+            Ok(_) => Seen::Lives(Orphan { absence: None, ..orphan.clone() }),
             Err(_) => Seen::Lives(orphan.clone()),
         }
     }
 
-    /// Absent counts twice, as for instances.
+    /// Absent counts after as long as for instances.
     fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
-        match orphan.absent_since {
-            Some(first) if now.is_past(first, self.settings.timings.absence_confirm_seconds) => {
-                Seen::Gone
-            }
-            Some(_) => Seen::Rests(orphan.clone()),
-            None => Seen::Rests(Orphan { absent_since: Some(now), ..orphan.clone() }),
+        let absence = Absence::denied(orphan.absence, now);
+        if absence.is_certain(&self.settings.timings) {
+            return Seen::Gone;
         }
+        Seen::Rests(Orphan { absence: Some(absence), ..orphan.clone() })
     }
 
     /// Whether the orphan is gone now.
@@ -160,7 +159,7 @@ fn stray(machine: MachineId, now: Time) -> Orphan {
         since: now,
         attempts: 0,
         last_error: None,
-        absent_since: None,
+        absence: None,
     }
 }
 

@@ -20,6 +20,7 @@ pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
+use crate::absence::Absence;
 use crate::ec2::ErrorClass;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use crate::pool::Pool;
@@ -109,8 +110,9 @@ pub struct Instance {
     pub refused: Option<ErrorClass>,
     /// The last error of a provider.
     pub last_error: Option<ErrorDetail>,
-    /// When EC2 was first seen not to know the machine.
-    pub absent_since: Option<Time>,
+    /// EC2 does not know the machine, since when and until which look.
+    #[serde(default)]
+    pub absence: Option<Absence>,
     /// When EC2 announced that it takes the machine back.
     pub spot_notice_at: Option<Time>,
     due_at: Option<Time>,
@@ -168,7 +170,7 @@ impl Instance {
             attempts: 0,
             refused: None,
             last_error: None,
-            absent_since: None,
+            absence: None,
             spot_notice_at: None,
             due_at: None,
             wake: None,

@@ -96,7 +96,7 @@ fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Ti
         since: now,
         attempts: next.attempts,
         last_error: Some(fault.clone()),
-        absent_since: None,
+        absence: None,
     };
     let audit = Audit::new(&instance.name, AuditKind::GivenUp, &order.by, &why, now);
     Step::Act {

@@ -16,6 +16,7 @@ mod switched;
 #[cfg(test)]
 mod tests;
 
+use crate::absence::Absence;
 use crate::audit::Audit;
 use crate::ids::{MachineId, RunnerId};
 use crate::instance::{Instance, State};
@@ -136,16 +137,16 @@ fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: 
     }
 }
 
-/// The record of a machine that EC2 shows after it denied knowing it. Two denials count as its end,
-/// and only when nothing stood between them.
+/// The record of a machine that EC2 shows after it denied knowing it: denials count as its end only
+/// when nothing stood between them.
 fn shown_again(instance: &Instance, seen: &Observation, now: Time) -> Option<Instance> {
     let is_shown = match seen.machine {
         Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped) => true,
         Look::Seen(Machine::Gone | Machine::Absent) | Look::Unknown | Look::Failed(_) => false,
     };
-    (is_shown && instance.absent_since.is_some()).then(|| {
+    (is_shown && instance.absence.is_some()).then(|| {
         let mut next = instance.clone();
-        next.absent_since = None;
+        next.absence = None;
         next.tell(now, "EC2 shows the machine again".to_owned());
         next
     })
@@ -180,7 +181,7 @@ fn is_early(instance: &Instance, now: Time) -> bool {
 
 /// The machine's end, as far as it is certain.
 enum Death {
-    /// EC2 said so, or did not know the machine twice.
+    /// EC2 said so, or did not know the machine at any look for long.
     Certain(&'static str),
     /// Absent, but not for long enough: look again then.
     Unconfirmed(Box<Instance>, Time),
@@ -188,32 +189,27 @@ enum Death {
     No,
 }
 
-/// "Absent" counts only twice, some time apart, and for a machine old enough that EC2 must know it.
-/// Source: docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+/// "Absent" counts only for a machine old enough that EC2 must know it, and then as
+/// [`Absence`](crate::absence) says.
 fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) -> Death {
     match seen.machine {
         Look::Seen(Machine::Gone) => Death::Certain("EC2 says that the machine is gone"),
         Look::Seen(Machine::Absent) => {
             let born = instance.bound_at.unwrap_or(instance.created_at);
             let old_enough = born + timings.absence_limit_seconds;
-            match instance.absent_since {
-                Some(first) if now >= first + timings.absence_confirm_seconds => {
-                    Death::Certain("EC2 did not know the machine twice")
-                }
-                Some(first) => Death::Unconfirmed(
-                    Box::new(instance.clone()),
-                    first + timings.absence_confirm_seconds,
-                ),
-                None if now < old_enough => {
-                    Death::Unconfirmed(Box::new(instance.clone()), old_enough)
-                }
-                None => {
-                    let mut next = instance.clone();
-                    next.absent_since = Some(now);
-                    next.tell(now, "EC2 does not know the machine".to_owned());
-                    Death::Unconfirmed(Box::new(next), now + timings.absence_confirm_seconds)
-                }
+            let absence = Absence::denied(instance.absence, now);
+            if instance.absence.is_none() && now < old_enough {
+                return Death::Unconfirmed(Box::new(instance.clone()), old_enough);
             }
+            if absence.is_certain(timings) {
+                return Death::Certain("EC2 did not know the machine at any look");
+            }
+            let mut next = instance.clone();
+            next.absence = Some(absence);
+            if instance.absence.is_none() {
+                next.tell(now, "EC2 does not know the machine".to_owned());
+            }
+            Death::Unconfirmed(Box::new(next), absence.look_again_at(timings))
         }
         Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped)
         | Look::Unknown

@@ -16,7 +16,7 @@ pub(super) fn running(
     now: Time,
 ) -> Step {
     // A first denial is to be confirmed, or not; whoever comes by looks.
-    let confirms = instance.absent_since.is_some();
+    let confirms = instance.absence.is_some();
     if (seen.machine_hint || confirms) && seen.machine == Look::Unknown {
         return Step::Look(Need::Machine);
     }

@@ -79,8 +79,9 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     let code = next.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     word(before.last_error != next.last_error, format!("error {code}"));
     word(before.spot_notice_at != next.spot_notice_at, "spot notice".to_owned());
-    let denied = if next.absent_since.is_some() { "absent" } else { "known again" };
-    word(before.absent_since != next.absent_since, denied.to_owned());
+    let since = |instance: &Instance| instance.absence.map(|absence| absence.since);
+    let denied = if next.absence.is_some() { "absent" } else { "known again" };
+    word(since(before) != since(next), denied.to_owned());
     let (old, new) = (&before.runner, &next.runner);
     word(old.state != new.state, format!("runner {}", new.state.as_str()));
     word(old.id != new.id, format!("registration {}", new.id.map_or(0, |id| id.0)));

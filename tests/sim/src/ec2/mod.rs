@@ -41,7 +41,7 @@ pub struct Machine {
     /// The tag `muster:launch`; none when it is not ours.
     pub launch: Option<LaunchId>,
     /// EC2 denied knowing it once, after it had shown it.
-    was_denied: bool,
+    denials: u8,
     /// What is wrong with it.
     pub behaviour: Behaviour,
     /// The boot script and agent, while they run.
@@ -61,7 +61,7 @@ impl Machine {
         Self {
             id,
             launch,
-            was_denied: false,
+            denials: 0,
             behaviour,
             task: None,
             told: 0,

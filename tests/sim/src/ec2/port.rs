@@ -12,7 +12,7 @@ use muster_domain::time::Time;
 use super::bucket::Call;
 use super::terminate::terminated;
 use super::{Ec2, words};
-use crate::agenda::{HOUR, Millis, SECOND};
+use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 use crate::door::Door;
 use crate::executor::Pause;
 use crate::fault::Fault;
@@ -20,6 +20,8 @@ use crate::world::World;
 
 /// How many machines one page of a listing holds. Small, so that paging happens.
 const PAGE: u32 = 30;
+/// How often EC2 denies one machine.
+const MAX_DENIALS: u8 = 2;
 /// How long EC2 shows a terminated machine.
 pub(super) const KEPT: Millis = HOUR;
 
@@ -40,15 +42,18 @@ impl World {
         self.ec2_answers("DescribeInstances")
     }
 
-    /// Once in a machine's life EC2 may not know it for a while: shorter than what two looks must
-    /// be apart.
+    /// Now and then EC2 may not know a machine for a while: most times for less than what two looks
+    /// must be apart.
     pub(super) fn may_deny(&mut self, number: u32) {
-        if !self.ec2.at(number).was_denied && self.strikes(Fault::MachineDenied) {
-            let until = self.now + self.between(SECOND, 100 * SECOND);
-            self.ec2.at_mut(number).was_denied = true;
-            let instance = self.ec2.cloud.at_mut(number as usize);
-            instance.visible_from = instance.visible_from.max(until);
+        if self.ec2.at(number).denials == MAX_DENIALS || !self.strikes(Fault::MachineDenied) {
+            return;
         }
+        let longest =
+            if self.strikes(Fault::MachineDeniedLong) { 8 * MINUTE } else { 100 * SECOND };
+        let until = self.now + self.between(SECOND, longest);
+        self.ec2.at_mut(number).denials += 1;
+        let instance = self.ec2.cloud.at_mut(number as usize);
+        instance.visible_from = instance.visible_from.max(until);
     }
 
     /// Looks at a machine by its id; none when EC2 denies knowing it.

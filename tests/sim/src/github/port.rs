@@ -166,7 +166,10 @@ impl World {
         }
     }
 
-    fn job_seen(&self, repository: &str, id: u64) -> Option<JobSeen> {
+    fn job_seen(&mut self, repository: &str, id: u64) -> Option<JobSeen> {
+        if self.strikes(Fault::JobHidden) {
+            return None;
+        }
         let job = self.github.truth.job(id)?;
         let home = &self.github.job(number_of(id)).repository;
         home.eq_ignore_ascii_case(repository).then(|| JobSeen {

@@ -112,8 +112,12 @@ impl Scenario {
         let (naive, disturbed) = (self.naive, &self.disturbed);
         let (limits, balance) = (&self.limits, self.balance);
         self.executor.get_or_insert_with(|| {
-            let cloud_config =
-                CloudConfig { replay_shows_machines: replay, slowest_call: 1, by_hand: true };
+            let cloud_config = CloudConfig {
+                replay_shows_machines: replay,
+                slowest_call: 1,
+                redrives: true,
+                by_hand: true,
+            };
             let mut world = World::new(1, pools, FaultRates::none(), cloud_config);
             let timings = naive.map_or_else(Timings::default, PeerPolicy::timings);
             let settings = Settings {

@@ -102,6 +102,7 @@ impl Plan {
         let cloud_config = CloudConfig {
             replay_shows_machines: rng.chance(500_000),
             slowest_call: [5, 40, 400, 3_000][rng.index(4)],
+            redrives: seed.is_multiple_of(2),
             by_hand: false,
         };
         let rushes = rushes(&mut rng, &fault_rates);
@@ -225,6 +226,7 @@ impl Plan {
             Fault::OutageCredentials,
             Fault::OutageTable,
             Fault::OutageBoots,
+            Fault::OutageLambda,
         ];
         for fault in kinds {
             if !rng.chance(rush.fault_rates.of(fault)) {

@@ -47,8 +47,12 @@ impl Bench {
     }
 
     pub(crate) fn of(pools: Vec<Pool>) -> Self {
-        let cloud_config =
-            CloudConfig { replay_shows_machines: true, slowest_call: 20, by_hand: true };
+        let cloud_config = CloudConfig {
+            replay_shows_machines: true,
+            slowest_call: 20,
+            redrives: true,
+            by_hand: true,
+        };
         let mut world = World::new(1, &pools, FaultRates::none(), cloud_config);
         world.github.install("acme");
         let timings = Timings::default();

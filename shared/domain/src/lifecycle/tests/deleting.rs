@@ -7,8 +7,8 @@ use crate::instance::{Instance, Order, State};
 use crate::lifecycle::{Record, Step, decide};
 use crate::observation::{Look, Machine, Observation, Termination};
 use crate::testkit::{
-    CLAIMED, LIFETIME, Story, With, at, creating, fault, forced, idle, machine, plain, policy,
-    timings, unavailable,
+    CLAIMED, LIFETIME, Story, With, absent, at, creating, fault, forced, idle, machine, plain,
+    policy, timings, unavailable,
 };
 
 /// Terminated at 700 under a lease until 820.
@@ -71,7 +71,7 @@ fn a_job_that_became_known_too_late_is_waited_for_all_the_same() {
 fn only_ec2s_word_confirms_the_end() {
     let end = "to deleted, never due";
     let accepted = Termination::Accepted;
-    let known = || deleting().with(|i| i.absent_since = Some(at(580)));
+    let known = || deleting().with(|i| i.absence = Some(absent(at(580))));
     let missed = Observation { machine: Look::Failed(unavailable()), ..ends(unknown()) };
     check(vec![
         ("shutting down", deleting(), ends(accepted(Machine::Gone)), 700, end),

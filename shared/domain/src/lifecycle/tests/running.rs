@@ -3,8 +3,8 @@
 use super::{check, hint, job_waits, nothing, sees, sees_runner};
 use crate::observation::{Look, Machine, Observation, RunnerSeen};
 use crate::testkit::{
-    RUNNER, Story, With, active, active_by_github, asking, at, boot_failed, booting, completed,
-    exited, exited_unused, idle, installing, timings, unavailable,
+    RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed, booting,
+    completed, exited, exited_unused, idle, installing, timings, unavailable,
 };
 
 fn no_answer_on_job() -> Observation {
@@ -189,7 +189,7 @@ fn a_machine_whose_runner_ended_shuts_itself_down_or_is_ended() {
 #[test]
 fn what_ec2_says_of_the_machine_comes_first() {
     let gone = "to pending_delete, claim ended, marked machine_gone";
-    let known = || active().with(|i| i.absent_since = Some(at(700)));
+    let known = || active().with(|i| i.absence = Some(absent(at(700))));
     check(vec![
         ("a hint is looked into", active(), hint(), 70, "look at machine"),
         (

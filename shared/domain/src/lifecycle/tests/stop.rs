@@ -6,8 +6,9 @@ use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState::{Open, Settled};
 use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
-    CLAIMED, RUNNER, Story, With, active, asking, at, booting, completed, creating, exited, forced,
-    idle, idle_without_hooks, installing, machine, plain, timings, unauthorized, unavailable,
+    CLAIMED, RUNNER, Story, With, absent, active, asking, at, booting, completed, creating, exited,
+    forced, idle, idle_without_hooks, installing, machine, plain, timings, unauthorized,
+    unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -56,7 +57,7 @@ fn what_cannot_take_a_job_is_terminated_without_asking_github() {
 #[test]
 fn a_dead_machine_ends_everything() {
     let dead = "to deleted, never due";
-    let absent_at = |second| ordered(idle()).with(|i| i.absent_since = Some(at(second)));
+    let absent_at = |second| ordered(idle()).with(|i| i.absence = Some(absent(at(second))));
     let looked = waits(ordered(idle()), Waiting::Absent);
     check(vec![
         ("gone", ordered(idle()), sees(Machine::Gone), 700, dead),
