@@ -301,7 +301,8 @@ impl World {
             Suspect::Job(key) => {
                 let job = self.tables.jobs.get(key);
                 let (claim, hold) = (job.map(|job| &job.claim), job.map(|job| &job.hold));
-                format!("job {key} waits, claim {claim:?}, hold {hold:?}")
+                let rooms = job.map(|job| self.rooms_for(job)).unwrap_or_default();
+                format!("job {key} waits, claim {claim:?}, hold {hold:?}; {rooms}")
             }
             Suspect::Surplus(pool) | Suspect::Shortage(pool) => {
                 let hold = self.tables.capacities.get(pool).map(|one| &one.idle_hold);

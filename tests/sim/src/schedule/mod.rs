@@ -84,6 +84,11 @@ pub struct Plan {
     pub faults_end: Millis,
 }
 
+/// One day in this many is one of hundreds of jobs and of large pools.
+const BIG: u64 = 50;
+/// The largest pool of such a day.
+const BIG_POOL: u32 = 150;
+
 /// A time with much to do.
 struct Rush {
     from: Millis,
@@ -132,11 +137,33 @@ impl Plan {
             let at = START + rng.between(0, DAY);
             plan.jobs.push(job(&mut rng, at));
         }
+        if seed % BIG == BIG - 1 {
+            plan.swell(&mut Rng::new(seed ^ 0x2545_f491_4f6c_dd1d), &rushes);
+        }
         plan.gates(&mut Rng::new(seed ^ 0x51ed_270b_9f3a_6c15));
         if rng.chance(300_000) {
             plan.apply_pools(&mut rng, &rushes);
         }
         plan
+    }
+
+    /// Hundreds of jobs, most of them at once, as of a matrix or of a monorepo in the morning, and
+    /// pools of a size for them.
+    fn swell(&mut self, rng: &mut Rng, rushes: &[Rush]) {
+        for pool in &mut self.settings.pools {
+            pool.max = pool.max.max([20, 60, BIG_POOL][rng.index(3)]);
+        }
+        // Passes of hundreds of jobs in which each call takes seconds get nowhere in their time.
+        self.cloud_config.slowest_call = self.cloud_config.slowest_call.min(400);
+        let limits = &mut self.settings.limits;
+        limits.stack.iter_mut().chain(limits.entities.values_mut()).for_each(|most| *most += 20);
+        for rush in rushes {
+            for _ in 0..rng.between(100, 400) / rushes.len() as i64 {
+                let late = rng.chance(300_000);
+                let at = if late { rush.from + rng.between(0, rush.length) } else { rush.from };
+                self.jobs.push(job(rng, at));
+            }
+        }
     }
 
     /// Some jobs wait for somebody's approval, most of them from the first seconds on.

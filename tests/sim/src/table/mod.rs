@@ -84,7 +84,7 @@ pub enum Expiring {
 }
 
 /// The item that a write concerns: a transaction takes one action per item.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item<'a> {
     Instance(&'a InstanceName),
     Machine(&'a MachineId),
@@ -200,6 +200,13 @@ impl Tables {
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
             Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
         })
+    }
+
+    /// The items of those writes whose own condition does not hold.
+    fn refused<'a>(&self, writes: &'a [Write]) -> Vec<Item<'a>> {
+        let refused = |write: &Write| !self.conditions_hold(std::slice::from_ref(write));
+        let items = writes.iter().enumerate().filter(|(_, write)| refused(write));
+        items.map(|(number, write)| item_of(write, number)).collect()
     }
 
     /// `delay` tells of each entry how long its way into its index is.
@@ -361,7 +368,8 @@ impl World {
             return Err(CommitError::Unavailable(Unavailable::new("throttled")));
         }
         if self.collides(writes) || !self.tables.conditions_hold(writes) {
-            self.say(|| "  commit: conflict".to_owned());
+            let refused = format!("{:?}", self.tables.refused(writes));
+            self.say(|| format!("  commit: conflict, {refused} of {}", writes.len()));
             self.calls.conflicts += 1;
             return Err(CommitError::Conflict);
         }
