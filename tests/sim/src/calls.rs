@@ -1,5 +1,7 @@
 //! How often the doors were knocked at, as the real services would count it.
 
+use crate::world::World;
+
 /// Calls since the world began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -28,5 +30,22 @@ impl Calls {
     #[must_use]
     pub const fn table(&self) -> u64 {
         self.reads + self.commits
+    }
+
+    /// Of EC2.
+    #[must_use]
+    pub const fn ec2(&self) -> u64 {
+        self.launches + self.terminates + self.looks
+    }
+}
+
+impl World {
+    /// Enters a run's calls in its tally.
+    pub(crate) fn count_work(&mut self) {
+        let (tally, calls) = (&mut self.tally, &self.calls);
+        (tally.table_calls, tally.ec2_calls) = (calls.table() + calls.conflicts, calls.ec2());
+        tally.github_calls = calls.github;
+        tally.messages = self.queues.sent();
+        tally.audit_lines = self.tables.audits.len() as u64;
     }
 }

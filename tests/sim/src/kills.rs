@@ -250,6 +250,7 @@ impl World {
         let _ = self.github.truth.job_began(id, key.job, self.now);
         let here = self.ec2.at_mut(machine);
         here.works_on = Some(job);
+        here.has_worked = true;
         let hooked = !here.behaviour.no_hooks;
         self.github.job_mut(job).hooked = hooked;
         self.narrate(|| format!("job {job} begins on {name}"));

@@ -179,6 +179,11 @@ impl One {
 }
 
 impl Queues {
+    /// How many messages were sent so far.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// One of them.
     pub const fn of(&mut self, which: Which) -> &mut One {
         match which {

@@ -56,6 +56,7 @@ pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> Outcome {
     let sim = executor.sim();
     let mut world = sim.world.borrow_mut();
     world.look_for_leftovers();
+    world.count_work();
     Outcome {
         seed,
         violation: world.violation.clone(),

@@ -72,6 +72,22 @@ tally! {
     registrations_left,
     /// Machines launched.
     machines,
+    /// Machines on which no job's step ran, among those that came up.
+    idle_machines,
+    /// What machines cost, in millionths of a dollar.
+    spent,
+    /// … and those on which no job's step ran.
+    wasted,
+    /// Calls of the tables: reads and commits.
+    table_calls,
+    /// Calls of EC2.
+    ec2_calls,
+    /// Calls of GitHub.
+    github_calls,
+    /// Messages sent to the queues.
+    messages,
+    /// Lines of the audit trail.
+    audit_lines,
     /// Invocations.
     invocations,
     /// Orders of operators.

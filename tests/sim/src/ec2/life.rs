@@ -84,6 +84,7 @@ impl World {
             }
             Arrival::Halted if self.ec2.instance(number).state == InstanceState::Running => {
                 self.power_off(number, "stopped");
+                self.pay(number);
                 self.ec2.cloud.at_mut(number as usize).stop(self.now);
                 self.announce(number);
                 let stopped = self.now + self.between(SECOND, 30 * SECOND);
@@ -101,6 +102,7 @@ impl World {
         } else if is_pending {
             self.arrive(number, InstanceState::Running);
             if self.ec2.at(number).launch.is_some() {
+                self.ec2.at_mut(number).runs_since = Some(self.now);
                 self.start(Task::Machine(number), 0);
             }
         }
@@ -118,6 +120,7 @@ impl World {
             return;
         }
         self.power_off(number, end.as_str());
+        self.pay(number);
         if self.ec2.at(number).launch.is_some() {
             self.ec2.live -= 1;
         }

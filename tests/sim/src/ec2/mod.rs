@@ -5,6 +5,7 @@ mod behaviour;
 mod bucket;
 mod launch;
 mod life;
+mod money;
 mod port;
 mod shortage;
 mod terminate;
@@ -54,6 +55,10 @@ pub struct Machine {
     pub works_on: Option<u32>,
     /// Its registration.
     pub runner: Option<u64>,
+    /// Since when it is paid for.
+    runs_since: Option<Millis>,
+    /// A job's steps ran on it.
+    pub has_worked: bool,
 }
 
 impl Machine {
@@ -68,6 +73,8 @@ impl Machine {
             job: None,
             works_on: None,
             runner: None,
+            runs_since: None,
+            has_worked: false,
         }
     }
 }

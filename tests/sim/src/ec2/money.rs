@@ -1,0 +1,40 @@
+//! What machines cost, and what of it was for nothing.
+
+use muster_cloud::ec2::{Instance, Market};
+
+use crate::agenda::{HOUR, MINUTE, Millis};
+use crate::world::World;
+
+/// EC2 bills by the second, a minute at least, from `running` to the end
+/// (docs.aws.amazon.com/AWSEC2/latest/UserGuide, "On-Demand Instances").
+const LEAST: Millis = MINUTE;
+
+/// Millionths of a dollar an hour: the list prices of Linux in us-east-1
+/// (aws.amazon.com/ec2/pricing/on-demand), and for spot, whose price moves, 40 % of them.
+fn micros_an_hour(instance: &Instance) -> i64 {
+    let on_demand = match instance.instance_type.as_str() {
+        "m7i.large" => 100_800,
+        "m7a.large" => 115_920,
+        _ => 96_000,
+    };
+    match instance.market {
+        Market::Spot => on_demand * 2 / 5,
+        Market::OnDemand => on_demand,
+    }
+}
+
+impl World {
+    /// A machine stops being paid for.
+    pub(super) fn pay(&mut self, number: u32) {
+        let machine = self.ec2.at_mut(number);
+        let Some(since) = machine.runs_since.take() else { return };
+        let has_worked = machine.has_worked;
+        let time = (self.now - since).max(LEAST);
+        let paid = time * micros_an_hour(self.ec2.instance(number)) / HOUR;
+        self.tally.spent += paid.unsigned_abs();
+        if !has_worked {
+            self.tally.idle_machines += 1;
+            self.tally.wasted += paid.unsigned_abs();
+        }
+    }
+}
