@@ -1,8 +1,9 @@
 //! How long a job waits for its claim: nobody is lost who waits for hours, and nobody is served
 //! well. The clock begins with the row. It counts where the job's pool had room for all who waited
-//! there, and stops counting where a reason to wait is written into the row.
+//! there, and stops counting where a reason to wait is written into the row, where others take the
+//! last room, where an operator changes what is launched, and where the pools are others.
 
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::Job;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
@@ -27,8 +28,33 @@ impl World {
         }
     }
 
+    /// Asked after each launch and each end: where one took the last room, those who wait do so for a reason.
+    pub(crate) fn note_room_taken(&mut self, pool: &PoolName) {
+        let live = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
+        let max = self.checker.maximum.get(pool).copied().unwrap_or(0);
+        let limits = &self.checker.limits;
+        let stack = limits.stack.map(|max| (Scope::Stack, max));
+        let entities = limits.entities.iter().map(|(one, max)| (Scope::Entity(one.clone()), *max));
+        if stack.into_iter().chain(entities).any(|(scope, max)| self.tables.counted(&scope) >= max)
+        {
+            self.checker.waits_since.clear();
+        } else if live >= max {
+            let jobs = &self.tables.jobs;
+            let elsewhere =
+                |key: &JobKey| jobs.get(key).is_none_or(|job| job.pool.as_ref() != Some(pool));
+            self.checker.waits_since.retain(|key, _| elsewhere(key));
+        }
+    }
+
     fn note_claimed(&mut self, key: JobKey) {
         let Some(since) = self.checker.waits_since.remove(&key) else { return };
+        if self.is_changed_since(since) {
+            return;
+        }
+        let waited = (self.now - since) / SECOND;
+        if waited > PROMPT / SECOND {
+            self.say(|| format!("  job {key} has waited {waited} s for its claim"));
+        }
         let tally = &mut self.tally;
         let count = match self.now - since {
             ..=PROMPT => &mut tally.claimed_promptly,
@@ -38,12 +64,20 @@ impl World {
         *count += 1;
     }
 
+    /// Whether somebody has changed since then what is launched.
+    fn is_changed_since(&self, since: Millis) -> bool {
+        let changed = [self.checker.changed_at, self.checker.switched_at];
+        changed.into_iter().flatten().any(|at| at >= since - MINUTE)
+    }
+
     /// Whether its pool can launch for it at once, beside all that wait there or anywhere.
     fn has_room_for(&self, job: &Job) -> bool {
         let pool = |pool: &&Pool| job.pool.as_ref() == Some(&pool.name);
         let Some(pool) = self.checker.pools.iter().find(pool) else { return false };
         let is_due = pool.launches_at(job).as_millis() <= self.now;
-        let refused = self.is_refused(pool) || self.is_barred(pool, job);
+        let switches = self.tables.switches.as_ref();
+        let off = switches.is_some_and(|all| all.launches_off(&pool.name).is_some());
+        let refused = off || self.is_refused(pool) || self.is_barred(pool, job);
         is_due && !pool.paused && !refused && !self.is_crowded(pool, job)
     }
 

@@ -59,6 +59,8 @@ pub struct Checker {
     pub own: Vec<Pool>,
     /// When a pool file was applied last.
     pub(crate) changed_at: Option<Millis>,
+    /// When an operator changed a switch last.
+    pub(crate) switched_at: Option<Millis>,
     /// Registrations that we removed, by name.
     pub(crate) removed: BTreeSet<String>,
     /// Jobs whose start was refused: no step of theirs may run, whatever its condition.
@@ -325,6 +327,7 @@ impl World {
                 }
                 Write::Launch(next) => self.check_settled(next),
                 Write::Orphan(next) if next.replaces().is_none() => self.check_stray(next),
+                Write::Switches(_) => self.checker.switched_at = Some(self.now),
                 Write::Cooldowns(next) => {
                     self.checker.refused.push((self.now, next.next().clone()));
                 }
@@ -336,6 +339,7 @@ impl World {
         }
         for pool in pools {
             self.check_count(&pool);
+            self.note_room_taken(&pool);
         }
         self.choices_after(writes);
     }

@@ -72,12 +72,14 @@ tally! {
     registrations_left,
     /// Machines launched.
     machines,
-    /// Machines on which no job's step ran, among those that came up.
-    idle_machines,
+    /// Machines that were launched for a job and came up, and on which no job's step ran.
+    in_vain,
     /// What machines cost, in millionths of a dollar.
     spent,
-    /// … and those on which no job's step ran.
+    /// … those that were launched for a job, and on which no job's step ran.
     wasted,
+    /// … and those that were launched for nobody, of a min idle, and on which none ran.
+    kept_idle,
     /// Calls of the tables: reads and commits.
     table_calls,
     /// Calls of EC2.

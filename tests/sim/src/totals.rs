@@ -53,8 +53,38 @@ impl Totals {
             if served * 2 <= jobs {
                 all.push(format!("of {jobs} jobs {served} were served"));
             }
+            if without.is_empty() {
+                all.extend(self.excesses());
+            }
         }
         all
+    }
+
+    /// How well: what all the faults together may cost at most. Each bound is half as much again as
+    /// 20,000 days had when it was set, so it tells of a change and not of chance.
+    fn excesses(&self) -> impl Iterator<Item = String> {
+        let tally = &self.tally;
+        let claimed = tally.claimed_promptly + tally.claimed_in_a_minute + tally.claimed_later;
+        let bounds = [
+            ("jobs refused in their set-up", tally.refused, "jobs", tally.jobs, 1.5e-3),
+            ("claims after more than a minute", tally.claimed_later, "claims", claimed, 0.12),
+            ("machines in vain", tally.in_vain, "machines", tally.machines, 0.3),
+            ("dollars in vain", tally.wasted, "dollars", tally.spent, 0.13),
+            ("registrations left", tally.registrations_left, "machines", tally.machines, 0.14),
+            ("machines", tally.machines, "jobs served", tally.served, 3.0),
+            ("calls of the tables", tally.table_calls, "jobs served", tally.served, 1_560.0),
+            ("calls of EC2", tally.ec2_calls, "machines", tally.machines, 10.4),
+            ("calls of GitHub", tally.github_calls, "machines", tally.machines, 16.0),
+            ("messages", tally.messages, "machines", tally.machines, 29.0),
+            ("lines of the audit trail", tally.audit_lines, "machines", tally.machines, 0.2),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+        let is_beyond = |count: u64, of: u64, most: f64| count as f64 > of as f64 * most;
+        let beyond =
+            bounds.into_iter().filter(move |(_, count, _, of, most)| is_beyond(*count, *of, *most));
+        beyond.map(|(what, count, whose, of, most)| {
+            format!("{count} {what} for {of} {whose}: at most {most} for each")
+        })
     }
 
     /// What must be zero, by name.
@@ -102,9 +132,10 @@ impl Totals {
             ("jobs that waited for an approval", tally.gated),
             ("… and had it", tally.approved),
             ("machines launched", tally.machines),
-            ("… that came up, and ran no job's step", tally.idle_machines),
+            ("… for a job, and ran no job's step", tally.in_vain),
             ("dollars spent on machines", tally.spent / 1_000_000),
-            ("… on those that ran no job's step", tally.wasted / 1_000_000),
+            ("… launched for a job that ran no step", tally.wasted / 1_000_000),
+            ("… kept idle until their end", tally.kept_idle / 1_000_000),
             ("calls of the tables", tally.table_calls),
             ("calls of EC2", tally.ec2_calls),
             ("calls of GitHub", tally.github_calls),
@@ -151,6 +182,23 @@ mod tests {
         (totals.tally.jobs, totals.tally.served) = (10, 6);
         (totals.tally.gated, totals.tally.approved) = (2, 1);
         assert_eq!(totals.complaints(Fault::ALL), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_costs_too_much_is_a_complaint_beside_all_faults() {
+        let mut totals = Totals { seeds: MEET_ALL, ..Totals::default() };
+        Fault::ALL.iter().for_each(|fault| totals.counts.add(*fault));
+        let tally = &mut totals.tally;
+        (tally.jobs, tally.served, tally.gated, tally.approved) = (100, 90, 2, 1);
+        (tally.machines, tally.spent, tally.wasted) = (180, 1_000, 130);
+        assert_eq!(totals.complaints(&[]), Vec::<String>::new());
+        (totals.tally.machines, totals.tally.wasted) = (271, 131);
+        let told = [
+            "131 dollars in vain for 1000 dollars: at most 0.13 for each",
+            "271 machines for 90 jobs served: at most 3 for each",
+        ];
+        assert_eq!(totals.complaints(&[]), told);
+        assert_eq!(totals.complaints(&[Fault::Crash]), Vec::<String>::new());
     }
 
     #[test]

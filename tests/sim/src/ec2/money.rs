@@ -32,9 +32,17 @@ impl World {
         let time = (self.now - since).max(LEAST);
         let paid = time * micros_an_hour(self.ec2.instance(number)) / HOUR;
         self.tally.spent += paid.unsigned_abs();
-        if !has_worked {
-            self.tally.idle_machines += 1;
+        if has_worked {
+            return;
+        }
+        // One that nobody asked for is what a min idle costs, or a stray.
+        let id = &self.ec2.at(number).id;
+        let row = self.tables.owners.get(id);
+        if row.is_some_and(|row| self.checker.bought.contains_key(row)) {
+            self.tally.in_vain += 1;
             self.tally.wasted += paid.unsigned_abs();
+        } else {
+            self.tally.kept_idle += paid.unsigned_abs();
         }
     }
 }
