@@ -11,6 +11,8 @@ use muster_domain::pool::limits::Scope;
 use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::world::World;
 
+/// No reason holds a job for longer at once: GitHub's limits end with the hour.
+const MAX_HOLD: Millis = 65 * MINUTE;
 /// One launch pass with its calls, and the message before it.
 const PROMPT: Millis = 5 * SECOND;
 
@@ -18,6 +20,10 @@ impl World {
     /// Asked before every commit of a job.
     pub(crate) fn note_delay(&mut self, next: &Job) {
         let key = next.key();
+        let held_for = next.hold.as_ref().map_or(0, |hold| hold.until.as_millis() - self.now);
+        if held_for > MAX_HOLD {
+            self.broken("hold", || format!("job {key} is held for {} minutes", held_for / MINUTE));
+        }
         let has_reason = next.hold.is_some() || next.moved.is_some();
         if next.claim.is_some() {
             self.note_claimed(key);
