@@ -25,8 +25,8 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// Handles either trigger, in a context with the settings of the parameters: an SQS batch has `Records`, the schedule's event has not. `deadline` is
-/// when Lambda stops the invocation.
+/// Handles either trigger, in a context with the settings of the parameters: an SQS batch has
+/// `Records`, the schedule's event has not. `deadline` is when Lambda stops the invocation.
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.

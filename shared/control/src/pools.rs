@@ -54,7 +54,7 @@ impl Settings {
         let Some(next) = PoolSet::following(stored.as_deref(), &self.pools, now) else {
             return Ok(self.with_set(stored.map(Stored::into_record)));
         };
-        let change = Change::of(stored.as_ref(), next.clone());
+        let change = Change::from_read(stored.as_ref(), next.clone());
         match writes::commit_unless_changed(table, &[change.into()]).await? {
             true => Ok(self.with_set(Some(next))),
             // Another sweep was faster, or somebody has applied a file.

@@ -75,7 +75,7 @@ where
     in_rounds(async || {
         let stored = read().await?;
         let Some(next) = next(stored.as_deref()) else { return Ok(stored) };
-        let change = Change::of(stored.as_ref(), next);
+        let change = Change::from_read(stored.as_ref(), next);
         let committed = table.commit(&[change.clone().into()]).await?;
         Ok(Some(change.stored(&committed)))
     })
@@ -106,7 +106,7 @@ pub(crate) fn instance(before: &Stored<Instance>, next: &Instance) -> Option<Wri
 /// The write of a new or changed job, if it changed.
 pub(crate) fn job(before: Option<&Stored<Job>>, next: &Job) -> Option<Write> {
     let is_same = before.is_some_and(|before| before.record() == next);
-    (!is_same).then(|| Change::of(before, next.clone()).into())
+    (!is_same).then(|| Change::from_read(before, next.clone()).into())
 }
 
 /// All writes that belong to an instance's change: the record, the end of its claim at the job, and

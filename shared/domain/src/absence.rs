@@ -1,7 +1,7 @@
 //! EC2 denies knowing a machine.
 //!
-//! One denial proves nothing: the machine may be new, or the answer may come from a part of EC2 that
-//! is behind. AWS gives no bound for that, and says "several minutes". Denials count as the
+//! One denial proves nothing: the machine may be new, or the answer may come from a part of EC2
+//! that is behind. AWS gives no bound for that, and says "several minutes". Denials count as the
 //! machine's end when there was nothing else for long. Waiting costs next to nothing, since EC2
 //! shows an ended machine as terminated for an hour.
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html

@@ -105,7 +105,7 @@ impl<T> Change<T> {
     }
 
     /// The change of what was read, or the first version where nothing was.
-    pub fn of(read: Option<&Stored<T>>, next: T) -> Self {
+    pub fn from_read(read: Option<&Stored<T>>, next: T) -> Self {
         Self { replaces: read.map(Stored::version), next }
     }
 
@@ -124,8 +124,8 @@ impl<T> Change<T> {
         &self.next
     }
 
-    /// The record as it is in the table after the commit, which must be the one that this change was
-    /// in.
+    /// The record as it is in the table after the commit, which must be the one that this change
+    /// was in.
     pub fn stored(self, _: &Committed) -> Stored<T> {
         Stored { version: self.version(), record: self.next }
     }

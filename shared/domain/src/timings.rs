@@ -47,8 +47,9 @@ timings! {
     busy_reads_apart_without_hook_seconds = 1200,
     /// How often a runner that must finish its job first is looked at.
     busy_poll_seconds = 60,
-    /// So long EC2 must deny at every look that it knows a machine before it counts as gone. Counted
-    /// from the start of the pass that looked first, which may have come to that a minute later.
+    /// So long EC2 must deny at every look that it knows a machine before it counts as gone.
+    /// Counted from the start of the pass that looked first, which may have come to that a minute
+    /// later.
     absence_confirm_seconds = 1200,
     /// Younger than this, a machine that EC2 does not know yet is not absent but new.
     absence_limit_seconds = 600,

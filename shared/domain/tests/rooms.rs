@@ -129,24 +129,45 @@ fn no_crate_has_a_circle_of_modules() {
     }
 }
 
-/// docs/style.md's limit; clippy holds the one for functions.
-#[test]
-fn no_file_has_more_than_five_hundred_lines() {
+/// Every file of Rust, of all crates.
+fn files() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         ["shared", "functions", "tests"].map(|folder| root().join(folder)).into();
-    let mut long = Vec::new();
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
-                let lines = fs::read_to_string(&path).expect("readable").lines().count();
-                long.extend((lines > 500).then(|| format!("{}: {lines}", path.display())));
+                files.push(path);
             }
         }
     }
-    assert!(long.is_empty(), "{long:#?}");
+    files
+}
+
+/// docs/style.md's limit; clippy holds the one for functions.
+#[test]
+fn no_file_has_more_than_five_hundred_lines() {
+    let lines = |path: &PathBuf| fs::read_to_string(path).expect("readable").lines().count();
+    let mut all = files();
+    all.retain(|path| lines(path) > 500);
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+/// Rustfmt wraps code at 100 columns and leaves comments alone. Addresses and tables stay whole.
+#[test]
+fn no_comment_is_wider_than_code() {
+    let mut wide = Vec::new();
+    for path in files() {
+        let text = fs::read_to_string(&path).expect("readable");
+        let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+        let of_prose = comments.filter(|line| !line.contains(".com/") && !line.contains('|'));
+        let beyond = of_prose.filter(|line| line.chars().count() > 100);
+        wide.extend(beyond.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(wide.is_empty(), "{wide:#?}");
 }
 
 #[test]

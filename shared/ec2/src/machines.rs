@@ -98,7 +98,7 @@ pub(crate) async fn terminate(
         }
         Err(error) => {
             let (class, fault) = classified("TerminateInstances", &error);
-            Err(Refusal::of_call(class, fault, machines))
+            Err(Refusal::from_call(class, fault, machines))
         }
     }
 }

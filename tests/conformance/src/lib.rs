@@ -2,9 +2,9 @@
 //!
 //! The passes run over ports, and each port has two implementations: the simulated cloud's own, and
 //! the real adapters, which are tested on the simulated world of `tests/world` and on an emulator.
-//! What the simulator proves about the passes holds for AWS and GitHub only as far as its doors behave
-//! like theirs. Each check here is a sentence about a port, asked of both sides; where they differ,
-//! [`differences`] says so, by name.
+//! What the simulator proves about the passes holds for AWS and GitHub only as far as its doors
+//! behave like theirs. Each check here is a sentence about a port, asked of both sides; where they
+//! differ, [`differences`] says so, by name.
 //!
 //! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `TableWorld`,
 //! `QueueWorld`): the port under test, and what a test must be able to do to the world behind it.

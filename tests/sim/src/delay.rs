@@ -34,7 +34,8 @@ impl World {
         }
     }
 
-    /// Asked after each launch and each end: where one took the last room, those who wait do so for a reason.
+    /// Asked after each launch and each end: where one took the last room, those who wait do so for
+    /// a reason.
     pub(crate) fn note_room_taken(&mut self, pool: &PoolName) {
         let live = self.tables.capacities.get(pool).map_or(0, |capacity| capacity.live);
         let max = self.checker.maximum.get(pool).copied().unwrap_or(0);

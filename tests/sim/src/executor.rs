@@ -152,8 +152,8 @@ impl Executor {
         }
     }
 
-    /// Dropping the future is all that a crash is: what it had done stays done. What it had sent may
-    /// still arrive.
+    /// Dropping the future is all that a crash is: what it had done stays done. What it had sent
+    /// may still arrive.
     fn end(&mut self, id: TaskId, killed: bool) {
         let place = &mut self.places[id.place as usize];
         let Some((task, work)) = place.work.take() else { return };

@@ -105,8 +105,8 @@ faults! {
     /// EC2 denies for a while that it knows a machine, and maybe once more later.
     MachineDenied = "machine_denied",
     /// It does so for longer than two looks must be apart. AWS gives no bound: "eventual
-    /// consistency … exponential backoff … several minutes" (docs.aws.amazon.com/ec2/latest/devguide,
-    /// "Eventual consistency").
+    /// consistency … exponential backoff … several minutes"
+    /// (docs.aws.amazon.com/ec2/latest/devguide, "Eventual consistency").
     MachineDeniedLong = "machine_denied_long",
     /// EC2 shows an earlier state of a machine.
     DescribeStale = "describe_stale",
@@ -212,7 +212,8 @@ faults! {
     /// The tables are away for minutes.
     OutageTable = "outage_table",
     /// Others have used up the account's concurrency: no function of ours runs for minutes, and
-    /// callers get 429 or 503 (docs.aws.amazon.com/lambda, "Understanding Lambda function scaling").
+    /// callers get 429 or 503 (docs.aws.amazon.com/lambda, "Understanding Lambda function
+    /// scaling").
     OutageLambda = "outage_lambda",
     /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as
     /// with a disk key that may not be used (AWS, "Instance terminates immediately").

@@ -15,9 +15,9 @@
 //! - however often it changes between them, a row on its way out spends at most 90 minutes without
 //!   a job to wait for: the boot deadline, evidence twice because a job came in between, a denial,
 //!   and twice the ten minutes;
-//! - an entry leaves the orphan ledger within 30 minutes, 20 of them a denial; a machine without a record is known as an
-//!   orphan at an age of 15 minutes, and the comparison that finds it runs every five, so it is
-//!   gone within 22;
+//! - an entry leaves the orphan ledger within 30 minutes, 20 of them a denial; a machine without a
+//!   record is known as an   orphan at an age of 15 minutes, and the comparison that finds it runs
+//!   every five, so it is   gone within 22;
 //! - a runner without a claim idles for as long as its pool allows, 5 minutes unless told
 //!   otherwise, before its end begins, here 5 more; (a runner that is kept idle and that no job can
 //!   reach is noticed in 10 minutes, here 15; a pool that keeps runners idle has 40 minutes for its

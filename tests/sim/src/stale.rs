@@ -1,5 +1,5 @@
-//! Whoever replaces a record has seen what it replaces. `Stored` and `Change` see to that; this asks
-//! the records themselves.
+//! Whoever replaces a record has seen what it replaces. `Stored` and `Change` see to that; this
+//! asks the records themselves.
 
 use muster_control::ports::Write;
 use muster_domain::instance::Instance;

@@ -50,8 +50,8 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     let ended = tally.served + tally.cancelled + tally.not_ours + tally.refused;
     assert_eq!(ended, tally.jobs);
     assert!(tally.refused * 2_000 < tally.jobs, "{} of {}", tally.refused, tally.jobs);
-    // A job that is cancelled while its machine boots costs some minutes, and so does one that comes
-    // in the moment in which the room for it is taken.
+    // A job that is cancelled while its machine boots costs some minutes, and so does one that
+    // comes in the moment in which the room for it is taken.
     let claimed = tally.claimed_promptly + tally.claimed_in_a_minute;
     assert!(tally.claimed_later * 200 < claimed, "{} of {claimed}", tally.claimed_later);
     assert!(tally.in_vain * 20 < tally.machines, "{} of {}", tally.in_vain, tally.machines);

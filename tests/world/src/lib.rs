@@ -1,7 +1,8 @@
 //! The simulated cloud: EC2, GitHub's runner side, and the machines between them.
 //!
 //! It stands where the real ones would stand when Muster runs on a developer's machine or in CI,
-//! and it can be made to fail in every way that was seen in production. Two layers before the model:
+//! and it can be made to fail in every way that was seen in production. Two layers before the
+//! model:
 //!
 //! - [`muster_cloud`] (`tests/cloud`) decides everything. It is plain data and plain functions: no
 //!   clock, no I/O, no randomness; time is an argument. The simulator (`tests/sim`) asks it too.

@@ -181,7 +181,7 @@ fn with_the_removed(what: &str) -> Problem {
 /// One transaction: the set, its version beside it, and the version that is too old now.
 fn writes(stored: Option<&Stored<PoolSet>>, next: &PoolSet, audit: Audit) -> Vec<Write> {
     let mut writes = vec![
-        Change::of(stored, next.clone()).into(),
+        Change::from_read(stored, next.clone()).into(),
         Write::PoolsVersion(Box::new(next.clone())),
         Write::Audit(audit),
     ];

@@ -43,7 +43,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
             if next == before {
                 return Ok(answer(next));
             }
-            let change = Change::of(stored.as_ref(), next.clone());
+            let change = Change::from_read(stored.as_ref(), next.clone());
             self.table.commit(&[change.into(), Write::Audit(line(&settings, &off))]).await?;
             tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
             Ok(answer(next))

@@ -32,7 +32,7 @@ const FIRST: Seconds = Seconds(3600);
 /// most ten seconds after it began.
 const OVERLAP: Seconds = Seconds(60);
 /// Most deliveries of one run. The next sweep goes on with the others.
-const MOST: usize = 100;
+const MAX_REDELIVERED: usize = 100;
 /// Cursor of the last question to entities that refuse us.
 const REFUSED: &str = "refused";
 /// Most such entities that one run asks.
@@ -153,7 +153,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         };
         let (mut seen_until, mut troubles) = (now, 0);
         for (number, delivery) in failed(&listed).into_iter().enumerate() {
-            if number == MOST {
+            if number == MAX_REDELIVERED {
                 seen_until = seen_until.min(delivery.at);
                 break;
             }
@@ -286,7 +286,7 @@ fn failed(listed: &[Delivery]) -> Vec<&Delivery> {
 }
 
 fn told(what: &str, trouble: &ProviderError) -> String {
-    tracing::warn!(?trouble, "{what}");
+    tracing::warn!(?trouble, what, "GitHub did not answer a question of the sweep");
     what.to_owned()
 }
 

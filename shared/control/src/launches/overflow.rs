@@ -210,7 +210,8 @@ impl<'a, T: Table> Overflow<'a, T> {
         Ok(Room { left, refused, asking })
     }
 
-    /// The entities of which it is time to ask again, in an empty pool whose runners GitHub refuses.
+    /// The entities of which it is time to ask again, in an empty pool whose runners GitHub
+    /// refuses.
     async fn asking(
         &self,
         pool: &Pool,

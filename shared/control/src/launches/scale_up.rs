@@ -102,8 +102,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
         self.put_probes_back(&mut known, now).await;
         let Err(error) = worked else { return Ok(report) };
-        // Let the next pass in at once rather than after the lease. What went wrong first is what is
-        // told.
+        // Let the next pass in at once rather than after the lease. What went wrong first is what
+        // is told.
         if let Err(error) = self.leave(name).await {
             tracing::warn!(pool.name = %name, error = with_causes(&error), "failed to give back a pool's lease");
         }

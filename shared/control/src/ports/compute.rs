@@ -71,7 +71,11 @@ pub const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 impl Refusal {
     /// From the error of a call that was about these machines.
     #[must_use]
-    pub fn of_call(class: ErrorClass, error: ErrorDetail, machines: &BTreeSet<MachineId>) -> Self {
+    pub fn from_call(
+        class: ErrorClass,
+        error: ErrorDetail,
+        machines: &BTreeSet<MachineId>,
+    ) -> Self {
         let named = named(&error.message, machines);
         let answer = if error.code == NOT_FOUND {
             Termination::NotFound(error)

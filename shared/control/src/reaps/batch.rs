@@ -16,8 +16,9 @@ use crate::reaps::terminate_batch::TerminateBatcher;
 /// A message that is not begun is away for this long, so that others come first. One that failed
 /// is away for twice as long each time in a row.
 const POSTPONED: Seconds = Seconds(5);
-/// Where that ends, so that what nobody can do ends among the dead letters after hours, not minutes.
-const LONGEST: Seconds = Seconds(360);
+/// Where that ends, so that what nobody can do ends among the dead letters after hours, not
+/// minutes.
+const MAX_POSTPONED: Seconds = Seconds(360);
 
 /// A message of the reap queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// A message with what SQS says of it. EC2's events carry no nonce of ours, so the message's own
-    /// id serves: it is the same at every receive.
+    /// A message with what SQS says of it. EC2's events carry no nonce of ours, so the message's
+    /// own id serves: it is the same at every receive.
     #[must_use]
     pub fn new(message: ReapMessage, message_id: &str, receives: u32, receipt: String) -> Self {
         let nonce = match &message {
@@ -180,7 +181,7 @@ async fn one<P: Ports>(reap: &Reap<'_, P>, received: &Received, now: Time) -> Se
 
 /// What failed comes again soon, and later each time.
 fn comes_again(received: &Received) -> Settlement {
-    Settlement::Hide(backoff::grown(POSTPONED, received.ticket.receives, LONGEST))
+    Settlement::Hide(backoff::grown(POSTPONED, received.ticket.receives, MAX_POSTPONED))
 }
 
 /// Let go after many receives, as by a pass: the sweep sends a new one.

@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 /// Values that are read once per invocation, by whichever pass asks first; the others wait for it.
-/// The passes must be those of one [`crate::reaps::terminate_batch::TerminateBatcher`], which goes on
-/// polling them while anything moves.
+/// The passes must be those of one [`crate::reaps::terminate_batch::TerminateBatcher`], which goes
+/// on polling them while anything moves.
 #[derive(Debug)]
 pub(crate) struct ReadCache<K, V> {
     /// None while it is being read.

@@ -45,7 +45,8 @@ impl std::fmt::Display for Override {
     }
 }
 
-/// What a launch error means for the next step. [`classify`] maps EC2's error codes to these classes.
+/// What a launch error means for the next step. [`classify`] maps EC2's error codes to these
+/// classes.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
 #[derive(
     Clone,

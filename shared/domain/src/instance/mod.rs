@@ -291,8 +291,8 @@ impl Instance {
             && !self.runner.has_taken_job()
     }
 
-    /// One of the free runners that its pool wants idle: registered where its runners belong now, and
-    /// launched as its machines are now.
+    /// One of the free runners that its pool wants idle: registered where its runners belong now,
+    /// and launched as its machines are now.
     #[must_use]
     pub fn is_kept_idle_by(&self, pool: &Pool) -> bool {
         self.is_free_supply()
@@ -300,8 +300,8 @@ impl Instance {
             && !self.is_outdated(pool)
     }
 
-    /// Marked because it was idle for long, and nothing is decided: GitHub gives it a job as before,
-    /// and another machine for that job would come in vain.
+    /// Marked because it was idle for long, and nothing is decided: GitHub gives it a job as
+    /// before, and another machine for that job would come in vain.
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         self.state == State::Running
@@ -376,12 +376,12 @@ impl Instance {
         }
     }
 
-    /// Moves the row's time to this one, if it is later. The caller touches.
+    /// Moves the row's time to this one, if it is later.
     pub(crate) fn bring_forward(&mut self, at: Time) {
         self.due_at = self.due_at.map(|due| due.min(at));
     }
 
-    /// Adds a line to the story. The caller touches.
+    /// Adds a line to the story.
     fn note(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
         events.push(Event { at, what: what.into() });

@@ -22,8 +22,8 @@ pub struct JobContext<'a> {
     pub off: Option<&'a SwitchedOff>,
     /// The limit of stack or entity that is reached, and its count.
     pub limit: Option<(&'a Scope, u32)>,
-    /// Of each pool why it is where it is in the order of choice, as [`crate::pool::select::reasons`]
-    /// says it.
+    /// Of each pool why it is where it is in the order of choice, as
+    /// [`crate::pool::select::reasons`] says it.
     pub choice: &'a [String],
     /// What EC2 refused lately.
     pub cooldowns: Option<&'a Cooldowns>,

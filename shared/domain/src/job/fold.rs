@@ -4,7 +4,8 @@ use super::{Gate, Job, JobEvent, JobStatus};
 use crate::SCHEMA;
 use crate::time::Time;
 
-/// Merges an event into a job's record. Returns the record unchanged when the event says nothing new.
+/// Merges an event into a job's record. Returns the record unchanged when the event says nothing
+/// new.
 ///
 /// Order-free: every field is a join (the larger status, the earlier time, the text that is there),
 /// so any order and any repetition of the same events ends in the same record. Deliveries are

@@ -21,7 +21,7 @@ use crate::timings::Timings;
 
 /// Most refusals that the record keeps; those that end first make room. A record of DynamoDB holds
 /// 400 KB.
-const MOST: usize = 300;
+const MAX_COOLDOWNS: usize = 300;
 /// A wait grows to this many times its first length.
 const GROWS_TO: u32 = 8;
 
@@ -270,7 +270,7 @@ impl Cooldowns {
         }
         (list != known).then(|| {
             list.sort_by_key(|one| std::cmp::Reverse(one.until));
-            list.truncate(MOST);
+            list.truncate(MAX_COOLDOWNS);
             Self { schema: self.schema, list: list.into() }
         })
     }

@@ -65,11 +65,11 @@ pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a 
 /// The reasons one after the other, in a kilobyte at most: they are stored with the job, which says
 /// what they name.
 fn bounded(reasons: &[String]) -> String {
-    const LONGEST: usize = 960;
+    const MAX_REASON: usize = 960;
     let mut text = String::new();
     for (index, reason) in reasons.iter().enumerate() {
         let separator = if index == 0 { "" } else { "; " };
-        if index > 0 && text.len() + separator.len() + reason.len() > LONGEST {
+        if index > 0 && text.len() + separator.len() + reason.len() > MAX_REASON {
             let more = reasons.len() - index;
             return text + &format!("; and {more} more pools do not");
         }

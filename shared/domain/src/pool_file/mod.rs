@@ -37,7 +37,7 @@ pub use self::write::{pool as written, stack as written_stack};
 
 /// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat
 /// longer.
-const LARGEST: usize = 250_000;
+const MAX_BYTES: usize = 250_000;
 
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFi
 #[must_use]
 pub fn too_large(pools: &[Pool]) -> Option<String> {
     let size = serde_json::to_string(pools).map_or(0, |text| text.len());
-    (size > LARGEST).then(|| format!("{size} bytes in all; at most {LARGEST}"))
+    (size > MAX_BYTES).then(|| format!("{size} bytes in all; at most {MAX_BYTES}"))
 }
 
 fn stack_limits(file: &Section, problems: &mut Wrongs) -> Limits {

@@ -15,7 +15,7 @@ use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Requi
 use crate::time::Seconds;
 
 /// The most machines of one pool.
-const MOST: u32 = 100_000;
+const MAX_MACHINES: u32 = 100_000;
 /// What is written of a pool, or of `defaults`. None: not written, or wrong.
 #[derive(Debug, Default)]
 pub(super) struct WrittenPool {
@@ -126,8 +126,9 @@ impl Limits {
         // GitHub ends a job after five days, docs.github.com/en/actions/reference/limits.
         let max_lifetime = time("max_lifetime", MINUTE, 7 * 24 * HOUR);
         Self {
-            max: of.read("max", problems, |node, w| read::count(node, 1..=MOST, w)),
-            min_idle: of.read("min_idle", problems, |node, w| read::count(node, 0..=MOST, w)),
+            max: of.read("max", problems, |node, w| read::count(node, 1..=MAX_MACHINES, w)),
+            min_idle: of
+                .read("min_idle", problems, |node, w| read::count(node, 0..=MAX_MACHINES, w)),
             job_age,
             boot_deadline,
             idle_limit,

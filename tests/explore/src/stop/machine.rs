@@ -183,7 +183,7 @@ impl Stop {
         }
     }
 
-    /// As in `control::register::report`.
+    /// As in `control::runner_api`, `report`.
     fn report(&self, state: &mut State, report: u8) -> Result<(), String> {
         if !state.is_live() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The operator's delete, verb by verb, as in `control::administer`.
+//! The operator's delete, verb by verb, as in `control::admin::delete`.
 
 use std::sync::Arc;
 

@@ -130,6 +130,6 @@ impl World {
             code: error.code.clone(),
             message: error.message.clone(),
         };
-        Refusal::of_call(words::class(error), detail, machines)
+        Refusal::from_call(words::class(error), detail, machines)
     }
 }

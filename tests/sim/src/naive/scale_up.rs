@@ -108,7 +108,7 @@ fn planned_writes(
     counter.live += 1;
     let mut writes = vec![
         Change::create(planned.launch.clone()).into(),
-        Change::of(stored.as_ref(), counter).into(),
+        Change::from_read(stored.as_ref(), counter).into(),
     ];
     for (instance, job) in &planned.fresh {
         writes.push(Change::create(instance.clone()).into());

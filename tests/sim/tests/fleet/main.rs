@@ -1,8 +1,8 @@
 //! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
-//! something is late, what a backlog hides, what a second writer changes, what an invocation is done
-//! with, what stands in the way of a reap pass, who asks again what GitHub has refused, and what a
-//! machine says without end.
+//! something is late, what a backlog hides, what a second writer changes, what an invocation is
+//! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, and
+//! what a machine says without end.
 
 mod answers;
 mod asking;

@@ -36,7 +36,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 .map_or_else(empty, Capacity::clone)
                 .woken(self.holder, now, &self.settings.timings)
                 .configured(pool.version(), now);
-            let change = Change::of(stored.as_ref(), next);
+            let change = Change::from_read(stored.as_ref(), next);
             let committed = self.table.commit(&[change.clone().into()]).await?;
             Ok(PoolSnapshot::new(change.stored(&committed), standing, entities.clone()))
         })

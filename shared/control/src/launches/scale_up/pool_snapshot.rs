@@ -174,7 +174,7 @@ impl PoolSnapshot {
             let Some(next) = record.after(launch, answer, now, timings) else {
                 return;
             };
-            let change = Change::of(self.cooldowns.as_ref(), next);
+            let change = Change::from_read(self.cooldowns.as_ref(), next);
             match table.commit(&[change.clone().into()]).await {
                 Ok(committed) => {
                     self.cooldowns = Some(change.stored(&committed));

@@ -367,7 +367,7 @@ fn the_record_stays_small() {
         pool.subnets = (0..10).map(|n| format!("subnet-{n}").into()).collect();
     });
     let known = first(&wide, &Err(refusal(Capacity)));
-    assert_eq!(known.list.len(), super::MOST);
+    assert_eq!(known.list.len(), super::MAX_COOLDOWNS);
     assert!(serde_json::to_vec(&known).expect("JSON").len() < 100_000);
     // What is forgotten goes with the next write.
     let later = after(&known, &pool(), &Err(refusal(Quota)), at(10_000));

@@ -37,8 +37,8 @@ pub struct Answered {
 ///
 /// Only the first call's answer, or a definite one that a replay cannot get after a success,
 /// settles a launch. After an ambiguous call neither an empty replay nor an empty look by tag
-/// proves anything alone; the launch stays open until `launch_lookup` has passed, and what shows up
-/// later is an orphan.
+/// proves anything alone; the launch stays open until `launch_lookup_seconds` have passed, and what
+/// shows up later is an orphan.
 #[must_use]
 pub fn apply(
     launch: &Stored<Launch>,
