@@ -11,6 +11,7 @@ pub mod ec2;
 pub mod faults;
 pub mod github;
 pub mod machines;
+pub mod queue;
 mod world;
 
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! SQS: at least once, in no order, with visibility, receive counts and dead-letter queues; and
-//! Lambda's pollers.
+//! The queues' door: SQS's own rules are the model's (`tests/cloud`). Here stand what goes wrong on
+//! the way, at least once and in no order, and Lambda's pollers.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use muster_cloud::queue::{self, HideError};
 use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::Seconds;
@@ -34,8 +34,6 @@ pub const LAUNCH: Template = Template { most_receives: 100, batch: 1, concurrenc
 pub const REAP: Template = Template { most_receives: 100, batch: 50, concurrency: 3 };
 /// Longest time that SQS keeps a new message back.
 const MAX_DELAY: Seconds = Seconds(900);
-/// Longest visibility, counted from the receive.
-const MAX_VISIBILITY: Millis = 12 * 60 * MINUTE;
 
 /// What a message says.
 #[derive(Clone, Debug)]
@@ -65,21 +63,10 @@ impl Received {
     }
 }
 
-#[derive(Debug)]
-struct Message {
-    body: Rc<Body>,
-    receives: u32,
-    received_at: Millis,
-    visible_at: Millis,
-}
-
 /// One queue and its poller.
 #[derive(Debug)]
 pub struct One {
-    messages: BTreeMap<u64, Message>,
-    order: BTreeSet<(Millis, u64)>,
-    /// Messages that were received too often.
-    pub dead: Vec<Rc<Body>>,
+    queue: queue::Queue<Rc<Body>>,
     template: Template,
     running: u32,
     poll_at: Option<Millis>,
@@ -105,76 +92,34 @@ impl Default for Queues {
 
 impl One {
     const fn new(template: Template) -> Self {
-        Self {
-            messages: BTreeMap::new(),
-            order: BTreeSet::new(),
-            dead: Vec::new(),
-            template,
-            running: 0,
-            poll_at: None,
-        }
+        let queue = queue::Queue::new(VISIBILITY, template.most_receives);
+        Self { queue, template, running: 0, poll_at: None }
     }
 
     /// How many messages there are, hidden ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.messages.len()
+        self.queue.len()
     }
 
     /// Whether there is no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.queue.is_empty()
     }
 
     /// When the next message is seen, or is seen again.
     #[must_use]
     pub fn next_visible(&self) -> Option<Millis> {
-        self.order.first().map(|(visible_at, _)| *visible_at)
-    }
-
-    fn enter(&mut self, id: u64, body: Rc<Body>, visible_at: Millis) {
-        self.messages.insert(id, Message { body, receives: 0, received_at: 0, visible_at });
-        self.order.insert((visible_at, id));
-    }
-
-    fn move_to(&mut self, id: u64, visible_at: Millis) {
-        if let Some(message) = self.messages.get_mut(&id) {
-            self.order.remove(&(message.visible_at, id));
-            message.visible_at = visible_at;
-            self.order.insert((visible_at, id));
-        }
-    }
-
-    fn remove(&mut self, id: u64) -> Option<Message> {
-        let message = self.messages.remove(&id)?;
-        self.order.remove(&(message.visible_at, id));
-        Some(message)
+        self.queue.next_visible()
     }
 
     /// Takes up to a batch of visible messages.
     pub fn receive(&mut self, most: u64, now: Millis) -> Vec<Received> {
-        let mut batch = Vec::new();
-        while (batch.len() as u64) < most {
-            let Some((visible_at, id)) = self.order.first().copied() else { break };
-            if visible_at > now {
-                break;
-            }
-            if self.messages.get(&id).is_some_and(|one| one.receives >= self.template.most_receives)
-            {
-                let dead = self.remove(id).map(|message| message.body);
-                self.dead.extend(dead);
-                continue;
-            }
-            self.move_to(id, now + VISIBILITY);
-            if let Some(message) = self.messages.get_mut(&id) {
-                message.receives += 1;
-                message.received_at = now;
-                let body = Rc::clone(&message.body);
-                batch.push(Received { id, receives: message.receives, body });
-            }
-        }
+        let batch = self.queue.receive(most, now).into_iter();
         batch
+            .map(|queue::Received { id, receives, body }| Received { id, receives, body })
+            .collect()
     }
 }
 
@@ -236,7 +181,7 @@ impl World {
             let visible_at = self.now + delay + late;
             self.queues.sent += 1;
             let id = self.queues.sent;
-            self.queues.of(which).enter(id, Rc::clone(&body), visible_at);
+            self.queues.of(which).queue.enter(id, Rc::clone(&body), visible_at);
             self.poll_by(which, visible_at);
         }
     }
@@ -266,16 +211,16 @@ impl World {
             if queue.running >= queue.template.concurrency {
                 return;
             }
-            let dead_before = queue.dead.len();
+            let dead_before = queue.queue.dead.len();
             let batch = queue.receive(most, now);
-            let dead = queue.dead.len() - dead_before;
+            let dead = queue.queue.dead.len() - dead_before;
             self.tally.dead_letters += dead as u64;
             if dead > 0 && which != Which::Jobs {
                 self.broken("form", || "a wake-up was received a hundred times".to_owned());
             }
             if batch.is_empty() {
-                let first = self.queues.of(which).order.first().copied();
-                if let Some((next, _)) = first {
+                let next = self.queues.of(which).next_visible();
+                if let Some(next) = next {
                     self.poll_by(which, next.max(now + 1));
                 }
                 return;
@@ -292,7 +237,7 @@ impl World {
         let (dead, batch): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|_| self.strikes(Fault::MessageDead));
         for received in dead {
-            let queue = self.queues.of(which);
+            let queue = &mut self.queues.of(which).queue;
             queue.remove(received.id);
             queue.dead.push(received.body);
             self.tally.dead_letters += 1;
@@ -307,7 +252,7 @@ impl World {
             for received in &batch {
                 let longest = if long { VISIBILITY } else { MINUTE };
                 let again = self.now + self.between(SECOND, longest);
-                self.queues.of(which).move_to(received.id, again);
+                self.queues.of(which).queue.move_to(received.id, again);
             }
             return;
         }
@@ -342,11 +287,11 @@ impl World {
         self.check_recorded(received);
         if self.strikes(Fault::MessageResurrected) {
             let again = self.now + self.between(SECOND, 5 * MINUTE);
-            self.queues.of(which).move_to(received.id, again);
+            self.queues.of(which).queue.move_to(received.id, again);
             self.poll_by(which, again);
             return;
         }
-        self.queues.of(which).remove(received.id);
+        self.queues.of(which).queue.remove(received.id);
     }
 
     /// An event is done with when its row says what it says. A job that asks for `self-hosted`, or
@@ -370,7 +315,7 @@ impl World {
     /// the events among them are lost.
     pub fn redrive(&mut self) {
         for which in [Which::Jobs, Which::Launch, Which::Reap] {
-            for body in std::mem::take(&mut self.queues.of(which).dead) {
+            for body in std::mem::take(&mut self.queues.of(which).queue.dead) {
                 if self.cloud_config.redrives {
                     self.enqueue(which, Body::clone(&body));
                 } else if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*body {
@@ -398,22 +343,22 @@ impl World {
             self.broken("form", || format!("not a receipt: {receipt}"));
             return Ok(());
         };
-        let now = self.now;
-        let visible_at = now + i64::from(wait.0) * SECOND;
-        let queue = self.queues.of(which);
-        let Some(message) = queue.messages.get(&id).filter(|one| one.receives == receives) else {
-            return Err(QueueError(Unavailable::new("the receipt is too old")));
-        };
-        if visible_at > message.received_at + MAX_VISIBILITY {
-            self.broken("form", || {
-                format!("hidden for {wait}: more than 12 hours from the receive")
-            });
-            return Ok(());
+        let visible_at = self.now + i64::from(wait.0) * SECOND;
+        match self.queues.of(which).queue.hide(id, receives, visible_at) {
+            Ok(()) => {}
+            Err(HideError::OldReceipt) => {
+                return Err(QueueError(Unavailable::new("the receipt is too old")));
+            }
+            Err(HideError::TooLong) => {
+                self.broken("form", || {
+                    format!("hidden for {wait}: more than 12 hours from the receive")
+                });
+                return Ok(());
+            }
         }
-        queue.move_to(id, visible_at);
         // A wake-up may be gone at any time; the row and the sweep must not need it.
         if which != Which::Jobs && self.strikes(Fault::MessageExpired) {
-            self.queues.of(which).remove(id);
+            self.queues.of(which).queue.remove(id);
         }
         self.poll_by(which, visible_at);
         Ok(())
