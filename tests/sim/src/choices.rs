@@ -28,6 +28,7 @@ use muster_domain::stored::{Stored, Version};
 use muster_domain::time::Seconds;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
+use crate::executor::LATEST_LANDING;
 use crate::invariants::Checker;
 use crate::world::World;
 
@@ -67,11 +68,6 @@ impl Checker {
         self.changed_at = Some(now);
     }
 
-    /// Whether no pass that is still under way may have begun with other pools.
-    pub(crate) fn is_settled(&self, now: Millis) -> bool {
-        self.changed_at.is_none_or(|at| now - at > JUST_NOW)
-    }
-
     pub(crate) fn pool(&self, name: &PoolName) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == *name)
     }
@@ -101,8 +97,19 @@ fn worth(pool: &Pool) -> (u32, u32) {
 }
 
 impl World {
+    /// How long ago what was switched, or applied, may be unknown to who calls now: a pass may have
+    /// begun before, and its last call may arrive after its end.
+    const fn just_now(&self) -> Millis {
+        JUST_NOW + if self.is_landing { LATEST_LANDING } else { 0 }
+    }
+
+    /// Whether no pass that is still under way may have begun with other pools.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.checker.changed_at.is_none_or(|at| self.now - at > self.just_now())
+    }
+
     pub(crate) fn choices_before(&mut self, writes: &[Write]) {
-        if !self.checker.is_settled(self.now) {
+        if !self.is_settled() {
             return;
         }
         // Some of its jobs are claimed by a commit of their own.
@@ -160,7 +167,7 @@ impl World {
             self.broken("held", || format!("{name} is launched by a pool that is held"));
         }
         let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&pool.name));
-        if off.is_some_and(|off| self.now - off.since.as_millis() > JUST_NOW) {
+        if off.is_some_and(|off| self.now - off.since.as_millis() > self.just_now()) {
             self.broken("held", || format!("{name} is launched although that is off"));
         }
         let job = next.claim().and_then(|key| self.tables.jobs.get(&key));
@@ -264,7 +271,7 @@ impl World {
     /// Deletes are off, and this is none that passes.
     pub(crate) fn check_deletes_off(&mut self, row: Option<&Instance>, what: &str) {
         let off = self.tables.switches.as_ref().and_then(|all| all.deletes_off());
-        let long = off.is_some_and(|off| self.now - off.since.as_millis() > JUST_NOW);
+        let long = off.is_some_and(|off| self.now - off.since.as_millis() > self.just_now());
         if long && !row.is_some_and(Instance::is_forced) {
             self.broken("held", || format!("{what} although deletes are off"));
         }

@@ -201,7 +201,7 @@ impl Executor {
 }
 
 /// How long after its function's end a call may take effect.
-const LATEST_LANDING: Millis = 90 * SECOND;
+pub(crate) const LATEST_LANDING: Millis = 90 * SECOND;
 
 /// Waits for a moment of virtual time.
 pub struct Pause<'a> {

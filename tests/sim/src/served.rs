@@ -36,7 +36,7 @@ impl World {
         let is_meant = |pool: &Pool| {
             pool.removed_at.is_none() && carries_for(pool, &event.repository, &event.labels)
         };
-        self.checker.is_settled(self.now) && self.checker.pools.iter().any(is_meant)
+        self.is_settled() && self.checker.pools.iter().any(is_meant)
     }
 
     /// Whether a job that is queued at GitHub is to be served.
