@@ -63,10 +63,12 @@ impl World {
             self.say(|| format!("  job {key} has waited {waited} s for its claim"));
         }
         let tally = &mut self.tally;
-        let count = match self.now - since {
-            ..=PROMPT => &mut tally.claimed_promptly,
-            ..=MINUTE => &mut tally.claimed_in_a_minute,
-            _ => &mut tally.claimed_later,
+        let count = if self.now - since <= PROMPT {
+            &mut tally.claimed_promptly
+        } else if self.now - since <= MINUTE {
+            &mut tally.claimed_in_a_minute
+        } else {
+            &mut tally.claimed_later
         };
         *count += 1;
     }
@@ -94,6 +96,6 @@ impl World {
         let waiting = self.tables.jobs.values().filter(|job| job.is_demand()).count() as u32;
         let limits = pool.entity_for(job).map(|entity| self.checker.limits.for_entity(&entity));
         let is_full = |(scope, max): &(Scope, u32)| self.tables.counted(scope) + waiting >= *max;
-        live + self.waiting_in(pool) >= pool.max || limits.iter().flatten().any(|one| is_full(one))
+        live + self.waiting_in(pool) >= pool.max || limits.iter().flatten().any(is_full)
     }
 }
