@@ -115,6 +115,8 @@ pub type LaunchSeen = Option<(LaunchState, Time)>;
 pub struct Observation {
     /// The message that woke the pass says that something happened to the machine.
     pub machine_hint: bool,
+    /// EC2's own event says that the machine ends, or has ended.
+    pub machine_told_gone: bool,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,
     /// The machine is not what its pool wants any more, or its pool wants none: see
@@ -161,6 +163,7 @@ impl Observation {
             if same_registration { self.deregistration.clone() } else { Look::Unknown };
         Self {
             machine_hint: self.machine_hint,
+            machine_told_gone: self.machine_told_gone,
             spot_notice: self.spot_notice,
             deregistration,
             termination: self.termination.clone(),

@@ -1,5 +1,5 @@
-//! SQS: one queue with visibility, receive counts and a dead-letter queue. Plain data; who polls it,
-//! and what goes wrong on the way, is the driver's matter.
+//! SQS: one queue with visibility, receive counts and a dead-letter queue. Plain data; who polls
+//! it, and what goes wrong on the way, is the driver's matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -112,7 +112,7 @@ pub enum Waiting {
     LaunchOpen,
     /// EC2 refused or failed; the error stands in `last_error`.
     Provider,
-    /// EC2 does not know the machine; a second look must confirm it.
+    /// EC2 does not know the machine; looks for twenty minutes must confirm it.
     Absent,
     /// An operator has switched deletes off.
     SwitchedOff,

@@ -194,6 +194,9 @@ enum Death {
 fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) -> Death {
     match seen.machine {
         Look::Seen(Machine::Gone) => Death::Certain("EC2 says that the machine is gone"),
+        Look::Seen(Machine::Absent) if seen.machine_told_gone => {
+            Death::Certain("EC2 said that the machine ends, and does not know it any more")
+        }
         Look::Seen(Machine::Absent) => {
             let born = instance.bound_at.unwrap_or(instance.created_at);
             let old_enough = born + timings.absence_limit_seconds;

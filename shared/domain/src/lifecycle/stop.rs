@@ -29,7 +29,7 @@ pub(super) fn stop(
         }
         Death::No => {}
     }
-    if is_early(instance, now) && !is_answered(instance, seen) {
+    if is_early(instance, now) {
         return rest(instance);
     }
     if instance.machine().is_none() {
@@ -48,12 +48,6 @@ pub(super) fn stop(
         return go(instance, policy, now, "the runner can take no job");
     }
     deregister(instance, seen, policy, now)
-}
-
-/// The row waits for the end of a call to GitHub, as another pass has it, and here is its answer.
-fn is_answered(instance: &Instance, seen: &Observation) -> bool {
-    let call = instance.drain().and_then(|drain| drain.removing_until);
-    matches!(seen.deregistration, Look::Seen(_)) && call.is_some() && call == instance.due_at()
 }
 
 /// The machine may have died: EC2 said something, or its runner is busy and only its death ends the

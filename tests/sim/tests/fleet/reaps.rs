@@ -6,7 +6,6 @@ use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, BatchReport, Received};
 use muster_domain::instance::{Instance, Order, State};
 use muster_domain::message::ReapMessage;
-use muster_domain::stored::Committed;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::{Millis, Which};
 use muster_sim::fault::Fault;
@@ -90,32 +89,6 @@ fn a_conflict_at_any_call_costs_a_reap_pass_one_round() {
         }
     }
     assert!(met >= 4, "a pass commits at least four times, and met {met} conflicts");
-}
-
-/// While GitHub is asked, another pass comes by and has the row wait for the end of that call. The
-/// answer counts all the same: both passes would ask by turns, and forget what they were answered.
-#[test]
-fn an_answer_that_met_another_pass_is_not_forgotten() {
-    for call in 0..12 {
-        let bench = Bench::new();
-        let row = due(&bench);
-        send(&bench, &row);
-        let received = receive(&bench);
-        let report = run(&bench, &received, |number| {
-            if number != call {
-                return;
-            }
-            bench.change(|world| {
-                let stored = Rc::clone(&world.tables.instances[&row.name]);
-                let asked = stored.drain().and_then(|drain| drain.removing_until);
-                let mut waits = stored.record().clone();
-                asked.into_iter().for_each(|until| waits.set_due(until));
-                let waits = stored.change(waits).stored(&Committed::by_table());
-                world.tables.instances.insert(row.name.clone(), Rc::new(waits));
-            });
-        });
-        assert_eq!((report.acked, state(&bench, &row)), (vec![true], State::Deleted), "{call}");
-    }
 }
 
 /// The queue's own time-out is six minutes.

@@ -91,7 +91,13 @@ impl<P: Ports> Reap<'_, P> {
         now: Time,
     ) -> Result<Settlement, PassError> {
         let spot_notice = what == SPOT_INTERRUPTION;
-        let told = Observation { machine_hint: true, spot_notice, ..Observation::default() };
+        let machine_told_gone = matches!(what, "shutting-down" | "terminated");
+        let told = Observation {
+            machine_hint: true,
+            machine_told_gone,
+            spot_notice,
+            ..Observation::default()
+        };
         let known = self.known.owners.borrow().get(machine).cloned();
         let owner = match known {
             Some(owner) => Some(owner),

@@ -228,6 +228,13 @@ fn what_ec2_says_of_the_machine_comes_first() {
         ),
         ("absent twice", known().due(820), sees(Machine::Absent), 820, gone),
         (
+            "absent, and EC2 said that it ends",
+            active().due(700),
+            Observation { machine_told_gone: true, ..sees(Machine::Absent) },
+            700,
+            gone,
+        ),
+        (
             "silence is not absence",
             known().unclaimed(),
             Observation { machine_hint: true, machine: Look::Failed(unavailable()), ..nothing() },

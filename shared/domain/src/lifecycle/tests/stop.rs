@@ -321,13 +321,6 @@ fn githubs_answer_to_the_delete_decides() {
             700,
             "deregistered, silences 0, waits for nothing",
         ),
-        (
-            "404, while another pass has the row wait for this answer",
-            passed(idle()).with(|i| i.update_drain(|d| d.removing_until = Some(at(820)))).due(820),
-            answers(Deregistration::NotFound),
-            700,
-            "deregistered",
-        ),
     ]);
 }
 

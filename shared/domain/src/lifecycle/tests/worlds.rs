@@ -71,6 +71,8 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
             )| {
                 Observation {
                     machine_hint,
+                    // As likely as a removed pool.
+                    machine_told_gone: machine_hint && pool_removed,
                     deletes_off,
                     spot_notice,
                     outdated: outdated || pool_removed,
