@@ -8,7 +8,7 @@ use crate::event::{Answer, Event, Value};
 
 /// What to do with a signed delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeliveryDecision {
     /// Nothing but to answer.
     Answer(Answer),
     /// Queue this, then answer.
@@ -17,17 +17,17 @@ pub enum Verdict {
 
 /// Judges a delivery whose signature is valid. `app` is our App's number, where it is known.
 #[must_use]
-pub fn decide(event: &Event, body: &[u8], app: Option<u64>) -> Verdict {
+pub fn decide(event: &Event, body: &[u8], app: Option<u64>) -> DeliveryDecision {
     let headers = &event.headers;
     if !is_json(&headers.content_type) {
-        return Verdict::Answer(Answer::not_json());
+        return DeliveryDecision::Answer(Answer::not_json());
     }
     if let (Some(app), Some(target)) = (app, headers.target.one())
         && target.parse() != Ok(app)
     {
-        return Verdict::Answer(Answer::ignored("sent for another GitHub App"));
+        return DeliveryDecision::Answer(Answer::ignored("sent for another GitHub App"));
     }
-    Verdict::Answer(match headers.event.one() {
+    DeliveryDecision::Answer(match headers.event.one() {
         Some("workflow_job") => return job(event, body),
         Some("ping") => Answer::pong(),
         Some(_) => Answer::ignored("only workflow_job events start runners"),
@@ -35,22 +35,22 @@ pub fn decide(event: &Event, body: &[u8], app: Option<u64>) -> Verdict {
     })
 }
 
-fn job(event: &Event, body: &[u8]) -> Verdict {
+fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
     let job = match read_workflow_job(body) {
         Ok(Delivery::Job(job)) => job,
-        Ok(Delivery::Ignored(reason)) => return Verdict::Answer(Answer::ignored(reason)),
+        Ok(Delivery::Ignored(reason)) => return DeliveryDecision::Answer(Answer::ignored(reason)),
         Err(problem) => {
             let reason = format!("not a workflow_job payload: {problem}");
-            return Verdict::Answer(Answer::malformed(reason));
+            return DeliveryDecision::Answer(Answer::malformed(reason));
         }
     };
     // Without labels it asks for nothing of ours. Later events count all the same: some of them
     // leave out the labels of a job that we serve.
     if job.labels.is_empty() && job.status <= JobStatus::Queued {
-        return Verdict::Answer(Answer::ignored("the job asks for no label"));
+        return DeliveryDecision::Answer(Answer::ignored("the job asks for no label"));
     }
     let delivery = event.delivery().to_owned();
-    Verdict::Enqueue(Box::new(JobsMessage::JobEvent { event: job, delivery }))
+    DeliveryDecision::Enqueue(Box::new(JobsMessage::JobEvent { event: job, delivery }))
 }
 
 /// `application/json`, with or without parameters.

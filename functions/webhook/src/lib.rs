@@ -26,7 +26,7 @@ use muster_control::ports::Queue;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
-pub use self::decide::{Verdict, decide};
+pub use self::decide::{DeliveryDecision, decide};
 pub use self::event::{Answer, Body, Event, MAX_BODY, Value};
 
 /// Who can tell GitHub's signature from others.
@@ -69,8 +69,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not
     /// signed.
     pub async fn handle(&self, event: &Event, now: Time) -> Answer {
-        let outcome = self.process(event, now).await;
-        let Outcome { verified, job, error, answer } = outcome;
+        let LoggedAnswer { verified, job, error, answer } = self.process(event, now).await;
         let github_event = verified.then(|| event.github_event());
         // Neither the id nor the event's name is covered by the signature; both are cut to plain
         // text.
@@ -96,7 +95,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         answer
     }
 
-    async fn process(&self, event: &Event, now: Time) -> Outcome {
+    async fn process(&self, event: &Event, now: Time) -> LoggedAnswer {
         let body = match event.body() {
             Body::Raw(body) => body,
             Body::TooLarge => return Answer::too_large().into(),
@@ -108,14 +107,14 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             Ok(false) => return Answer::unsigned().into(),
             Err(error) => {
                 let error = Some(with_causes(&error));
-                return Outcome { error, ..Answer::no_secret().into() };
+                return LoggedAnswer { error, ..Answer::no_secret().into() };
             }
         }
-        let outcome = match decide(event, &body, self.app) {
-            Verdict::Answer(answer) => answer.into(),
-            Verdict::Enqueue(message) => self.enqueue(*message).await,
+        let logged = match decide(event, &body, self.app) {
+            DeliveryDecision::Answer(answer) => answer.into(),
+            DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
         };
-        Outcome { verified: true, ..outcome }
+        LoggedAnswer { verified: true, ..logged }
     }
 
     async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, SecretError> {
@@ -126,24 +125,24 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         }
     }
 
-    async fn enqueue(&self, message: JobsMessage) -> Outcome {
+    async fn enqueue(&self, message: JobsMessage) -> LoggedAnswer {
         let JobsMessage::JobEvent { event, .. } = &message else {
             unreachable!("deliveries become job events only")
         };
         let (key, status) = (event.key, event.status);
         let job = Some(key.to_string());
         match self.queue.send_jobs(&[message]).await {
-            Ok(()) => Outcome { job, ..Answer::queued(key, status).into() },
+            Ok(()) => LoggedAnswer { job, ..Answer::queued(key, status).into() },
             Err(error) => {
                 let error = Some(with_causes(&error));
-                Outcome { job, error, ..Answer::not_queued().into() }
+                LoggedAnswer { job, error, ..Answer::not_queued().into() }
             }
         }
     }
 }
 
 /// An answer, and what the log says about it.
-struct Outcome {
+struct LoggedAnswer {
     /// Signed by GitHub.
     verified: bool,
     job: Option<String>,
@@ -151,7 +150,7 @@ struct Outcome {
     answer: Answer,
 }
 
-impl From<Answer> for Outcome {
+impl From<Answer> for LoggedAnswer {
     fn from(answer: Answer) -> Self {
         Self { verified: false, job: None, error: None, answer }
     }

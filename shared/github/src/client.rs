@@ -17,7 +17,7 @@ use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::answer::{Answer, fault};
-use crate::{Settings, SetupError};
+use crate::{ClientSettings, SetupError};
 
 /// GitHub asks every client to name itself.
 const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
@@ -48,7 +48,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, SetupError> {
+    pub(crate) fn new(settings: &ClientSettings) -> Result<Self, SetupError> {
         let (origin, prefix) = split(&settings.api_url)?;
         let octocrab = connect(settings)?;
         let limit = settings.connect_timeout + settings.read_timeout;
@@ -139,7 +139,7 @@ impl Client {
 
 /// octocrab over connections of our own: ring, the system's trusted roots, HTTP/1.1. No layer of it
 /// retries.
-fn connect(settings: &Settings) -> Result<Octocrab, SetupError> {
+fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
     let tls = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
         .map_err(|error| SetupError(format!("no trusted roots: {error}")))?

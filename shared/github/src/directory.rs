@@ -41,7 +41,7 @@ struct Account {
 
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Deserialize)]
-struct Settings {
+struct GithubApp {
     #[serde(default)]
     events: Vec<String>,
     #[serde(default)]
@@ -169,7 +169,7 @@ impl<K: AppKey> Directory for App<K> {
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
-        let Settings { events, permissions } = answer.read()?;
+        let GithubApp { events, permissions } = answer.read()?;
         Ok(AppSettings { events, permissions })
     }
 

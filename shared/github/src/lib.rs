@@ -77,7 +77,7 @@ impl AppKey for SecretString {
 
 /// How to reach GitHub, and as whom.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ClientSettings {
     /// The App's number or client id.
     pub app_id: String,
     /// The API's address, with its path prefix where it has one (`https://ghes.example/api/v3`).
@@ -90,7 +90,7 @@ pub struct Settings {
     pub clock: fn() -> Time,
 }
 
-impl Settings {
+impl ClientSettings {
     /// The settings of production for an App and an address.
     #[must_use]
     pub fn new(app_id: &str, api_url: &str) -> Self {
@@ -130,7 +130,7 @@ impl<K: AppKey> App<K> {
     ///
     /// # Errors
     /// When the address is unusable or the system has no trusted roots.
-    pub fn new(settings: &Settings, key: K) -> Result<Self, SetupError> {
+    pub fn new(settings: &ClientSettings, key: K) -> Result<Self, SetupError> {
         Ok(Self {
             app_id: settings.app_id.clone(),
             clock: settings.clock,

@@ -28,14 +28,14 @@ const LIFETIME: Seconds = Seconds(3600);
 pub(crate) struct Token {
     pub(crate) secret: SecretString,
     expires: Time,
-    scope: Scope,
+    scope: TokenScope,
     /// Tells this token from the one that replaced it.
     serial: u64,
 }
 
 /// One token each: an installation, and what the token may do there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Scope {
+struct TokenScope {
     installation: InstallationId,
     rights: Rights,
 }
@@ -51,7 +51,7 @@ enum Rights {
 /// All tokens of a function.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    slots: Mutex<HashMap<Scope, Arc<Slot>>>,
+    slots: Mutex<HashMap<TokenScope, Arc<Slot>>>,
     /// Installations that were looked up, by entity.
     found: Mutex<HashMap<Entity, InstallationId>>,
 }
@@ -98,7 +98,7 @@ struct Installation {
 }
 
 impl Tokens {
-    fn slot(&self, scope: Scope) -> Arc<Slot> {
+    fn slot(&self, scope: TokenScope) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(slots.entry(scope).or_default())
     }
@@ -121,7 +121,7 @@ impl<K: AppKey> App<K> {
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
         let entity = &registrar.entity;
         let rights = Rights::Runners(entity.kind());
-        let scope = |installation| Scope { installation, rights };
+        let scope = |installation| TokenScope { installation, rights };
         // What we looked up is newer than what the record says.
         let known = self.tokens.found(entity).or(registrar.installation);
         let installation = match known {
@@ -142,7 +142,7 @@ impl<K: AppKey> App<K> {
         &self,
         installation: InstallationId,
     ) -> Result<Token, ProviderError> {
-        Ok(self.shared(Scope { installation, rights: Rights::Repositories }).await?)
+        Ok(self.shared(TokenScope { installation, rights: Rights::Repositories }).await?)
     }
 
     /// Drops a token that GitHub refused, unless another call has replaced it already.
@@ -158,7 +158,7 @@ impl<K: AppKey> App<K> {
     }
 
     /// The cached token, or a new one. Of any number of callers at once, one asks.
-    async fn shared(&self, scope: Scope) -> Result<Token, Missing> {
+    async fn shared(&self, scope: TokenScope) -> Result<Token, Missing> {
         let slot = self.tokens.slot(scope);
         let Ok(mut state) = slot.try_lock() else {
             return self.after_others(&slot, scope).await;
@@ -167,7 +167,7 @@ impl<K: AppKey> App<K> {
     }
 
     /// Waits for the fetch that is under way and takes its outcome, good or bad.
-    async fn after_others(&self, slot: &Slot, scope: Scope) -> Result<Token, Missing> {
+    async fn after_others(&self, slot: &Slot, scope: TokenScope) -> Result<Token, Missing> {
         let mut state = slot.lock().await;
         match &state.failure {
             Some(failure) => Err(failure.clone()),
@@ -175,7 +175,7 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    async fn refreshed(&self, state: &mut State, scope: Scope) -> Result<Token, Missing> {
+    async fn refreshed(&self, state: &mut State, scope: TokenScope) -> Result<Token, Missing> {
         let now = (self.clock)();
         if let Some(token) = &state.token
             && now + MARGIN < token.expires
@@ -191,7 +191,7 @@ impl<K: AppKey> App<K> {
 
     /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had
     /// just used, and a 401 means that the key was changed.
-    async fn fetch(&self, scope: Scope, serial: u64) -> Result<Token, Missing> {
+    async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, Missing> {
         let call = Call {
             operation: "create-installation-token",
             method: Method::POST,

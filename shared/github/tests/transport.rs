@@ -8,7 +8,7 @@ use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::ids::RunnerId;
 use muster_domain::observation::{ProviderError, RunnerSeen};
-use muster_github::{App, Settings};
+use muster_github::{App, ClientSettings};
 use serde_json::json;
 use support::{CANARY, Fake, app_at, key, registrar, reply, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -81,7 +81,7 @@ async fn a_handshake_that_never_ends_is_given_up() {
     tokio::task::LocalSet::new()
         .run_until(async {
             let address = listener(async |_| std::future::pending().await).await;
-            let settings = Settings {
+            let settings = ClientSettings {
                 connect_timeout: Duration::from_millis(100),
                 read_timeout: Duration::from_secs(30),
                 ..settings(&format!("https://{address}"))

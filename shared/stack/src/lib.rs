@@ -52,7 +52,8 @@ impl Stack {
     pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredKey>> {
         let GithubConfig { app_id, key_secret, api_url } = github;
         let key = StoredKey { config: self.config.clone(), id: key_secret };
-        App::new(&muster_github::Settings::new(&app_id, &api_url), key).context("GitHub client")
+        App::new(&muster_github::ClientSettings::new(&app_id, &api_url), key)
+            .context("GitHub client")
     }
 }
 

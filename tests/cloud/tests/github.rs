@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use muster_cloud::github::{
     Delivery, GitHub, GitHubError, JitRequest, JobNumbers, JobSpec, JobStatus, Message, News,
-    OwnerSpec, Scope,
+    OwnerSpec, RunnerScope,
 };
 use muster_cloud::{Ids, Millis};
 use serde_json::json;
 
 const NOW: Millis = 1_800_000_000_000;
 
-fn acme() -> Scope {
-    Scope::Organization("acme".to_owned())
+fn acme() -> RunnerScope {
+    RunnerScope::Organization("acme".to_owned())
 }
 
 /// GitHub with the organization `acme`.
@@ -172,7 +172,7 @@ fn a_removed_registration_is_remembered_by_its_name_and_the_time() {
         |since| bench.github.removed_since(&acme(), "R-1", since).map(|runner| runner.removed_at);
     assert_eq!(removed(NOW - 1), Some(Some(NOW + 10)), "the last one");
     assert_eq!(removed(NOW + 10), None);
-    let other = Scope::Organization("zoo".to_owned());
+    let other = RunnerScope::Organization("zoo".to_owned());
     assert_eq!(bench.github.removed_since(&other, "r-1", NOW - 1), None);
 }
 

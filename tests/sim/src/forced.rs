@@ -5,7 +5,7 @@ use muster_domain::instance::{Instance, State};
 
 use crate::agenda::{MINUTE, Millis};
 use crate::fault::Fault;
-use crate::github::Outcome;
+use crate::github::CallOutcome;
 use crate::world::{Window, World};
 
 /// Force gives up on EC2 at its next error after this long.
@@ -64,9 +64,9 @@ impl World {
         }
         let bypasses = row.order().is_some_and(|order| order.bypass_github_unauthorized);
         match self.github.last_outcome(row) {
-            None | Some(Outcome::Answered) => true,
-            Some(Outcome::Refused) => bypasses,
-            Some(Outcome::Busy | Outcome::Limited | Outcome::Silent) => false,
+            None | Some(CallOutcome::Answered) => true,
+            Some(CallOutcome::Refused) => bypasses,
+            Some(CallOutcome::Busy | CallOutcome::Limited | CallOutcome::Silent) => false,
         }
     }
 }

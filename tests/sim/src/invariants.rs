@@ -26,7 +26,7 @@ use muster_domain::pool::limits::{Balance, Limits, Scope};
 use muster_domain::time::Seconds;
 
 use crate::agenda::Millis;
-use crate::github::Outcome;
+use crate::github::CallOutcome;
 use crate::world::World;
 
 /// A broken invariant.
@@ -69,7 +69,7 @@ pub struct Checker {
     pub forced: BTreeSet<InstanceName>,
     /// Rows whose end was decided although GitHub had not let their runner go, and what had come of
     /// the asking.
-    pub(crate) passages: BTreeMap<InstanceName, Outcome>,
+    pub(crate) passages: BTreeMap<InstanceName, CallOutcome>,
     /// Since when nothing stands in the way of a forced row's end.
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
     /// What EC2 had refused, as it came to be on record.

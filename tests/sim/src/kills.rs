@@ -6,7 +6,7 @@ use muster_domain::instance::{DeleteReason, Instance, State, Waiting};
 use muster_domain::time::Seconds;
 
 use crate::agenda::SECOND;
-use crate::github::Outcome;
+use crate::github::CallOutcome;
 use crate::world::World;
 
 impl World {
@@ -202,7 +202,7 @@ impl World {
         let on_record = owner.is_some_and(|row| row.runner.is_busy());
         let known = !machine.behaviour.no_hooks || (on_record && !unseen);
         let bypassed = owner.is_some_and(|row| {
-            let refused = self.checker.passages.get(&row.name) == Some(&Outcome::Refused);
+            let refused = self.checker.passages.get(&row.name) == Some(&CallOutcome::Refused);
             refused && row.order().is_some_and(|order| order.bypass_github_unauthorized)
         });
         match (known, lied) {

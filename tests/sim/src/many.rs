@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::run::{Outcome, play};
+use crate::run::{SeedOutcome, play};
 use crate::schedule::Plan;
 use crate::totals::Totals;
 
@@ -24,7 +24,7 @@ pub fn run_many(
     stop: bool,
     plan: impl Fn(u64) -> Plan + Sync,
     mut watch: impl FnMut(&Totals),
-) -> (Totals, Vec<Outcome>) {
+) -> (Totals, Vec<SeedOutcome>) {
     let next = AtomicU64::new(seeds.start);
     let end = AtomicU64::new(seeds.end);
     let (sender, results) = mpsc::channel();

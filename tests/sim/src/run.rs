@@ -12,7 +12,7 @@ use crate::tally::Tally;
 
 /// What came of a seed.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// The seed.
     pub seed: u64,
     /// The first broken invariant.
@@ -33,13 +33,13 @@ const LAST_LOOK: Millis = 30 * HOUR;
 
 /// Runs a seed.
 #[must_use]
-pub fn run(seed: u64, keep_trace: bool) -> Outcome {
+pub fn run(seed: u64, keep_trace: bool) -> SeedOutcome {
     play(seed, &Plan::of(seed), keep_trace)
 }
 
 /// Runs a plan that may have been changed.
 #[must_use]
-pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> Outcome {
+pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> SeedOutcome {
     let mut executor = Executor::new(plan.world(), plan.settings.clone());
     if keep_trace {
         executor.sim().world.borrow_mut().keep_trace();
@@ -57,7 +57,7 @@ pub fn play(seed: u64, plan: &Plan, keep_trace: bool) -> Outcome {
     let mut world = sim.world.borrow_mut();
     world.look_for_leftovers();
     world.count_work();
-    Outcome {
+    SeedOutcome {
         seed,
         violation: world.violation.clone(),
         counts: world.counts.clone(),

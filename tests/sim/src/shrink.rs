@@ -5,7 +5,7 @@
 use crate::agenda::HOUR;
 use crate::agenda::{Millis, SECOND, START};
 use crate::fault::Fault;
-use crate::run::{Outcome, play};
+use crate::run::{SeedOutcome, play};
 use crate::schedule::Plan;
 
 /// With how many other chances a shorter day is tried: what is left out changes when everything
@@ -20,7 +20,7 @@ pub struct Shrunk {
     /// What is left of the day.
     pub plan: Plan,
     /// What happens in it, with a trace.
-    pub outcome: Outcome,
+    pub outcome: SeedOutcome,
 }
 
 /// Makes the day of a failing seed shorter. None when it does not fail.

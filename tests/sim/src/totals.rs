@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fault::{Counts, Fault};
-use crate::run::Outcome;
+use crate::run::SeedOutcome;
 use crate::tally::Tally;
 
 /// So many days meet every kind of fault.
@@ -51,7 +51,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds a seed.
-    pub fn add(&mut self, outcome: &Outcome) {
+    pub fn add(&mut self, outcome: &SeedOutcome) {
         self.seeds += 1;
         self.failed += u64::from(outcome.violation.is_some());
         self.steps += outcome.steps;

@@ -48,4 +48,4 @@
 pub mod machine;
 pub mod wire;
 
-pub use wire::{Running, Settings, start};
+pub use wire::{Running, WorldSettings, start};

@@ -3,7 +3,7 @@
 use std::{env, io, process::ExitCode, time::SystemTime};
 
 use muster_cloud::Timings;
-use muster_world::{Settings, start, wire::Credentials};
+use muster_world::{WorldSettings, start, wire::Credentials};
 use tokio::signal::unix::{SignalKind, signal};
 
 const HELP: &str = "\
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(settings: Settings) -> io::Result<()> {
+async fn run(settings: WorldSettings) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let state_dir = settings.state_dir.clone();
@@ -64,7 +64,7 @@ async fn run(settings: Settings) -> io::Result<()> {
     Ok(())
 }
 
-fn settings() -> Result<Option<Settings>, String> {
+fn settings() -> Result<Option<WorldSettings>, String> {
     let mut flags = std::collections::BTreeMap::new();
     let mut arguments = env::args().skip(1);
     while let Some(flag) = arguments.next() {
@@ -97,7 +97,7 @@ fn settings() -> Result<Option<Settings>, String> {
         env::var(variable).ok().filter(|v| !v.is_empty()).unwrap_or_else(|| otherwise.to_owned())
     };
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let settings = Settings {
+    let settings = WorldSettings {
         state_dir: get("state-dir", "WORLD_STATE_DIR")
             .unwrap_or_else(|| ".local/world".to_owned())
             .into(),

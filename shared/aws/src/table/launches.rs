@@ -1,6 +1,6 @@
 //! Launches, and what a launch pass asks of its pool.
 
-use muster_control::ports::{Launches, ReadError, Standing};
+use muster_control::ports::{LaunchConditions, Launches, ReadError};
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, LaunchId, PoolName};
 use muster_domain::launch::Launch;
@@ -36,20 +36,24 @@ impl Launches for DynamoTable {
             .ok_or_else(|| ReadError::Unreadable { key, why: "it holds no count".to_owned() })
     }
 
-    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError> {
+    async fn launch_conditions(
+        &self,
+        pool: &PoolName,
+        entities: &[Entity],
+    ) -> Result<LaunchConditions, ReadError> {
         let pool = keys::pool(pool);
         let own = [pool.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
         let keys = own.into_iter().chain(entities.iter().map(keys::entity)).collect();
-        let mut standing = Standing::default();
+        let mut conditions = LaunchConditions::default();
         for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             match key.as_str() {
-                keys::SWITCHES => standing.switches = Some(row::read(item)?),
-                keys::COOLDOWNS => standing.cooldowns = Some(row::read(item)?),
-                own if own == pool => standing.capacity = Some(row::read(item)?),
-                _ => standing.unwell.push(row::read::<EntityHealth>(item)?.into_record()),
+                keys::SWITCHES => conditions.switches = Some(row::read(item)?),
+                keys::COOLDOWNS => conditions.cooldowns = Some(row::read(item)?),
+                own if own == pool => conditions.capacity = Some(row::read(item)?),
+                _ => conditions.unwell.push(row::read::<EntityHealth>(item)?.into_record()),
             }
         }
-        Ok(standing)
+        Ok(conditions)
     }
 
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {

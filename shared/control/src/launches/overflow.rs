@@ -188,15 +188,15 @@ impl<'a, T: Table> Overflow<'a, T> {
         let entities: BTreeSet<Entity> =
             left.iter().filter_map(|left| pool.entity_for(&left.job)).collect();
         let entities = Vec::from_iter(entities);
-        let standing = self.table.standing(&pool.name, &entities).await?;
-        let mut unwell = standing.unwell;
+        let conditions = self.table.launch_conditions(&pool.name, &entities).await?;
+        let mut unwell = conditions.unwell;
         unwell.retain(|health| health.held_in(pool, now).is_some());
         let held = pool.paused
-            || standing.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
-            || standing.cooldowns.is_some_and(|refused| {
+            || conditions.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
+            || conditions.cooldowns.is_some_and(|refused| {
                 refused.offer(pool, first_market(pool.market), now).is_err()
             });
-        let live = standing.capacity.map_or(0, |capacity| capacity.live);
+        let live = conditions.capacity.map_or(0, |capacity| capacity.live);
         let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
         let mut asking = BTreeMap::new();
         if left > 0 {

@@ -16,7 +16,8 @@ pub use self::github::{
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::table::{
-    CommitError, Entities, Instances, Jobs, Launches, Operations, Page, ReadError, Standing, Table,
+    CommitError, Entities, Instances, Jobs, LaunchConditions, Launches, Operations, Page,
+    ReadError, Table,
 };
 pub use self::unavailable::Unavailable;
 pub use self::write::Write;

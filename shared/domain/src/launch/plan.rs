@@ -8,7 +8,7 @@ mod room;
 
 use std::collections::{BTreeMap, VecDeque};
 
-pub use self::apply::{Answered, Outcome, apply};
+pub use self::apply::{Answered, LaunchOutcome, apply};
 use self::request::planned_launch;
 use self::room::{PoolHeadroom, launched_for};
 use crate::ec2::{ErrorClass, Market};

@@ -12,7 +12,7 @@ use crate::instance::{Instance, RunnerState, Waiting};
 use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
 use crate::time::Time;
 
-pub(super) enum Verdict {
+pub(super) enum GateDecision {
     /// Look first.
     Look(Need),
     /// Not yet: keep this record and come back then.
@@ -28,14 +28,14 @@ pub(super) fn gate(
     seen: &Observation,
     policy: &Policy<'_>,
     now: Time,
-) -> Verdict {
+) -> GateDecision {
     if instance.runner.is_busy() {
-        return Verdict::Busy("a job was reported as started and not as ended");
+        return GateDecision::Busy("a job was reported as started and not as ended");
     }
     // Waiting could only fail the next job that GitHub gives it. Has it given one already, its
     // DELETE answers 422.
     if instance.is_shut() {
-        return Verdict::Passed(Box::new(instance.clone()));
+        return GateDecision::Passed(Box::new(instance.clone()));
     }
     // Until its agent has reported, its hooks are not known and its first job may reach it any
     // moment. After that the two reads are what tells: a job that GitHub gives it has its hook
@@ -51,12 +51,14 @@ pub(super) fn gate(
         return waiting(instance, Waiting::Registering, until);
     }
     if instance.runner.is_without_configuration() {
-        return Verdict::Passed(Box::new(instance.clone()));
+        return GateDecision::Passed(Box::new(instance.clone()));
     }
     match &seen.runner {
-        Look::Unknown => Verdict::Look(Need::Runner),
+        Look::Unknown => GateDecision::Look(Need::Runner),
         Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
-        Look::Seen(RunnerSeen::Busy(_)) => Verdict::Busy("GitHub says that the runner is busy"),
+        Look::Seen(RunnerSeen::Busy(_)) => {
+            GateDecision::Busy("GitHub says that the runner is busy")
+        }
         Look::Seen(
             quiet @ (RunnerSeen::Absent | RunnerSeen::NotBusy(_) | RunnerSeen::Offline(_)),
         ) => not_busy(instance, *quiet, policy, now),
@@ -64,11 +66,11 @@ pub(super) fn gate(
 }
 
 /// A "not busy" read. The second one, far enough from the first, passes.
-fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Time) -> Verdict {
+fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Time) -> GateDecision {
     let mut next = instance.clone();
     learn_registration(&mut next, seen, now);
     if next.runner.is_without_configuration() {
-        return Verdict::Passed(Box::new(next));
+        return GateDecision::Passed(Box::new(next));
     }
     let apart = if instance.runner.hooks {
         policy.timings.busy_reads_apart_seconds
@@ -76,7 +78,7 @@ fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Tim
         policy.timings.busy_reads_apart_without_hook_seconds
     };
     match instance.drain().and_then(|drain| drain.not_busy_since) {
-        Some(first) if now >= first + apart => Verdict::Passed(Box::new(next)),
+        Some(first) if now >= first + apart => GateDecision::Passed(Box::new(next)),
         Some(first) => waiting(&next, Waiting::SecondRead, first + apart),
         None => {
             next.update_drain(|drain| {
@@ -102,12 +104,12 @@ pub(super) fn learn_registration(next: &mut Instance, seen: RunnerSeen, now: Tim
     }
 }
 
-fn waiting(instance: &Instance, why: Waiting, until: Time) -> Verdict {
+fn waiting(instance: &Instance, why: Waiting, until: Time) -> GateDecision {
     let mut next = instance.clone();
     if next.drain().is_some_and(|drain| drain.waiting.as_ref() != Some(&why)) {
         next.update_drain(|drain| drain.waiting = Some(why));
     }
-    Verdict::Wait(Box::new(next), until)
+    GateDecision::Wait(Box::new(next), until)
 }
 
 /// GitHub did not answer the question: silence is never taken for absence.
@@ -116,7 +118,7 @@ pub(super) fn trouble_wait(
     trouble: &ProviderError,
     policy: &Policy<'_>,
     now: Time,
-) -> Verdict {
+) -> GateDecision {
     let mut next = instance.clone();
     let (why, until) = match trouble {
         ProviderError::RateLimited(until) => {

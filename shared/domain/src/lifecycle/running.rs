@@ -1,12 +1,12 @@
 //! A machine is bound. Most passes end here: nothing to do until a time in the record.
 
-use super::gate::{self, Verdict};
+use super::gate::{self, GateDecision};
 use super::{
     Death, Effect, Need, Policy, Step, act, death, is_early, perform, reach, rest, rest_until,
 };
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
-use crate::pool::scale_down;
+use crate::pool::scale_down::{self, ScaleDownDecision};
 use crate::time::Time;
 
 pub(super) fn running(
@@ -184,9 +184,9 @@ fn stays(
         // Nothing is ended on a guess.
         Look::Failed(_) => return until(now + policy.timings.busy_poll_seconds),
         Look::Seen(standing) => {
-            match scale_down::verdict(standing, policy.min_idle, policy.timings, now) {
-                scale_down::Verdict::StayUntil(at) => at,
-                scale_down::Verdict::End => return Err(DeleteReason::Idle),
+            match scale_down::decide(standing, policy.min_idle, policy.timings, now) {
+                ScaleDownDecision::StayUntil(at) => at,
+                ScaleDownDecision::End => return Err(DeleteReason::Idle),
             }
         }
     };
@@ -301,15 +301,15 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         return act(next);
     }
     match gate::gate(instance, seen, policy, now) {
-        Verdict::Look(need) => Step::Look(need),
-        Verdict::Wait(next, at) => rest_until(*next, at),
-        Verdict::Busy(why) => {
+        GateDecision::Look(need) => Step::Look(need),
+        GateDecision::Wait(next, at) => rest_until(*next, at),
+        GateDecision::Busy(why) => {
             let mut next = instance.clone();
             next.seen_busy(now, why);
             // The same look would be held against the next mark: this pass is over.
             rest_until(next, now + policy.timings.busy_poll_seconds)
         }
-        Verdict::Passed(next) => {
+        GateDecision::Passed(next) => {
             let mut next = *next;
             let reason = next.drain().map_or(DeleteReason::Idle, |drain| drain.reason.clone());
             next.update_drain(|drain| {

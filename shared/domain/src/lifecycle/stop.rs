@@ -3,7 +3,7 @@
 //! The order of the questions is actions-runner-controller's, made durable: every mark stands in
 //! the record, so a crash never repeats a wait or forgets an answer.
 
-use super::gate::{self, Verdict, trouble_wait};
+use super::gate::{self, GateDecision, trouble_wait};
 use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
 use crate::audit::{Audit, AuditKind};
 use crate::ids::RunnerId;
@@ -123,10 +123,10 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
     }
     if !passed && !instance.is_forced() {
         match gate::gate(instance, seen, policy, now) {
-            Verdict::Look(need) => return Step::Look(need),
-            Verdict::Wait(next, at) => return bypassed_or(*next, at, policy, now),
-            Verdict::Busy(_) => return job_runs(instance, Waiting::Busy, policy, now),
-            Verdict::Passed(mut next) => {
+            GateDecision::Look(need) => return Step::Look(need),
+            GateDecision::Wait(next, at) => return bypassed_or(*next, at, policy, now),
+            GateDecision::Busy(_) => return job_runs(instance, Waiting::Busy, policy, now),
+            GateDecision::Passed(mut next) => {
                 next.update_drain(|drain| {
                     drain.gate_passed = true;
                     drain.waiting = None;
@@ -244,9 +244,9 @@ fn unanswered(
     now: Time,
 ) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
-        Verdict::Wait(next, at) => bypassed_or(*next, at, policy, now),
+        GateDecision::Wait(next, at) => bypassed_or(*next, at, policy, now),
         // Trouble is a reason to wait and nothing else.
-        Verdict::Look(_) | Verdict::Busy(_) | Verdict::Passed(_) => rest(instance),
+        GateDecision::Look(_) | GateDecision::Busy(_) | GateDecision::Passed(_) => rest(instance),
     }
 }
 

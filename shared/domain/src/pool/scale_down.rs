@@ -36,7 +36,7 @@ pub struct Standing {
 
 /// What becomes of an idle runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ScaleDownDecision {
     /// It is surplus, and its turn to end has come.
     End,
     /// It stays; look again at this time.
@@ -91,23 +91,28 @@ pub fn standing(
 
 /// Whether a runner that has been idle for longer than its limit ends.
 #[must_use]
-pub fn verdict(standing: &Standing, min_idle: u32, timings: &Timings, now: Time) -> Verdict {
+pub fn decide(
+    standing: &Standing,
+    min_idle: u32,
+    timings: &Timings,
+    now: Time,
+) -> ScaleDownDecision {
     if !standing.kept {
-        return Verdict::End;
+        return ScaleDownDecision::End;
     }
     let surplus = standing.idle.saturating_sub(min_idle.saturating_add(standing.demand));
     if standing.older >= surplus {
-        return Verdict::StayUntil(now + timings.idle_limit_seconds);
+        return ScaleDownDecision::StayUntil(now + timings.idle_limit_seconds);
     }
     let quiet_from = standing.scaled_up_at.map(|at| at + timings.scale_down_delay_seconds);
     if let Some(quiet_from) = quiet_from.filter(|from| now < *from) {
-        return Verdict::StayUntil(quiet_from);
+        return ScaleDownDecision::StayUntil(quiet_from);
     }
     let half = (surplus + standing.ending).div_ceil(2);
     if standing.older < half.saturating_sub(standing.ending) {
-        return Verdict::End;
+        return ScaleDownDecision::End;
     }
-    Verdict::StayUntil(now + timings.shrink_seconds)
+    ScaleDownDecision::StayUntil(now + timings.shrink_seconds)
 }
 
 fn count(number: usize) -> u32 {

@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, Method, Response, Uri};
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::{Seconds, Time};
-use muster_github::{App, Settings};
+use muster_github::{App, ClientSettings};
 use secrecy::SecretString;
 use serde_json::Value;
 
@@ -144,12 +144,12 @@ impl Fake {
     }
 }
 
-pub(crate) fn settings(url: &str) -> Settings {
-    Settings {
+pub(crate) fn settings(url: &str) -> ClientSettings {
+    ClientSettings {
         connect_timeout: Duration::from_millis(300),
         read_timeout: Duration::from_millis(400),
         clock: now,
-        ..Settings::new("4242", url)
+        ..ClientSettings::new("4242", url)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::jobs::JobRunner;
-use super::{GitHub, GitHubError, Job, JobBehaviour, JobStatus, Kill, News, Runner, Scope};
+use super::{GitHub, GitHubError, Job, JobBehaviour, JobStatus, Kill, News, Runner, RunnerScope};
 use crate::Millis;
 
 /// The connection of one runner process.
@@ -339,15 +339,15 @@ impl GitHub {
     }
 
     /// Whether the job's repository is one of those that share a scope's runners.
-    fn reaches(&self, scope: &Scope, job: &Job) -> bool {
+    fn reaches(&self, scope: &RunnerScope, job: &Job) -> bool {
         let repository = &job.repository;
         match scope {
-            Scope::Repository { owner, name } => {
+            RunnerScope::Repository { owner, name } => {
                 owner.eq_ignore_ascii_case(&repository.owner)
                     && name.eq_ignore_ascii_case(&repository.name)
             }
-            Scope::Organization(login) => login.eq_ignore_ascii_case(&repository.owner),
-            Scope::Enterprise(slug) => self
+            RunnerScope::Organization(login) => login.eq_ignore_ascii_case(&repository.owner),
+            RunnerScope::Enterprise(slug) => self
                 .owner(&repository.owner)
                 .and_then(|owner| owner.spec.enterprise.as_deref())
                 .is_some_and(|enterprise| enterprise.eq_ignore_ascii_case(slug)),
@@ -356,7 +356,7 @@ impl GitHub {
 
     /// Whether the runner's group lets in the job's repository.
     fn admits(&self, runner: &Runner, job: &Job) -> bool {
-        let in_repository = matches!(runner.scope, Scope::Repository { .. });
+        let in_repository = matches!(runner.scope, RunnerScope::Repository { .. });
         in_repository
             || job.repository.private
             || self

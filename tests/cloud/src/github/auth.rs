@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{GitHub, GitHubError, Scope};
+use super::{GitHub, GitHubError, RunnerScope};
 use crate::{Ids, Millis, rfc3339};
 
 /// The claims of a JSON Web Token whose signature has been found good.
@@ -124,7 +124,7 @@ impl GitHub {
     pub(crate) fn authorize(
         &mut self,
         token: &str,
-        scope: &Scope,
+        scope: &RunnerScope,
         now: Millis,
     ) -> Result<RateView, GitHubError> {
         let Some(login) = self.token_owner(token, now).map(str::to_owned) else {

@@ -47,13 +47,13 @@ impl GitHubError {
 /// Where runners are registered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum RunnerScope {
     Organization(String),
     Repository { owner: String, name: String },
     Enterprise(String),
 }
 
-impl Scope {
+impl RunnerScope {
     /// The account whose installation may manage these runners.
     #[must_use]
     pub fn owner(&self) -> &str {
@@ -169,7 +169,7 @@ pub struct Owner {
     pub id: u64,
     pub(crate) rate_used: u32,
     pub(crate) rate_resets_at: Millis,
-    pub(crate) listed: BTreeMap<Scope, (Millis, Vec<RunnerView>)>,
+    pub(crate) listed: BTreeMap<RunnerScope, (Millis, Vec<RunnerView>)>,
 }
 
 impl Owner {

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{GitHub, GitHubError, RunnerView, Scope};
+use super::{GitHub, GitHubError, RunnerScope, RunnerView};
 use crate::{Ids, Millis, scramble};
 
 /// One registered runner.
@@ -12,7 +12,7 @@ use crate::{Ids, Millis, scramble};
 pub struct Runner {
     pub id: u64,
     pub name: String,
-    pub scope: Scope,
+    pub scope: RunnerScope,
     pub labels: Vec<String>,
     pub group_id: u64,
     pub created_at: Millis,
@@ -32,7 +32,7 @@ impl Runner {
         format!("{half:016x}{:016x}", scramble(half))
     }
 
-    fn is(&self, scope: &Scope, name: &str) -> bool {
+    fn is(&self, scope: &RunnerScope, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name) && self.scope.same(scope)
     }
 }
@@ -59,7 +59,7 @@ impl GitHub {
     pub fn generate_jit(
         &mut self,
         ids: &mut Ids,
-        scope: &Scope,
+        scope: &RunnerScope,
         request: &JitRequest,
         now: Millis,
     ) -> Result<&Runner, GitHubError> {
@@ -79,7 +79,7 @@ impl GitHub {
     }
 
     /// Why GitHub does not register a runner, if it does not.
-    pub fn judge_jit(&self, scope: &Scope, request: &JitRequest) -> Result<(), GitHubError> {
+    pub fn judge_jit(&self, scope: &RunnerScope, request: &JitRequest) -> Result<(), GitHubError> {
         self.check_group(scope, request.runner_group_id)?;
         check(request)?;
         if self.runner_named(scope, &request.name).is_some() {
@@ -90,8 +90,8 @@ impl GitHub {
         Ok(())
     }
 
-    fn check_group(&self, scope: &Scope, id: u64) -> Result<(), GitHubError> {
-        if let Scope::Repository { .. } = scope {
+    fn check_group(&self, scope: &RunnerScope, id: u64) -> Result<(), GitHubError> {
+        if let RunnerScope::Repository { .. } = scope {
             // Repositories have no groups of their own; GitHub wants the default one.
             return if id == 1 { Ok(()) } else { Err(GitHubError::not_found()) };
         }
@@ -112,7 +112,7 @@ impl GitHub {
     /// The runners of a scope, as a list shows them, which may be old.
     pub(crate) fn list_runners(
         &mut self,
-        scope: &Scope,
+        scope: &RunnerScope,
         now: Millis,
         offline_after: Millis,
     ) -> Vec<RunnerView> {
@@ -125,7 +125,12 @@ impl GitHub {
         self.cached(scope, fresh, now)
     }
 
-    fn cached(&mut self, scope: &Scope, fresh: Vec<RunnerView>, now: Millis) -> Vec<RunnerView> {
+    fn cached(
+        &mut self,
+        scope: &RunnerScope,
+        fresh: Vec<RunnerView>,
+        now: Millis,
+    ) -> Vec<RunnerView> {
         let Some(owner) = self.owner_mut(scope.owner()) else { return fresh };
         let age = owner.spec.lies.list_cache_ms;
         match owner.listed.get(scope) {
@@ -145,20 +150,20 @@ impl GitHub {
 
     /// The registration of this number at a scope.
     #[must_use]
-    pub fn runner_at(&self, scope: &Scope, id: u64) -> Option<&Runner> {
+    pub fn runner_at(&self, scope: &RunnerScope, id: u64) -> Option<&Runner> {
         self.runners.get(&id).filter(|runner| runner.scope.same(scope))
     }
 
     /// The registration of this name at a scope, whatever its case.
     #[must_use]
-    pub fn runner_named(&self, scope: &Scope, name: &str) -> Option<&Runner> {
+    pub fn runner_named(&self, scope: &RunnerScope, name: &str) -> Option<&Runner> {
         self.runners.values().find(|runner| runner.is(scope, name))
     }
 
     /// The registration of this name at a scope that was the last to be removed, if that was after
     /// `since`.
     #[must_use]
-    pub fn removed_since(&self, scope: &Scope, name: &str, since: Millis) -> Option<&Runner> {
+    pub fn removed_since(&self, scope: &RunnerScope, name: &str, since: Millis) -> Option<&Runner> {
         let late = |runner: &&Runner| runner.removed_at.is_some_and(|at| at > since);
         let mut lately = self.former.iter().rev().take_while(late);
         lately.find(|runner| runner.is(scope, name))
@@ -169,7 +174,7 @@ impl GitHub {
     /// answering 204 then) goes on running.
     pub fn delete_runner(
         &mut self,
-        scope: &Scope,
+        scope: &RunnerScope,
         id: u64,
         called_busy: bool,
         now: Millis,

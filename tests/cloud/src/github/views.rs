@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Runner, Scope, Webhook};
+use super::{Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Runner, RunnerScope, Webhook};
 use crate::{Millis, rfc3339};
 
 /// A runner as GitHub shows it, lies included.
@@ -194,7 +194,7 @@ impl GitHub {
 
     /// An App's installation that covers a scope.
     #[must_use]
-    pub fn installation_view(&self, app: &str, scope: &Scope) -> Option<Value> {
+    pub fn installation_view(&self, app: &str, scope: &RunnerScope) -> Option<Value> {
         let owner = self.owner(scope.owner()).filter(|owner| owner.spec.app_id == app)?;
         Some(installation(owner))
     }

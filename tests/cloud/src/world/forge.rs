@@ -10,8 +10,8 @@ use crate::{
     agenda::Due,
     github::{
         Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken, JitConfig,
-        JitRequest, Job, JobNumbers, JobSpec, Lies, Message, News, OwnerSpec, RateView, RunnerView,
-        Scope, encode,
+        JitRequest, Job, JobNumbers, JobSpec, Lies, Message, News, OwnerSpec, RateView,
+        RunnerScope, RunnerView, encode,
     },
     scramble,
 };
@@ -64,7 +64,7 @@ impl World {
     pub fn authorize(
         &mut self,
         token: &str,
-        scope: &Scope,
+        scope: &RunnerScope,
         now: Millis,
     ) -> Result<RateView, GitHubError> {
         self.github.authorize(token, scope, now)
@@ -73,7 +73,7 @@ impl World {
     /// `POST …/actions/runners/generate-jitconfig`.
     pub fn generate_jit(
         &mut self,
-        scope: &Scope,
+        scope: &RunnerScope,
         request: &JitRequest,
         now: Millis,
     ) -> Result<JitConfig, GitHubError> {
@@ -87,7 +87,7 @@ impl World {
     /// `GET …/actions/runners`: the total and one page (its number from 1, and its size).
     pub fn list_runners(
         &mut self,
-        scope: &Scope,
+        scope: &RunnerScope,
         name: Option<&str>,
         page: (usize, usize),
         now: Millis,
@@ -101,7 +101,12 @@ impl World {
     }
 
     /// `GET …/actions/runners/{id}`.
-    pub fn get_runner(&self, scope: &Scope, id: u64, now: Millis) -> Result<Value, GitHubError> {
+    pub fn get_runner(
+        &self,
+        scope: &RunnerScope,
+        id: u64,
+        now: Millis,
+    ) -> Result<Value, GitHubError> {
         let runner = self.github.runner_at(scope, id).ok_or_else(GitHubError::not_found)?;
         Ok(self.github.see(runner, now, self.clockwork.timings.offline_after_ms).json())
     }
@@ -109,7 +114,7 @@ impl World {
     /// `DELETE …/actions/runners/{id}`.
     pub fn delete_runner(
         &mut self,
-        scope: &Scope,
+        scope: &RunnerScope,
         id: u64,
         now: Millis,
     ) -> Result<(), GitHubError> {

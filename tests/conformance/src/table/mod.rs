@@ -12,7 +12,7 @@ mod unreadable;
 use std::collections::BTreeSet;
 
 use muster_control::ports::{
-    CommitError, Instances, Launches, Page, ReadError, Standing, Table, Write,
+    CommitError, Instances, LaunchConditions, Launches, Page, ReadError, Table, Write,
 };
 use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Market, Override};

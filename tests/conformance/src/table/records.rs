@@ -14,7 +14,7 @@ pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     assert_eq!(table.launch(&launch(1).id).await, Ok(None));
     assert_eq!(table.capacity(&pool()).await, Ok(None));
     assert_eq!(table.cooldowns().await, Ok(None));
-    assert_eq!(table.standing(&pool(), &[]).await, Ok(Standing::default()));
+    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(LaunchConditions::default()));
     assert_eq!(table.orphan(&machine(1)).await, Ok(None));
     assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
     assert_eq!(table.cursor("reconciled").await, Ok(None));
@@ -138,18 +138,19 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     let table = world.table();
     let own = capacity(2, Some("a")).configured("lt-1:3:0".into(), at(5));
     commit(world, &[new(&own)]).await;
-    let alone = Standing { capacity: Some(made(own.clone())), ..Standing::default() };
-    assert_eq!(table.standing(&pool(), &[]).await, Ok(alone));
+    let alone =
+        LaunchConditions { capacity: Some(made(own.clone())), ..LaunchConditions::default() };
+    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(alone));
     let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     commit(world, &[new(&switches), new(&refused())]).await;
-    let all = Standing {
+    let all = LaunchConditions {
         capacity: Some(made(own)),
         switches: Some(made(switches.clone())),
         cooldowns: Some(made(refused())),
         unwell: Vec::new(),
     };
-    assert_eq!(table.standing(&pool(), &[]).await, Ok(all.clone()));
+    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(all.clone()));
     let limited = |entity: &str| EntityHealth {
         limited_until: Some(at(9)),
         ..EntityHealth::well(entity.parse().expect("an entity"))
@@ -159,14 +160,14 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
         assert_eq!(table.set_entity_health(health).await, Ok(()));
     }
     let asked = [acme.entity.clone(), "well".parse().expect("an entity")];
-    let with_entities = Standing { unwell: vec![acme], ..all };
-    assert_eq!(table.standing(&pool(), &asked).await, Ok(with_entities));
+    let with_entities = LaunchConditions { unwell: vec![acme], ..all };
+    assert_eq!(table.launch_conditions(&pool(), &asked).await, Ok(with_entities));
     // What is the stack's is read with any pool.
-    let other = Standing {
+    let other = LaunchConditions {
         capacity: None,
         switches: Some(made(switches)),
         cooldowns: Some(made(refused())),
         unwell: Vec::new(),
     };
-    assert_eq!(table.standing(&other_pool(), &[]).await, Ok(other));
+    assert_eq!(table.launch_conditions(&other_pool(), &[]).await, Ok(other));
 }

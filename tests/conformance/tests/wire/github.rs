@@ -5,14 +5,14 @@ use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
 use muster_cloud::faults::{Answer, FaultSpec};
-use muster_cloud::github::{Lies, Message, Scope};
+use muster_cloud::github::{Lies, Message, RunnerScope};
 use muster_cloud::{Millis, World};
 use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::Time;
-use muster_github::{App, Settings};
+use muster_github::{App, ClientSettings};
 use muster_world::Running;
 use secrecy::SecretString;
 use serde_json::json;
@@ -71,7 +71,7 @@ impl Bench {
                 world.register_owner(serde_json::from_value(spec).expect("an owner"));
             }
         });
-        let settings = Settings::new("123", &format!("http://{}", running.github));
+        let settings = ClientSettings::new("123", &format!("http://{}", running.github));
         let app = App::new(&settings, SecretString::from(private.clone())).expect("a client");
         Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }
@@ -204,7 +204,7 @@ impl GithubWorld for Bench {
     }
 
     async fn registered(&self) -> Vec<String> {
-        let acme = Scope::Organization("acme".into());
+        let acme = RunnerScope::Organization("acme".into());
         self.change(|world, _| {
             let ours = world.github.runners().filter(|one| one.scope == acme);
             ours.map(|one| one.name.clone()).collect()

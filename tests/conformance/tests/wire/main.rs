@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use muster_cloud::{Millis, Timings};
 use muster_world::wire::Credentials;
-use muster_world::{Running, Settings};
+use muster_world::{Running, WorldSettings};
 use tokio::runtime::Runtime;
 
 /// Later than any check.
@@ -36,7 +36,7 @@ async fn open() -> Running {
         stopping_ms: 0,
         ..Timings::default()
     };
-    muster_world::start(Settings {
+    muster_world::start(WorldSettings {
         // No machine boots, so nothing is ever written there.
         state_dir: directory().join("worlds"),
         ec2_port: 0,

@@ -8,14 +8,14 @@ mod port;
 mod webhook;
 
 pub use self::jobs::run_of;
-pub use self::outcome::Outcome;
+pub use self::outcome::CallOutcome;
 pub use muster_cloud::github::JobStatus as Status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_cloud::Ids;
-use muster_cloud::github::{self as model, GitHub, Group, Lies, OwnerKind, OwnerSpec, Scope};
+use muster_cloud::github::{self as model, GitHub, Group, Lies, OwnerKind, OwnerSpec, RunnerScope};
 use muster_domain::ids::{Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Pool;
@@ -100,15 +100,15 @@ const fn number_of(id: u64) -> u32 {
 }
 
 /// Where an entity's runners are registered.
-fn scope_of(entity: &Entity) -> Scope {
+fn scope_of(entity: &Entity) -> RunnerScope {
     let text = entity.as_str();
     let (owner, name) = text.split_once('/').unwrap_or((text, text));
     match entity.kind() {
-        EntityKind::Organization => Scope::Organization(text.to_owned()),
+        EntityKind::Organization => RunnerScope::Organization(text.to_owned()),
         EntityKind::Repository => {
-            Scope::Repository { owner: owner.to_owned(), name: name.to_owned() }
+            RunnerScope::Repository { owner: owner.to_owned(), name: name.to_owned() }
         }
-        EntityKind::Enterprise => Scope::Enterprise(name.to_owned()),
+        EntityKind::Enterprise => RunnerScope::Enterprise(name.to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::agenda::{MINUTE, Millis, TaskId};
 
 /// How a call about a registration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// Answered, and not "busy".
     Answered,
     /// "Busy".
@@ -28,7 +28,7 @@ pub(super) struct Ended {
     /// Whose call it was.
     pub(super) caller: Option<TaskId>,
     pub(super) at: Millis,
-    pub(super) how: Outcome,
+    pub(super) how: CallOutcome,
 }
 
 /// How the last minute's calls about a registration ended, the last one of each caller and the
@@ -53,7 +53,7 @@ impl Github {
 
     /// How our last call about this row's registration ended.
     #[must_use]
-    pub fn last_outcome(&self, row: &Instance) -> Option<Outcome> {
+    pub fn last_outcome(&self, row: &Instance) -> Option<CallOutcome> {
         self.outcomes.get(&about(row))?.last().map(|one| one.how)
     }
 
@@ -65,7 +65,7 @@ impl Github {
         caller: Option<TaskId>,
         row: &Instance,
         now: Millis,
-    ) -> Option<Outcome> {
+    ) -> Option<CallOutcome> {
         let all = self.outcomes.get(&about(row))?;
         let own = all.iter().find(|one| one.caller == caller && one.at >= now - MAX_PASS)?;
         Some(own.how)

@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 
 use super::outcome::Ended;
 use super::webhook::status_of;
-use super::{Outcome, number_of, scope_of};
+use super::{CallOutcome, number_of, scope_of};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -233,11 +233,11 @@ impl Door {
     /// no answer.
     fn note_outcome(&self, about: String, busy: Result<bool, &ProviderError>) {
         let how = match busy {
-            Ok(true) => Outcome::Busy,
-            Ok(false) => Outcome::Answered,
-            Err(ProviderError::Unauthorized(_)) => Outcome::Refused,
-            Err(ProviderError::Unavailable(_)) => Outcome::Silent,
-            Err(ProviderError::RateLimited(_)) => Outcome::Limited,
+            Ok(true) => CallOutcome::Busy,
+            Ok(false) => CallOutcome::Answered,
+            Err(ProviderError::Unauthorized(_)) => CallOutcome::Refused,
+            Err(ProviderError::Unavailable(_)) => CallOutcome::Silent,
+            Err(ProviderError::RateLimited(_)) => CallOutcome::Limited,
         };
         let mut world = self.sim.world.borrow_mut();
         let ended = Ended { caller: world.current, at: world.now, how };

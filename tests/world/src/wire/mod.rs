@@ -34,7 +34,7 @@ use muster_cloud::{Timings, World};
 
 /// How a world is started.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WorldSettings {
     /// Where machines have their files.
     pub state_dir: PathBuf,
     /// Ports on loopback; 0 takes any free one.
@@ -70,7 +70,7 @@ impl Running {
 }
 
 /// Opens all doors and returns; the world runs in the background of the current tokio runtime.
-pub async fn start(settings: Settings) -> io::Result<Running> {
+pub async fn start(settings: WorldSettings) -> io::Result<Running> {
     let state_dir = std::path::absolute(&settings.state_dir)?;
     std::fs::create_dir_all(&state_dir)?;
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));

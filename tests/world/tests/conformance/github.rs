@@ -6,7 +6,7 @@ use crate::common::{
 };
 use muster_cloud::{
     Happening, World,
-    github::{Claims, HookRule, Message, Scope},
+    github::{Claims, HookRule, Message, RunnerScope},
 };
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn github_installation_token_ends_and_sees_only_its_own_account() {
     let mut world = github();
     world.register_owner(owner("other", 78));
     let token = world.create_token(&claims("a", 10, 300), 77, T0).unwrap().token;
-    let status = |world: &mut World, token: &str, scope: &Scope, now| {
+    let status = |world: &mut World, token: &str, scope: &RunnerScope, now| {
         world.authorize(token, scope, now).map_or_else(|error| error.status, |_| 200)
     };
     assert_eq!(status(&mut world, &token, &organization("ACME"), T0), 200);

@@ -4,7 +4,7 @@ use crate::common::{
     T0, busy_runner, github, happenings, jit, job, launch, listen, organization, owner, repository,
     runner, runner_in, secret_of, sent,
 };
-use muster_cloud::github::{Assignment, JobStatus, Scope};
+use muster_cloud::github::{Assignment, JobStatus, RunnerScope};
 use muster_cloud::rfc3339;
 use serde_json::json;
 
@@ -82,7 +82,7 @@ fn github_runner_serves_its_own_repository_organization_or_enterprise() {
     world.register_owner(owner("corp", 79));
     let (_, of_repository) = runner_in(&mut world, &repository("acme", "lib"), "r", &["linux"], T0);
     let (_, of_enterprise) =
-        runner_in(&mut world, &Scope::Enterprise("corp".to_owned()), "e", &["linux"], T0);
+        runner_in(&mut world, &RunnerScope::Enterprise("corp".to_owned()), "e", &["linux"], T0);
     let app = world.queue_job(&job(&["linux"]), T0).unwrap();
     assert_eq!(listen(&mut world, &of_repository, T0), None);
     assert_eq!(listen(&mut world, &of_enterprise, T0), None);

@@ -73,7 +73,7 @@ impl Serialize for Reply {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(untagged)]
-        enum Outcome<'a> {
+        enum ReplyBody<'a> {
             Answer(&'a Answer),
             Error { error: &'a AdminError },
         }
@@ -82,12 +82,12 @@ impl Serialize for Reply {
             version: u64,
             ok: bool,
             #[serde(flatten)]
-            outcome: Outcome<'a>,
+            body: ReplyBody<'a>,
         }
-        let outcome = match &self.outcome {
-            Ok(answer) => Outcome::Answer(answer),
-            Err(error) => Outcome::Error { error },
+        let body = match &self.outcome {
+            Ok(answer) => ReplyBody::Answer(answer),
+            Err(error) => ReplyBody::Error { error },
         };
-        Fields { version: VERSION, ok: self.outcome.is_ok(), outcome }.serialize(serializer)
+        Fields { version: VERSION, ok: self.outcome.is_ok(), body }.serialize(serializer)
     }
 }

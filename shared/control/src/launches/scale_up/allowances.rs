@@ -48,7 +48,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         wanted.dedup();
         wanted.retain(|entity| !known.asked.contains(entity));
         if !wanted.is_empty() {
-            let unwell = self.table.standing(&pool.name, &wanted).await?.unwell;
+            let unwell = self.table.launch_conditions(&pool.name, &wanted).await?.unwell;
             known.asked.extend(wanted);
             known.unwell.extend(unwell);
         }

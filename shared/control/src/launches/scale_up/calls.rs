@@ -7,7 +7,7 @@ use muster_domain::ids::{Entity, MachineId};
 use muster_domain::instance::Instance;
 use muster_domain::job::claim;
 use muster_domain::launch::cooldown::{self};
-use muster_domain::launch::plan::{self, Answered, Outcome, PlannedLaunch};
+use muster_domain::launch::plan::{self, Answered, LaunchOutcome, PlannedLaunch};
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Committed, Stored};
@@ -158,7 +158,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
 
     /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in
     /// between, the launch is open, and is replayed for the others.
-    pub(super) async fn put_down(&self, outcome: &Outcome) -> Result<Committed, CommitError> {
+    pub(super) async fn put_down(&self, outcome: &LaunchOutcome) -> Result<Committed, CommitError> {
         let mut last = vec![outcome.launch.clone().into()];
         let mut first = Vec::new();
         for part in outcome_writes(outcome) {
@@ -182,7 +182,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     }
 }
 
-fn count(outcome: &Outcome, report: &mut LaunchReport) {
+fn count(outcome: &LaunchOutcome, report: &mut LaunchReport) {
     report.launched += outcome.bound.len();
     report.failed += outcome.failed.len();
     report.open += usize::from(outcome.launch.state == LaunchState::Open);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::instance::Instance;
 use muster_domain::launch::Launch;
-use muster_domain::launch::plan::{Outcome, PlannedLaunch};
+use muster_domain::launch::plan::{LaunchOutcome, PlannedLaunch};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Change, Committed, Stored};
@@ -105,7 +105,7 @@ pub(super) fn created(slot: &Instance, committed: &Committed) -> Stored<Instance
 }
 
 /// The writes of each slot, which stay together.
-pub(super) fn outcome_writes(outcome: &Outcome) -> Vec<Vec<Write>> {
+pub(super) fn outcome_writes(outcome: &LaunchOutcome) -> Vec<Vec<Write>> {
     let bound = outcome.bound.iter().map(|(machine, next)| {
         let owner = Write::BindMachine { machine: machine.clone(), instance: next.name.clone() };
         vec![owner, next.clone().into()]

@@ -25,10 +25,10 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     ) -> Result<PoolSnapshot, PassError> {
         let entities = first_entities(pool, jobs);
         writes::in_rounds(async || {
-            let mut standing = self.table.standing(&pool.name, &entities).await?;
-            let stored = standing.capacity.take();
+            let mut conditions = self.table.launch_conditions(&pool.name, &entities).await?;
+            let stored = conditions.capacity.take();
             if let Some(leased) = stored.as_ref().filter(|one| again && one.is_leased(now)) {
-                return Ok(PoolSnapshot::new(leased.clone(), standing, entities.clone()));
+                return Ok(PoolSnapshot::new(leased.clone(), conditions, entities.clone()));
             }
             let empty = || Capacity::empty(pool.name.clone());
             let next = stored
@@ -38,7 +38,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 .configured(pool.version(), now);
             let change = Change::from_read(stored.as_ref(), next);
             let committed = self.table.commit(&[change.clone().into()]).await?;
-            Ok(PoolSnapshot::new(change.stored(&committed), standing, entities.clone()))
+            Ok(PoolSnapshot::new(change.stored(&committed), conditions, entities.clone()))
         })
         .await
     }

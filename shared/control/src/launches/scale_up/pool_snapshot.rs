@@ -19,7 +19,7 @@ use muster_domain::timings::Timings;
 
 use super::{LaunchReport, MAX_DEMAND};
 use crate::causes::with_causes;
-use crate::ports::{CommitError, Standing, Table};
+use crate::ports::{CommitError, LaunchConditions, Table};
 use crate::writes::{CONFLICT_ROUNDS, PassError};
 
 /// Machines that may find out whether GitHub registers runners again, and when the last one did.
@@ -56,14 +56,18 @@ pub(super) struct PoolSnapshot {
 }
 
 impl PoolSnapshot {
-    pub(super) fn new(capacity: Stored<Capacity>, standing: Standing, asked: Vec<Entity>) -> Self {
+    pub(super) fn new(
+        capacity: Stored<Capacity>,
+        conditions: LaunchConditions,
+        asked: Vec<Entity>,
+    ) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
-            switches: standing.switches.map(Stored::into_record).unwrap_or_default(),
-            cooldowns: standing.cooldowns,
+            switches: conditions.switches.map(Stored::into_record).unwrap_or_default(),
+            cooldowns: conditions.cooldowns,
             asked: asked.into_iter().collect(),
-            unwell: standing.unwell,
+            unwell: conditions.unwell,
             probes: BTreeMap::new(),
             probing: BTreeMap::new(),
             rest: Vec::new(),
@@ -86,14 +90,14 @@ impl PoolSnapshot {
         pool: &Pool,
     ) -> Result<(), PassError> {
         let asked: Vec<Entity> = self.asked.iter().cloned().collect();
-        let standing = table.standing(&pool.name, &asked).await?;
-        if let Some(capacity) = standing.capacity {
+        let conditions = table.launch_conditions(&pool.name, &asked).await?;
+        if let Some(capacity) = conditions.capacity {
             self.wakes = capacity.wakes;
             self.capacity = capacity;
         }
-        self.switches = standing.switches.map(Stored::into_record).unwrap_or_default();
-        self.cooldowns = standing.cooldowns;
-        self.unwell = standing.unwell;
+        self.switches = conditions.switches.map(Stored::into_record).unwrap_or_default();
+        self.cooldowns = conditions.cooldowns;
+        self.unwell = conditions.unwell;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::ReadError;
 
 /// What a launch pass asks before anything else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct LaunchConditions {
     /// The pool's counter and lease.
     pub capacity: Option<Stored<Capacity>>,
     /// What operators have switched off.
@@ -37,7 +37,11 @@ pub trait Launches {
     async fn counted(&self, scope: &Scope) -> Result<u32, ReadError>;
     /// How a pool and these entities stand: all records in one call, each as it was at some moment
     /// of the call.
-    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError>;
+    async fn launch_conditions(
+        &self,
+        pool: &PoolName,
+        entities: &[Entity],
+    ) -> Result<LaunchConditions, ReadError>;
     /// What EC2 refused lately; none while it never did.
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError>;
 }

@@ -11,7 +11,7 @@ use muster_domain::stored::Committed;
 pub use self::entities::Entities;
 pub use self::instances::Instances;
 pub use self::jobs::Jobs;
-pub use self::launches::{Launches, Standing};
+pub use self::launches::{LaunchConditions, Launches};
 pub use self::operations::Operations;
 use super::{Unavailable, Write};
 

@@ -12,7 +12,7 @@ use crate::timings::Timings;
 
 /// What EC2's answer, or the look by tag, makes of a launch and its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct LaunchOutcome {
     /// The launch, settled or still open.
     pub launch: Change<Launch>,
     /// Slots that got a machine.
@@ -47,7 +47,7 @@ pub fn apply(
     owned: impl Fn(&MachineId) -> bool,
     now: Time,
     timings: &Timings,
-) -> Outcome {
+) -> LaunchOutcome {
     let (answer_machines, errors) = match &answered.answer {
         Ok(answer) => (answer.machines.as_slice(), answer.errors.as_slice()),
         Err(error) => ([].as_slice(), std::slice::from_ref(error)),
@@ -88,7 +88,7 @@ pub fn apply(
                 slot.changed(next)
             })
             .collect();
-        return Outcome {
+        return LaunchOutcome {
             launch: launch.change(launch.released(again_at, is_refused)),
             bound,
             failed: Vec::new(),
@@ -104,7 +104,7 @@ pub fn apply(
             slot.change(next)
         })
         .collect();
-    Outcome { launch: launch.change(launch.settled()), bound, failed, waiting: Vec::new() }
+    LaunchOutcome { launch: launch.change(launch.settled()), bound, failed, waiting: Vec::new() }
 }
 
 /// Whether the answer says for certain how many machines there are.

@@ -1,6 +1,6 @@
 //! Which idle runner ends, and when.
 
-use super::{Listed, Standing, Verdict, standing, verdict};
+use super::{Listed, ScaleDownDecision, Standing, decide, standing};
 use crate::instance::{DeleteReason, Instance};
 use crate::job::labels::Labels;
 use crate::pool::Pool;
@@ -19,8 +19,8 @@ fn runner(n: u32) -> Instance {
     })
 }
 
-fn stays(seconds: u32) -> Verdict {
-    Verdict::StayUntil(at(seconds))
+fn stays(seconds: u32) -> ScaleDownDecision {
+    ScaleDownDecision::StayUntil(at(seconds))
 }
 
 #[test]
@@ -29,26 +29,30 @@ fn the_oldest_half_of_the_surplus_ends_and_not_within_the_time_after_a_launch() 
         // idle, older, marked, demand, launched at, min idle → at second 1000
         ("nothing is above the min idle", (3, 0, 0, 0), None, 3, stays(1300)),
         ("fewer than the min idle", (1, 0, 0, 0), None, 3, stays(1300)),
-        ("the oldest of one too many", (4, 0, 0, 0), None, 3, Verdict::End),
+        ("the oldest of one too many", (4, 0, 0, 0), None, 3, ScaleDownDecision::End),
         ("the second of one too many", (4, 1, 0, 0), None, 3, stays(1300)),
-        ("half of seven is four", (10, 3, 0, 0), None, 3, Verdict::End),
+        ("half of seven is four", (10, 3, 0, 0), None, 3, ScaleDownDecision::End),
         ("the fifth of seven waits a minute", (10, 4, 0, 0), None, 3, stays(1050)),
         ("the min idle's own have time", (10, 7, 0, 0), None, 3, stays(1300)),
         ("a minute's half is marked already", (6, 0, 4, 0), None, 3, stays(1050)),
-        ("one of the half is left", (7, 0, 3, 0), None, 3, Verdict::End),
+        ("one of the half is left", (7, 0, 3, 0), None, 3, ScaleDownDecision::End),
         ("… and only one", (7, 1, 3, 0), None, 3, stays(1050)),
         ("queued jobs count as the min idle does", (4, 0, 0, 1), None, 3, stays(1300)),
-        ("… and no further", (5, 0, 0, 1), None, 3, Verdict::End),
+        ("… and no further", (5, 0, 0, 1), None, 3, ScaleDownDecision::End),
         ("just launched", (4, 0, 0, 0), Some(900), 3, stays(1500)),
-        ("launched long enough ago", (4, 0, 0, 0), Some(400), 3, Verdict::End),
+        ("launched long enough ago", (4, 0, 0, 0), Some(400), 3, ScaleDownDecision::End),
         ("a second too early", (4, 0, 0, 0), Some(401), 3, stays(1001)),
     ];
     for (name, (idle, older, ending, demand), launched, min_idle, expected) in rows {
         let scaled_up_at = launched.map(at);
         let standing = Standing { kept: true, idle, older, ending, demand, scaled_up_at };
-        assert_eq!(verdict(&standing, min_idle, &timings(), at(1000)), expected, "{name}");
+        assert_eq!(decide(&standing, min_idle, &timings(), at(1000)), expected, "{name}");
         let unwanted = Standing { kept: false, ..standing };
-        assert_eq!(verdict(&unwanted, min_idle, &timings(), at(1000)), Verdict::End, "{name}");
+        assert_eq!(
+            decide(&unwanted, min_idle, &timings(), at(1000)),
+            ScaleDownDecision::End,
+            "{name}"
+        );
     }
 }
 
@@ -64,7 +68,7 @@ fn a_surplus_shrinks_by_half_in_its_time() {
             let index = left.iter().position(|one| one.name == name).expect("there");
             let listed = Listed { free: left.clone(), marked: marked.clone(), ..Listed::default() };
             let standing = standing(&left[index], &warm(), &listed, &timings(), now);
-            if verdict(&standing, 2, &timings(), now) == Verdict::End {
+            if decide(&standing, 2, &timings(), now) == ScaleDownDecision::End {
                 marked.push(left.remove(index).marked(DeleteReason::Idle, 1000 + second));
             }
         }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use muster_sim::many::run_many;
-use muster_sim::run::{Outcome, play};
+use muster_sim::run::{SeedOutcome, play};
 use muster_sim::scenario::{Disturbance, disturb_each, tell as tell_story};
 use muster_sim::schedule::Plan;
 use muster_sim::shrink::shrink;
@@ -137,7 +137,7 @@ fn trace(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     Ok(true)
 }
 
-fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+fn tell(outcome: &SeedOutcome, arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
     let Some(violation) = &outcome.violation else { return Ok(()) };
     let seed = outcome.seed;
     writeln!(out, "seed {seed}: {} broken: {}", violation.rule, violation.what)?;
@@ -151,7 +151,11 @@ fn tell(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::R
     writeln!(out)
 }
 
-fn tell_shrunk(outcome: &Outcome, arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+fn tell_shrunk(
+    outcome: &SeedOutcome,
+    arguments: &Arguments,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let Some(shrunk) = shrink(outcome.seed, &plan(outcome.seed, arguments)) else {
         return Ok(());
     };

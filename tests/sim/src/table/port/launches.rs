@@ -1,6 +1,6 @@
 //! Launches, and what a launch pass asks of its pool.
 
-use muster_control::ports::{Launches, ReadError, Standing};
+use muster_control::ports::{LaunchConditions, Launches, ReadError};
 use muster_domain::ids::{Entity, LaunchId, PoolName};
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
@@ -27,8 +27,12 @@ impl Launches for Door {
         self.read(|tables| tables.counted(scope)).await
     }
 
-    async fn standing(&self, pool: &PoolName, entities: &[Entity]) -> Result<Standing, ReadError> {
-        self.read(|tables| Standing {
+    async fn launch_conditions(
+        &self,
+        pool: &PoolName,
+        entities: &[Entity],
+    ) -> Result<LaunchConditions, ReadError> {
+        self.read(|tables| LaunchConditions {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),

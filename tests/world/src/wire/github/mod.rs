@@ -23,7 +23,7 @@ use super::{
 use muster_cloud::{
     Millis, World,
     calls::CallInfo,
-    github::{GitHubError, JitRequest, RateView, Scope},
+    github::{GitHubError, JitRequest, RateView, RunnerScope},
 };
 
 pub(super) fn router(cloud: Arc<Cloud>) -> Router {
@@ -223,7 +223,7 @@ fn list_installations(
 fn get_installation(
     world: &mut World,
     request: &Request,
-    scope: &Scope,
+    scope: &RunnerScope,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
     let app = app_of(world, request, now)?;
@@ -241,7 +241,7 @@ fn with_token(
         // Whatever the token's account has.
         Route::ListRepositories => {
             let login = world.github.token_owner(bearer(request)?, now);
-            Scope::Organization(login.unwrap_or_default().to_owned())
+            RunnerScope::Organization(login.unwrap_or_default().to_owned())
         }
         route => route.scope().ok_or_else(|| GitHubError::new(404, "Not Found"))?,
     };
@@ -259,7 +259,7 @@ fn add_headers(reply: &mut Reply, rate: RateView) {
 fn act(
     world: &mut World,
     request: &Request,
-    of: &Scope,
+    of: &RunnerScope,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
     match &request.route {
@@ -345,7 +345,7 @@ fn listing(
 fn generate_jit(
     world: &mut World,
     request: &Request,
-    scope: &Scope,
+    scope: &RunnerScope,
     now: Millis,
 ) -> Result<Reply, GitHubError> {
     if serde_json::from_slice::<Value>(&request.body).is_err() {

@@ -2,7 +2,7 @@
 
 use axum::http::{Method, Uri};
 
-use muster_cloud::github::{GitHubError, Scope};
+use muster_cloud::github::{GitHubError, RunnerScope};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
@@ -11,13 +11,13 @@ pub(super) enum Route {
     ListDeliveries,
     Redeliver(u64),
     ListInstallations,
-    GetInstallation(Scope),
+    GetInstallation(RunnerScope),
     ListRepositories,
-    ListGroups(Scope),
-    GenerateJit(Scope),
-    ListRunners(Scope),
-    GetRunner(Scope, u64),
-    DeleteRunner(Scope, u64),
+    ListGroups(RunnerScope),
+    GenerateJit(RunnerScope),
+    ListRunners(RunnerScope),
+    GetRunner(RunnerScope, u64),
+    DeleteRunner(RunnerScope, u64),
     GetJob { owner: String, repo: String, id: u64 },
     ListRuns { owner: String, repo: String },
     RunJobs { owner: String, repo: String, run: u64 },
@@ -52,23 +52,25 @@ impl Route {
             }
             [kind, .., "installation"] if method == Method::GET => {
                 let scope = match (*kind, &segments[1..segments.len() - 1]) {
-                    ("orgs", [org]) => Scope::Organization((*org).to_owned()),
-                    ("enterprises", [slug]) => Scope::Enterprise((*slug).to_owned()),
+                    ("orgs", [org]) => RunnerScope::Organization((*org).to_owned()),
+                    ("enterprises", [slug]) => RunnerScope::Enterprise((*slug).to_owned()),
                     ("repos", [owner, repo]) => {
                         let (owner, name) = ((*owner).to_owned(), (*repo).to_owned());
-                        Scope::Repository { owner, name }
+                        RunnerScope::Repository { owner, name }
                     }
                     _ => return None,
                 };
                 return Some(Self::GetInstallation(scope));
             }
-            ["orgs", org, "actions", rest @ ..] => (Scope::Organization((*org).to_owned()), rest),
+            ["orgs", org, "actions", rest @ ..] => {
+                (RunnerScope::Organization((*org).to_owned()), rest)
+            }
             ["enterprises", slug, "actions", rest @ ..] => {
-                (Scope::Enterprise((*slug).to_owned()), rest)
+                (RunnerScope::Enterprise((*slug).to_owned()), rest)
             }
             ["repos", owner, repo, "actions", rest @ ..] => {
                 let (owner, name) = ((*owner).to_owned(), (*repo).to_owned());
-                (Scope::Repository { owner, name }, rest)
+                (RunnerScope::Repository { owner, name }, rest)
             }
             _ => return None,
         };
@@ -78,7 +80,7 @@ impl Route {
             ("GET", ["runners", id]) => Some(Self::GetRunner(scope, id.parse().ok()?)),
             ("DELETE", ["runners", id]) => Some(Self::DeleteRunner(scope, id.parse().ok()?)),
             // A repository has none.
-            ("GET", ["runner-groups"]) if !matches!(scope, Scope::Repository { .. }) => {
+            ("GET", ["runner-groups"]) if !matches!(scope, RunnerScope::Repository { .. }) => {
                 Some(Self::ListGroups(scope))
             }
             ("GET", rest) => Self::of_repository(scope, rest),
@@ -86,8 +88,8 @@ impl Route {
         }
     }
 
-    fn of_repository(scope: Scope, rest: &[&str]) -> Option<Self> {
-        let Scope::Repository { owner, name: repo } = scope else { return None };
+    fn of_repository(scope: RunnerScope, rest: &[&str]) -> Option<Self> {
+        let RunnerScope::Repository { owner, name: repo } = scope else { return None };
         match rest {
             ["jobs", id] => Some(Self::GetJob { owner, repo, id: id.parse().ok()? }),
             ["runs"] => Some(Self::ListRuns { owner, repo }),
@@ -118,7 +120,7 @@ impl Route {
         }
     }
 
-    pub(super) fn scope(&self) -> Option<Scope> {
+    pub(super) fn scope(&self) -> Option<RunnerScope> {
         match self {
             Self::GetInstallation(scope)
             | Self::ListGroups(scope)
@@ -129,7 +131,7 @@ impl Route {
             Self::GetJob { owner, repo, .. }
             | Self::ListRuns { owner, repo }
             | Self::RunJobs { owner, repo, .. } => {
-                Some(Scope::Repository { owner: owner.clone(), name: repo.clone() })
+                Some(RunnerScope::Repository { owner: owner.clone(), name: repo.clone() })
             }
             Self::AccessToken(_)
             | Self::GetApp

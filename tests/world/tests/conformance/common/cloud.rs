@@ -14,7 +14,7 @@ use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use muster_cloud::Timings;
 use muster_world::{
-    Running, Settings,
+    Running, WorldSettings,
     wire::{Credentials, Element},
 };
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Cloud {
         let state_dir = std::env::temp_dir().join(format!("world-{}-{number}", std::process::id()));
         let queue = Queue::default();
         let emulator = emulator(Arc::clone(&queue), user_data.to_owned()).await;
-        let running = muster_world::start(Settings {
+        let running = muster_world::start(WorldSettings {
             state_dir: state_dir.clone(),
             ec2_port: 0,
             github_port: 0,

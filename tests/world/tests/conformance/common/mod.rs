@@ -9,7 +9,7 @@ use muster_cloud::{
         DescribeRequest, FleetAnswer, FleetConfig, FleetRequest, FleetTags, InstanceState,
         LaunchTemplate, Market, Override, ShutdownBehavior, TemplateRef,
     },
-    github::{JitRequest, JobSpec, Message, OwnerSpec, Scope},
+    github::{JitRequest, JobSpec, Message, OwnerSpec, RunnerScope},
 };
 
 pub(crate) const T0: Millis = 1_800_000_000_000;
@@ -106,12 +106,12 @@ pub(crate) fn github() -> World {
     world
 }
 
-pub(crate) fn organization(login: &str) -> Scope {
-    Scope::Organization(login.to_owned())
+pub(crate) fn organization(login: &str) -> RunnerScope {
+    RunnerScope::Organization(login.to_owned())
 }
 
-pub(crate) fn repository(owner: &str, name: &str) -> Scope {
-    Scope::Repository { owner: owner.to_owned(), name: name.to_owned() }
+pub(crate) fn repository(owner: &str, name: &str) -> RunnerScope {
+    RunnerScope::Repository { owner: owner.to_owned(), name: name.to_owned() }
 }
 
 pub(crate) fn jit(name: &str, labels: &[&str]) -> JitRequest {
@@ -138,7 +138,7 @@ pub(crate) fn runner(world: &mut World, name: &str, labels: &[&str], now: Millis
 
 pub(crate) fn runner_in(
     world: &mut World,
-    scope: &Scope,
+    scope: &RunnerScope,
     name: &str,
     labels: &[&str],
     now: Millis,

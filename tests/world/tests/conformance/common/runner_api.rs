@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     routing::post,
 };
-use muster_cloud::github::Scope;
+use muster_cloud::github::RunnerScope;
 use muster_world::wire;
 use ring::{digest, hmac};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl RunnerApi {
     fn register(&self) -> (StatusCode, String) {
         let cloud = self.cloud.lock().unwrap().clone().expect("the world is open");
         let request = super::jit("r-1", &["self-hosted", "linux"]);
-        let scope = Scope::Organization("acme".to_owned());
+        let scope = RunnerScope::Organization("acme".to_owned());
         let config = cloud.with(|world, now| world.generate_jit(&scope, &request, now)).unwrap();
         let mut environment = json!({ "GREETING": "it's \"fine\" $HOME\n", "no-name": "x" });
         for (name, value) in &*self.environment.lock().unwrap() {

@@ -8,7 +8,7 @@ use crate::ec2::ErrorClass::{
 };
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
-use crate::launch::plan::{Answered, Outcome, plan};
+use crate::launch::plan::{Answered, LaunchOutcome, plan};
 use crate::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
 use crate::stored::Stored;
 use crate::testkit::{With, at, forced, job, machine, pool, refusal, slot, timings};
@@ -46,7 +46,7 @@ fn apply(
     owned: impl Fn(&MachineId) -> bool,
     now: Time,
     timings: &Timings,
-) -> Outcome {
+) -> LaunchOutcome {
     let launch = Stored::read(launch.clone(), READ);
     crate::launch::plan::apply(&launch, read(slots), answered, owned, now, timings)
 }
@@ -68,13 +68,13 @@ fn found(count: u32, answered: Answered) -> Answered {
     Answered { found: machines(count), ..answered }
 }
 
-fn applied(calls: u32, answered: &Answered, second: u32) -> Outcome {
+fn applied(calls: u32, answered: &Answered, second: u32) -> LaunchOutcome {
     let (launch, slots) = launch(calls);
     apply(&launch, slots, answered, |_| false, at(second), &timings())
 }
 
 /// `2 bound, 0 failed, 0 waiting, settled`
-fn told(outcome: &Outcome) -> String {
+fn told(outcome: &LaunchOutcome) -> String {
     format!(
         "{} bound, {} failed, {} waiting, {}",
         outcome.bound.len(),
