@@ -5,6 +5,7 @@ mod yaml;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::AdminConfig;
 use muster_control::admin::{Admin, Reply, unavailable};
+use muster_control::context::Context;
 use muster_stack::{Stack, configure};
 use serde_json::Value;
 
@@ -13,24 +14,18 @@ async fn main() -> Result<(), Error> {
     let AdminConfig { stack, github } = configure(AdminConfig::read)?;
     let stack = Stack::connect(stack).await;
     let github = stack.github(github)?;
-    let images = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
-    let (stack, github, images) = (&stack, &github, &images);
+    let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
+    let Stack { settings, table, queue, .. } = &stack;
+    let context = Context::new(table, queue, &compute, &github, settings);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
-        let settings = match stack.settings.current(&stack.table).await {
+        let settings = match context.settings.current(context.table).await {
             Ok(settings) => settings,
             Err(error) => return Ok(unavailable(error)),
         };
-        let pass = Admin {
-            table: &stack.table,
-            queue: &stack.queue,
-            github,
-            images,
-            settings: &settings,
-            yaml: yaml::read,
-        };
+        let pass = Admin { context: context.with(&settings), yaml: yaml::read };
         // Boxed, so that the compiler computes the pass's layout by itself.
         let reply = Box::pin(pass.answer(event.payload, muster_aws::clock::now())).await;
-        muster_aws::emf::emit(&stack.settings.stack, &reply.metrics());
+        muster_aws::emf::emit(&context.settings.stack, &reply.metrics());
         Ok::<Reply, Error>(reply)
     }))
     .await

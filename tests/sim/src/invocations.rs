@@ -286,7 +286,7 @@ async fn operator(door: &Door, number: u32) {
     let Some(settings) = &settings(door, &parameters).await else { return };
     let yaml =
         |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
-    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));

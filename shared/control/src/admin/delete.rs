@@ -15,20 +15,22 @@ use super::answers::{Answer, DeleteDryRun, OrderedDelete};
 use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
+use crate::context::Ports;
 use crate::health::note_health;
-use crate::ports::{Github, Queue, Table, Write};
+use crate::ports::{Github as _, Operations as _, Queue as _, Write};
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
 use crate::writes;
 
-impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
+impl<P: Ports> Admin<'_, P> {
     pub(super) async fn delete(
         &self,
         request: &DeleteRequest,
         now: Time,
     ) -> Result<Answer, AdminError> {
         check_reason(&request.reason)?;
-        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
+        let switches =
+            self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
             let what = if switches.deletes.is_some() {
                 format!("deletes are {off}. Switch them on again")
@@ -93,8 +95,9 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     /// order begins anew. No answer is no reason to refuse; the reaper asks again.
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(false) };
-        let answer = self.github.runner(&registrar(instance), id).await;
-        note_health(self.table, &instance.entity, Asked::Other, answer.as_ref().err(), now).await?;
+        let answer = self.context.github.runner(&registrar(instance), id).await;
+        note_health(self.context.table, &instance.entity, Asked::Other, answer.as_ref().err(), now)
+            .await?;
         Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
     }
 
@@ -106,8 +109,9 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
     ) -> Result<Answer, AdminError> {
         let mut next = before.record().clone();
         next.order_delete(order, now);
-        let timings = &self.settings.timings;
-        let mut writes = writes::for_instance(self.table, before, &next, now, timings).await?;
+        let timings = &self.context.settings.timings;
+        let mut writes =
+            writes::for_instance(self.context.table, before, &next, now, timings).await?;
         writes.push(Write::Audit(Audit::new(
             &next.name,
             AuditKind::Ordered,
@@ -119,7 +123,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
             kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
         // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
-        if let Err(error) = self.queue.send_reap(&[reap_message(before, now)]).await {
+        if let Err(error) = self.context.queue.send_reap(&[reap_message(before, now)]).await {
             tracing::warn!(
                 error = with_causes(&error),
                 "failed to wake the reaper; the next sweep does"
@@ -127,7 +131,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         }
         if let Some(job) = before.claim() {
             let wakes: Vec<_> = WakePool::for_jobs(&next.pool, &[job]).collect();
-            if let Err(error) = self.queue.send_wakes(&wakes, Seconds(0)).await {
+            if let Err(error) = self.context.queue.send_wakes(&wakes, Seconds(0)).await {
                 tracing::warn!(
                     error = with_causes(&error),
                     "failed to wake the pool; the next sweep does"

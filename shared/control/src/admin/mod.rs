@@ -20,22 +20,15 @@ use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read};
-use crate::Settings;
-use crate::ports::{Directory, Github, Images, Queue, ReadError, Table, Write};
+use crate::context::{Context, Ports};
+use crate::ports::{Directory, Images, Instances as _, ReadError, Table as _, Write};
 use crate::writes::PassError;
 
-/// The operator's passes.
-pub struct Admin<'a, T, Q, G, I> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// GitHub.
-    pub github: &'a G,
-    /// EC2's images.
-    pub images: &'a I,
-    /// The stack.
-    pub settings: &'a Settings,
+/// The operator's passes. Those that resolve a pool file's names also ask GitHub's directory and
+/// EC2's images.
+pub struct Admin<'a, P: Ports> {
+    /// The world, with the pools of now.
+    pub context: Context<'a, P>,
     /// Reads YAML, or says what is wrong with it. The admin function alone has such a reader.
     pub yaml: fn(&str) -> Result<Value, YamlError>,
 }
@@ -51,7 +44,7 @@ pub fn unavailable(error: ReadError) -> Reply {
     Reply { outcome: Err(error.into()) }
 }
 
-impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I> {
+impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
     /// Answers a request.
     pub async fn answer(&self, request: Value, now: Time) -> Reply {
         let outcome = match read(request) {
@@ -86,11 +79,11 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
     }
 }
 
-impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
+impl<P: Ports> Admin<'_, P> {
     /// The pools a listing is about.
     fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, AdminError> {
         let names: Vec<PoolName> =
-            self.settings.pools.iter().map(|pool| pool.name.clone()).collect();
+            self.context.settings.pools.iter().map(|pool| pool.name.clone()).collect();
         match only {
             None => Ok(names),
             Some(name) if names.contains(name) => Ok(vec![name.clone()]),
@@ -103,11 +96,11 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
     /// An instance by name or by its machine.
     async fn find(&self, text: &str) -> Result<Stored<Instance>, AdminError> {
         let name = match text.parse::<MachineId>() {
-            Ok(machine) => self.table.owner_of(&machine).await?,
+            Ok(machine) => self.context.table.owner_of(&machine).await?,
             Err(_) => text.parse::<InstanceName>().ok(),
         };
         let instance = match name {
-            Some(name) => self.table.instance(&name).await?,
+            Some(name) => self.context.table.instance(&name).await?,
             None => None,
         };
         instance.ok_or_else(|| {
@@ -123,7 +116,7 @@ impl<T: Table, Q, G, I> Admin<'_, T, Q, G, I> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.table.commit(&writes).await.map_err(PassError::from)?;
+        self.context.table.commit(&writes).await.map_err(PassError::from)?;
         Ok(())
     }
 }

@@ -13,14 +13,15 @@ use super::request::{PoolsRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::Ports;
 use crate::pools::end_outdated;
-use crate::ports::{Directory, Github, Images, Queue, Table, Write};
+use crate::ports::{Directory, Images, Operations as _, Queue as _, Table as _, Write};
 use crate::writes::{PassError, in_rounds};
 
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
 
-impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I> {
+impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
     pub(super) async fn pool_set(
         &self,
         request: &PoolsRequest,
@@ -28,7 +29,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
     ) -> Result<Answer, AdminError> {
         match (&request.file, request.restore, request.history) {
             (None, None, false) => {
-                let stored = self.table.pool_set().await?;
+                let stored = self.context.table.pool_set().await?;
                 Ok(Answer::Pools(shown(&self.in_force(stored.as_ref()))))
             }
             (None, None, true) => self.history().await,
@@ -37,7 +38,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 self.apply(&reading, request, "applied", now).await
             }
             (None, Some(version), false) => {
-                let kept = self.table.pool_versions(&[version]).await?;
+                let kept = self.context.table.pool_versions(&[version]).await?;
                 let Some(set) = kept.first() else {
                     let message = format!("version {version} is not kept; see history");
                     return Err(AdminError::new(AdminErrorCode::NotFound, message));
@@ -64,7 +65,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
     /// What the file says of lives and the stack's launch template does not allow; a version that
     /// is restored may be from before. The default gives way silently.
     fn too_long(&self, file: &PoolFile) -> Vec<Problem> {
-        let most = self.settings.longest_life;
+        let most = self.context.settings.longest_life;
         let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
         let pools = file.pools.iter().enumerate();
         let longer = pools.filter(|(_, pool)| is_longer(pool.max_lifetime_seconds));
@@ -84,7 +85,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         if let Some(set) = stored.filter(|set| set.version > 0) {
             return set.record().clone();
         }
-        let Settings { pools, limits, balance, .. } = self.settings.clone();
+        let Settings { pools, limits, balance, .. } = self.context.settings.clone();
         PoolSet::from_parameters(pools, limits, balance)
     }
 
@@ -108,7 +109,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
         in_rounds(async || {
-            let stored = self.table.pool_set().await?;
+            let stored = self.context.table.pool_set().await?;
             let before = self.in_force(stored.as_ref());
             let next = before.succeeded_by(file, by, now);
             if let Some(what) = pool_file::too_large(&next.pools) {
@@ -120,7 +121,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
                 return Ok(answer(&before, diff, false));
             }
             let audit = line(&next, &diff, what, reason);
-            self.table.commit(&writes(stored.as_ref(), &next, audit)).await?;
+            self.context.table.commit(&writes(stored.as_ref(), &next, audit)).await?;
             tracing::warn!(version = next.version, by, what, "operator applied a pool file");
             self.follow_up(&next, &diff, now).await;
             Ok(answer(&next, diff, true))
@@ -136,10 +137,11 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
         // The launch template is not stored, and no reason for an end here.
-        for pool in self.settings.with_template(set.clone()).pools.iter().filter(changed) {
+        for pool in self.context.settings.with_template(set.clone()).pools.iter().filter(changed) {
             let wake = [WakePool::whole(pool.name.clone())];
-            let woken = self.queue.send_wakes(&wake, Seconds(0)).await.map_err(PassError::from);
-            let ended = end_outdated(self.table, self.queue, pool, now).await;
+            let woken =
+                self.context.queue.send_wakes(&wake, Seconds(0)).await.map_err(PassError::from);
+            let ended = end_outdated(self.context.table, self.context.queue, pool, now).await;
             if let Err(error) = woken.and(ended) {
                 tracing::warn!(pool.name = %pool.name, error = with_causes(&error), "failed to wake outdated instances; the sweep does");
             }
@@ -147,13 +149,16 @@ impl<T: Table, Q: Queue, G: Github + Directory, I: Images> Admin<'_, T, Q, G, I>
     }
 
     async fn history(&self) -> Result<Answer, AdminError> {
-        let set = self.in_force(self.table.pool_set().await?.as_ref());
+        let set = self.in_force(self.context.table.pool_set().await?.as_ref());
         let oldest = (set.version + 1).saturating_sub(MAX_VERSIONS).max(1);
         let versions: Vec<u64> = (oldest..=set.version).collect();
-        let mut kept = self.table.pool_versions(&versions).await?;
+        let mut kept = self.context.table.pool_versions(&versions).await?;
         kept.sort_by_key(|set| std::cmp::Reverse(set.version));
-        let audit =
-            self.table.audit(SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX)).await?;
+        let audit = self
+            .context
+            .table
+            .audit(SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX))
+            .await?;
         let versions = kept.iter().map(shown).collect();
         Ok(Answer::PoolsHistory(PoolsHistory { versions, audit }))
     }

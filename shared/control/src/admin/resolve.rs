@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::pools::refused;
 use super::{Admin, AdminError, AdminErrorCode};
+use crate::context::Ports;
 use crate::ports::{Directory, Images};
 
-impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
+impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
     /// Reads a file to its end. One that names nothing makes no call; otherwise there are two
     /// rounds of questions at most, ids and images first and then the groups behind ids.
     pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {
@@ -39,14 +40,14 @@ impl<T, Q, G: Directory, I: Images> Admin<'_, T, Q, G, I> {
     async fn ask(&self, question: Question, answers: &mut Answers) -> Result<(), ProviderError> {
         match question {
             Question::Entity(id) => {
-                answers.entities.insert(id, self.github.entity(id).await?);
+                answers.entities.insert(id, self.context.github.entity(id).await?);
             }
             Question::Groups(entity) => {
-                let groups = self.github.groups(&entity).await?;
+                let groups = self.context.github.groups(&entity).await?;
                 answers.groups.insert(entity, groups);
             }
             Question::Image(filter) => {
-                let image = self.images.newest(&filter).await?;
+                let image = self.context.compute.newest(&filter).await?;
                 answers.images.insert(filter, image);
             }
         }

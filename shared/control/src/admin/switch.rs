@@ -8,13 +8,14 @@ use muster_domain::time::Time;
 use super::answers::{Answer, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::ports::{Github, Queue, Table, Write};
+use crate::context::Ports;
+use crate::ports::{Operations as _, Table as _, Write};
 use crate::writes;
 
 /// The subject of the switches' lines in the audit trail.
 pub(super) const SUBJECT: &str = "switches";
 
-impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
+impl<P: Ports> Admin<'_, P> {
     pub(super) async fn switch(
         &self,
         request: &SwitchRequest,
@@ -29,7 +30,7 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
         let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
         writes::in_rounds(async || {
-            let stored = self.table.switches().await?;
+            let stored = self.context.table.switches().await?;
             let before = stored.as_deref().cloned().unwrap_or_default();
             for (pool, to) in &request.pools {
                 // The pool may be gone, and what holds it back is still there.
@@ -44,7 +45,10 @@ impl<T: Table, Q: Queue, G: Github, I> Admin<'_, T, Q, G, I> {
                 return Ok(answer(next));
             }
             let change = Change::from_read(stored.as_ref(), next.clone());
-            self.table.commit(&[change.into(), Write::Audit(line(&settings, &off))]).await?;
+            self.context
+                .table
+                .commit(&[change.into(), Write::Audit(line(&settings, &off))])
+                .await?;
             tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
             Ok(answer(next))
         })

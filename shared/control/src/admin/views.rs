@@ -24,14 +24,17 @@ use super::request::MAX_LIMIT;
 use super::resolve::told;
 use super::switch::SUBJECT;
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::ports::{Directory, Github, Queue, Table};
+use crate::context::Ports;
+use crate::ports::{
+    Directory, Entities as _, Instances as _, Jobs as _, Launches as _, Operations as _,
+};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
 const COUNTED: u32 = MAX_LIMIT;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
-impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
+impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn list(
         &self,
         pool: Option<&PoolName>,
@@ -48,7 +51,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
                 if shown.len() > limit {
                     break 'pools;
                 }
-                let listed = self.table.live_instances(&name, page).await?;
+                let listed = self.context.table.live_instances(&name, page).await?;
                 let wanted = |instance: &&Stored<Instance>| {
                     state.is_none_or(|state| instance.state() == state)
                 };
@@ -69,7 +72,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
 
     pub(super) async fn show(&self, name: &str, now: Time) -> Result<Answer, AdminError> {
         let instance = self.find(name).await?;
-        let audit = self.table.audit(instance.name.as_str(), 50).await?;
+        let audit = self.context.table.audit(instance.name.as_str(), 50).await?;
         Ok(Answer::Show(Box::new(ShownInstance {
             runner_name: (instance.runner.n > 0).then(|| instance.runner_name()),
             explanation: explain::instance(&instance, now),
@@ -88,7 +91,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         let mut shown = Vec::new();
         let mut more = false;
         for name in self.pools(pool)? {
-            let waiting = self.table.waiting_jobs(&name, as_limit(limit + 1)).await?;
+            let waiting = self.context.table.waiting_jobs(&name, as_limit(limit + 1)).await?;
             let (claimed, free): (Vec<Stored<Job>>, Vec<Stored<Job>>) =
                 waiting.into_iter().partition(|job| job.claim.is_some());
             more |= free.len() > limit || claimed.len() > limit;
@@ -100,7 +103,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     }
 
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Answer, AdminError> {
-        let job = self.table.job(key).await?.ok_or_else(|| {
+        let job = self.context.table.job(key).await?.ok_or_else(|| {
             AdminError::new(
                 AdminErrorCode::NotFound,
                 format!(
@@ -110,17 +113,18 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             )
         })?;
         let claim = match &job.claim {
-            Some(name) => self.table.instance(name).await?,
+            Some(name) => self.context.table.instance(name).await?,
             None => None,
         };
-        let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
-        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
+        let pool = job.pool.as_ref().and_then(|name| self.context.settings.pool(name));
+        let switches =
+            self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
         let limit = self.reached(pool, &job).await?;
-        let cooldowns = self.table.cooldowns().await?;
+        let cooldowns = self.context.table.cooldowns().await?;
         let entity = pool.and_then(|pool| pool.entity_for(&job));
         let health = match &entity {
-            Some(entity) => self.table.entity_health(entity).await?,
+            Some(entity) => self.context.table.entity_health(entity).await?,
             None => None,
         };
         let github = health.zip(pool).and_then(|(health, pool)| health.held_in(pool, now));
@@ -130,7 +134,11 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
             claim: claim.as_deref(),
             off,
             limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
-            choice: &select::reasons(&self.settings.pools, self.settings.balance, &job),
+            choice: &select::reasons(
+                &self.context.settings.pools,
+                self.context.settings.balance,
+                &job,
+            ),
             cooldowns: cooldowns.as_deref(),
             github: github.as_ref(),
         };
@@ -141,7 +149,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     /// The entities that a pool names and those that GitHub refuses, each with its health. One that
     /// no pool names is known by its refusal alone.
     fn entities(&self, unhealthy: &[EntityHealth], now: Time) -> Vec<EntityStatus> {
-        let pools = &self.settings.pools;
+        let pools = &self.context.settings.pools;
         let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
         let all: BTreeSet<&Entity> =
             named.chain(unhealthy.iter().map(|health| &health.entity)).collect();
@@ -173,8 +181,8 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         job: &Job,
     ) -> Result<Option<(Scope, u32)>, AdminError> {
         let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { return Ok(None) };
-        for (scope, max) in self.settings.limits.for_entity(&entity) {
-            let count = self.table.counted(&scope).await?;
+        for (scope, max) in self.context.settings.limits.for_entity(&entity) {
+            let count = self.context.table.counted(&scope).await?;
             if count >= max {
                 return Ok(Some((scope, count)));
             }
@@ -185,9 +193,9 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     /// What the limits of stack and entities count.
     async fn limits(&self) -> Result<Vec<LimitStatus>, AdminError> {
         let mut shown = Vec::new();
-        for scope in self.settings.limits.scopes() {
-            let live = self.table.counted(&scope).await?;
-            let max = self.settings.limits.max(&scope);
+        for scope in self.context.settings.limits.scopes() {
+            let live = self.context.table.counted(&scope).await?;
+            let max = self.context.settings.limits.max(&scope);
             shown.push(LimitStatus { of: scope, max, live });
         }
         Ok(shown)
@@ -195,7 +203,7 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
 
     async fn live(&self, job: &Job) -> Result<u32, AdminError> {
         let capacity = match &job.pool {
-            Some(name) => self.table.capacity(name).await?,
+            Some(name) => self.context.table.capacity(name).await?,
             None => None,
         };
         Ok(capacity.map_or(0, |capacity| capacity.live))
@@ -204,38 +212,39 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
     /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an
     /// answer the rest is shown.
     async fn app(&self) -> AppStatus {
-        match self.github.app().await {
-            Ok(app) => AppStatus::Known { lacks: app.lacks(&self.settings.pools) },
+        match self.context.github.app().await {
+            Ok(app) => AppStatus::Known { lacks: app.lacks(&self.context.settings.pools) },
             Err(trouble) => AppStatus::Unknown { unknown: told("GitHub", &trouble).1 },
         }
     }
 
     pub(super) async fn status(&self, now: Time) -> Result<Answer, AdminError> {
-        let switches = self.table.switches().await?.map(Stored::into_record).unwrap_or_default();
+        let switches =
+            self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let mut pools = Vec::new();
-        for pool in &self.settings.pools {
+        for pool in &self.context.settings.pools {
             pools.push(self.pool_status(pool, &switches, now).await?);
         }
-        let mut unhealthy = self.table.unhealthy_entities().await?;
+        let mut unhealthy = self.context.table.unhealthy_entities().await?;
         // A rate limit that is over stands on record until GitHub's next answer.
         unhealthy.retain(|one| one.held(now).is_some() || !one.refused_pools.is_empty());
         let orphans = |all: Vec<Stored<Orphan>>| {
             all.into_iter().map(Stored::into_record).map(OrphanStatus::from).collect()
         };
         Ok(Answer::Status(Box::new(StackStatus {
-            stack: self.settings.stack.clone(),
+            stack: self.context.settings.stack.clone(),
             release: env!("CARGO_PKG_VERSION"),
             record_version: SCHEMA,
             now,
             pools,
             limits: self.limits().await?,
             switches: switches.into(),
-            cooldowns: self.table.cooldowns().await?.map(|known| known.on(now)),
-            switched: self.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
+            cooldowns: self.context.table.cooldowns().await?.map(|known| known.on(now)),
+            switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             app: self.app().await,
             entities: self.entities(&unhealthy, now),
             unhealthy_entities: unhealthy.into_iter().map(UnhealthyEntity::from).collect(),
-            orphans: orphans(self.table.orphans().await?),
+            orphans: orphans(self.context.table.orphans().await?),
         })))
     }
 
@@ -245,10 +254,10 @@ impl<T: Table, Q: Queue, G: Github + Directory, I> Admin<'_, T, Q, G, I> {
         switches: &Switches,
         now: Time,
     ) -> Result<PoolStatus, AdminError> {
-        let capacity = self.table.capacity(&pool.name).await?;
-        let waiting = self.table.waiting_jobs(&pool.name, COUNTED).await?;
+        let capacity = self.context.table.capacity(&pool.name).await?;
+        let waiting = self.context.table.waiting_jobs(&pool.name, COUNTED).await?;
         let oldest = waiting.iter().map(|job| job.waits_since()).min();
-        let ending = self.table.ending_instances(&pool.name, COUNTED).await?;
+        let ending = self.context.table.ending_instances(&pool.name, COUNTED).await?;
         Ok(PoolStatus {
             name: pool.name.clone(),
             labels: pool.labels.clone(),

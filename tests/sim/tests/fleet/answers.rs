@@ -9,6 +9,7 @@ use std::path::Path;
 use muster_conformance::records;
 use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
+use muster_control::context::Context;
 use muster_control::metrics::Metric;
 use muster_control::ports::{Entities, Instances, ReadError, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
@@ -48,7 +49,7 @@ fn reply(bench: &Bench, request: Value) -> Reply {
     let limits =
         Limits { stack: Some(10), entities: [("Acme".parse().expect("an entity"), 5)].into() };
     let settings = &Settings { limits, ..door.sim.settings.clone() };
-    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     let mut request = request;
     request["version"] = json!(1);
     bench.drive(pass.answer(request, NOW))

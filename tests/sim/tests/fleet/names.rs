@@ -2,6 +2,7 @@
 //! answer.
 
 use muster_control::admin::{Admin, YamlError};
+use muster_control::context::Context;
 use muster_domain::ids::EntityKind;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
@@ -65,7 +66,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
     let yaml =
         |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
     let settings = &door.sim.settings;
-    let pass = Admin { table: door, queue: door, github: door, images: door, settings, yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     json!(bench.drive(pass.answer(request, door.now())))
 }
 
