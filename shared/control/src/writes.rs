@@ -27,7 +27,7 @@ pub enum PassError {
 }
 
 /// How often a pass reads again after somebody else was faster.
-pub(crate) const CONFLICT_ROUNDS: usize = 6;
+const CONFLICT_ROUNDS: usize = 6;
 
 /// An error that may say that another writer was faster.
 pub(crate) trait MayConflict {

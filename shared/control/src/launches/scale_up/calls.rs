@@ -12,6 +12,7 @@ use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Committed, Stored};
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 use super::commits::{created, outcome_writes};
 use super::pool_snapshot::{PoolSnapshot, Probes, count_refusals};
@@ -19,7 +20,7 @@ use super::report::LaunchReport;
 use super::{MAX_WRITES, ScaleUp};
 use crate::causes::with_causes;
 use crate::ports::{CommitError, Compute, Table, Write};
-use crate::writes::{self, CONFLICT_ROUNDS, PassError};
+use crate::writes::{self, PassError};
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile,
@@ -98,8 +99,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// Calls EC2 and puts its answer on record.
     pub(super) async fn call(
         &self,
-        mut launch: Stored<Launch>,
-        mut slots: Vec<Stored<Instance>>,
+        launch: Stored<Launch>,
+        slots: Vec<Stored<Instance>>,
         known: &mut PoolSnapshot,
         now: Time,
         report: &mut LaunchReport,
@@ -123,37 +124,50 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             Vec::new()
         };
         let answered = Answered { answer, found };
+        let timings = &self.settings.timings_of(&launch.pool);
+        let Some((outcome, committed)) = self.apply(launch, slots, &answered, now, timings).await?
+        else {
+            return Ok(());
+        };
+        count(&outcome, report);
+        let failed: Vec<Stored<Instance>> =
+            outcome.failed.into_iter().map(|slot| slot.stored(&committed)).collect();
+        let claimed = failed.iter().filter(|slot| slot.claim().is_some());
+        known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
+        self.probe_again(&failed, out, now).await;
+        known.rest.extend(failed);
+        Ok(())
+    }
+
+    /// Puts on record what EC2's answer means for the launch and its slots as they are by now. None
+    /// where somebody else has settled or called it again.
+    async fn apply(
+        &self,
+        mut launch: Stored<Launch>,
+        mut slots: Vec<Stored<Instance>>,
+        answered: &Answered,
+        now: Time,
+        timings: &Timings,
+    ) -> Result<Option<(LaunchOutcome, Committed)>, PassError> {
         let mut owned = BTreeSet::new();
-        for _ in 0..CONFLICT_ROUNDS {
-            let timings = &self.settings.timings_of(&launch.pool);
-            let is_owned = |machine: &MachineId| owned.contains(machine);
-            let outcome = plan::apply(&launch, slots.clone(), &answered, is_owned, now, timings);
-            match self.put_down(&outcome).await {
-                Ok(committed) => {
-                    count(&outcome, report);
-                    let failed: Vec<Stored<Instance>> =
-                        outcome.failed.into_iter().map(|slot| slot.stored(&committed)).collect();
-                    let claimed = failed.iter().filter(|slot| slot.claim().is_some());
-                    known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
-                    self.probe_again(&failed, out, now).await;
-                    known.rest.extend(failed);
-                    return Ok(());
-                }
-                Err(CommitError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+        let mut conflicts = false;
+        writes::in_rounds(async || {
             // A machine registered by itself, a job ended, or a delete was ordered meanwhile.
-            let Some(stored) = self.table.launch(&launch.id).await? else {
-                return Ok(());
-            };
-            if stored.state == LaunchState::Settled || stored.calls != launch.calls {
-                return Ok(());
+            if std::mem::replace(&mut conflicts, true) {
+                let Some(stored) = self.table.launch(&launch.id).await? else { return Ok(None) };
+                if stored.state == LaunchState::Settled || stored.calls != launch.calls {
+                    return Ok(None);
+                }
+                slots = self.table.instances(&stored.slots).await?;
+                owned = self.owned_among(answered).await?;
+                launch = stored;
             }
-            slots = self.table.instances(&stored.slots).await?;
-            owned = self.owned_among(&answered).await?;
-            launch = stored;
-        }
-        Err(CommitError::Conflict.into())
+            let is_owned = |machine: &MachineId| owned.contains(machine);
+            let outcome = plan::apply(&launch, slots.clone(), answered, is_owned, now, timings);
+            let committed = self.put_down(&outcome).await?;
+            Ok(Some((outcome, committed)))
+        })
+        .await
     }
 
     /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in

@@ -19,8 +19,8 @@ use muster_domain::timings::Timings;
 
 use super::{LaunchReport, MAX_DEMAND};
 use crate::causes::with_causes;
-use crate::ports::{CommitError, LaunchConditions, Table};
-use crate::writes::{CONFLICT_ROUNDS, PassError};
+use crate::ports::{LaunchConditions, Table};
+use crate::writes::{self, PassError};
 
 /// Machines that may find out whether GitHub registers runners again, and when the last one did.
 pub(super) type Probes = BTreeMap<Entity, (Probe, Option<Time>)>;
@@ -173,32 +173,25 @@ impl PoolSnapshot {
         now: Time,
         timings: &Timings,
     ) {
-        for _ in 0..CONFLICT_ROUNDS {
-            let record = self.cooldowns.as_deref().cloned().unwrap_or_default();
-            let Some(next) = record.after(launch, answer, now, timings) else {
-                return;
-            };
-            let change = Change::from_read(self.cooldowns.as_ref(), next);
-            match table.commit(&[change.clone().into()]).await {
-                Ok(committed) => {
-                    self.cooldowns = Some(change.stored(&committed));
-                    return;
-                }
-                Err(CommitError::Conflict) => match table.cooldowns().await {
-                    Ok(stored) => self.cooldowns = stored,
-                    Err(error) => {
-                        tracing::warn!(error = with_causes(&error), "failed to read the cooldowns");
-                        return;
-                    }
-                },
-                Err(error) => {
-                    tracing::warn!(
-                        error = with_causes(&error),
-                        "failed to write the cooldowns; other passes ask EC2"
-                    );
-                    return;
-                }
+        let mut conflicts = false;
+        let noted = writes::in_rounds(async || {
+            // The pass has read the record before: only a conflict is worth another read.
+            if std::mem::replace(&mut conflicts, true) {
+                self.cooldowns = table.cooldowns().await?;
             }
+            let record = self.cooldowns.as_deref().cloned().unwrap_or_default();
+            if let Some(next) = record.after(launch, answer, now, timings) {
+                let change = Change::from_read(self.cooldowns.as_ref(), next);
+                let committed = table.commit(&[change.clone().into()]).await?;
+                self.cooldowns = Some(change.stored(&committed));
+            }
+            Ok::<(), PassError>(())
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(
+                error = with_causes(&error),
+                "failed to write the cooldowns; other passes ask EC2"
+            );
         }
     }
 
