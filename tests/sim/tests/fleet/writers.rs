@@ -4,10 +4,9 @@ use std::rc::Rc;
 
 use muster_conformance::records;
 use muster_control::context::Context;
-use muster_control::ports::Write;
+use muster_control::ports::{Launches as _, Write};
 use muster_control::runner_api::{RunnerApi, RunnerApiError};
-use muster_domain::ec2::CooldownScope;
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
@@ -27,9 +26,15 @@ use super::bench::{Bench, waiting};
 fn stack() -> Bench {
     let pool = |name| schedule::pool(name, &["linux"], 10, "spot", None);
     let bench = Bench::of(vec![pool("small"), pool("other")]);
+    close(&bench, CooldownScope::Pool(small()));
+    bench
+}
+
+/// EC2 has just refused this.
+fn close(bench: &Bench, closed: CooldownScope) {
     let now = bench.door.now();
-    let closed = Cooldown {
-        closed: CooldownScope::Pool(small()),
+    let cooldown = Cooldown {
+        closed,
         since: now,
         at: now,
         until: now + Seconds(900),
@@ -38,9 +43,11 @@ fn stack() -> Bench {
         code: "InvalidLaunchTemplateId.NotFound".to_owned(),
         message: "simulated".to_owned(),
     };
-    let next = Cooldowns { list: vec![closed].into(), ..Cooldowns::default() };
-    bench.put(&[Change::create(next).into()]);
-    bench
+    let stored = bench.drive(bench.door.cooldowns()).expect("read");
+    let before = stored.as_deref().cloned().unwrap_or_default();
+    let list = before.list.iter().cloned().chain([cooldown]).collect();
+    let next = Cooldowns { list, ..before };
+    bench.put(&[Change::from_read(stored.as_ref(), next).into()]);
 }
 
 fn small() -> PoolName {
@@ -169,6 +176,49 @@ fn what_a_conflict_costs_does_not_grow_with_the_launch() {
         costs.max().expect("a pass makes calls")
     };
     assert_eq!(reads(20), reads(3));
+}
+
+/// Without a second look at the slots the answer would wait for the end of the launch's lease.
+#[test]
+fn an_answer_is_put_on_record_beside_what_another_has_written() {
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 9, "spot", None)]);
+        bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
+        let came = pass_with(&bench, at, |bench| {
+            let rows = bench.change(|world| world.tables.instances.clone());
+            for row in rows.values().filter(|row| row.state() == State::Creating) {
+                let mut next = row.record().clone();
+                next.set_due(bench.door.now() + Seconds(1));
+                bench.put(&[row.change(next).into()]);
+            }
+        });
+        assert_eq!(bench.in_state(State::Creating), 0, "call {at}");
+        if !came {
+            assert!(at > 4, "it launches");
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_ec2_refuses_two_passes_at_once_is_remembered_of_both() {
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 9, "spot", None)]);
+        bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
+        bench.change(|world| world.ec2.without_quota = Some((None, Bucket::Standard)));
+        let other = CooldownScope::Pool("other".parse().expect("a pool"));
+        let came = pass_with(&bench, at, |bench| close(bench, other.clone()));
+        let stored = bench.drive(bench.door.cooldowns()).expect("read").expect("refused");
+        let knows = |closed: &dyn Fn(&CooldownScope) -> bool| {
+            stored.list.iter().any(|one| closed(&one.closed))
+        };
+        assert!(knows(&|closed| matches!(closed, CooldownScope::Quota { .. })), "call {at}");
+        assert_eq!(knows(&|closed| *closed == other), came, "call {at}");
+        if !came {
+            assert!(at > 4, "it launches");
+            return;
+        }
+    }
 }
 
 /// A machine may boot faster than its launch's answer is on record, and look for its slot while
