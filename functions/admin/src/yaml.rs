@@ -1,6 +1,7 @@
 //! YAML, as operators write pool files.
 
 use muster_control::admin::YamlError;
+use muster_control::causes::Cause;
 use serde_json::Value;
 
 /// Reads a text. `yes` and `on` are texts and no truth values, and a field that is written twice is
@@ -10,11 +11,13 @@ use serde_json::Value;
 /// When it is not YAML.
 pub(crate) fn read(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| YamlError(error.to_string()))
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| YamlError(Cause::new(error)))
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_control::causes::with_causes;
+
     use super::*;
 
     #[test]
@@ -41,8 +44,9 @@ mod tests {
         for (text, line) in
             [("a: 1\na: 2\n", "line 2"), ("a: [1\nb: 2", "line 2"), ("a:\n  b: 1\n c: 2", "line 3")]
         {
-            let Err(YamlError(told)) = read(text) else { panic!("accepted: {text:?}") };
-            assert!(told.contains(line), "{told}");
+            let Err(error) = read(text) else { panic!("accepted: {text:?}") };
+            let told = with_causes(&error);
+            assert!(told.starts_with("not valid YAML: ") && told.contains(line), "{told}");
         }
     }
 }

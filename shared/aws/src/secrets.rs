@@ -7,7 +7,7 @@ use crate::signature;
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
-use muster_control::causes::with_causes;
+use muster_control::causes::{Cause, with_causes};
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -30,12 +30,13 @@ const OVERLAP: Seconds = Seconds(24 * 3600);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// Secrets Manager did not answer, or refused.
-    #[error("secret {id} cannot be read: {why}")]
+    #[error("secret {id} cannot be read")]
     Unavailable {
         /// Name or ARN.
         id: String,
         /// What went wrong.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// It has no usable value; the message names the command that gives it one.
     #[error("secret {id} {problem}; set it with: {command}")]
@@ -116,7 +117,7 @@ impl WebhookSecret {
         let patience = if self.is_known() { LOOK } else { FIRST_LOOK };
         let read = tokio::time::timeout(patience, self.read_both(now)).await;
         read.unwrap_or_else(|_| {
-            let why = format!("no answer within {} s", patience.as_secs());
+            let why = Cause::new(format!("no answer within {} s", patience.as_secs()));
             Err(SecretError::Unavailable { id: self.id.clone(), why })
         })
     }
@@ -226,7 +227,7 @@ async fn get(
             if failure.code.as_deref() == Some("ResourceNotFoundException") {
                 return Ok(None);
             }
-            Err(SecretError::Unavailable { id: id.to_owned(), why: failure.to_string() })
+            Err(SecretError::Unavailable { id: id.to_owned(), why: Cause::new(failure) })
         }
     }
 }

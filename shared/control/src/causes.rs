@@ -2,6 +2,29 @@
 
 use std::error::Error;
 use std::iter::successors;
+use std::sync::Arc;
+
+/// What another error keeps as its cause: an error of a library, or a sentence of our own.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Cause(Arc<dyn Error + Send + Sync>);
+
+impl Cause {
+    /// Keeps an error, or a text.
+    #[must_use]
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(cause.into()))
+    }
+}
+
+/// Compared by what they say: few errors can be compared otherwise.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        with_causes(self) == with_causes(other)
+    }
+}
+
+impl Eq for Cause {}
 
 /// An error and what caused it. Several layers repeat their cause in their own text: what was said
 /// already is left out.
@@ -28,7 +51,7 @@ pub fn causes<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::with_causes;
+    use super::{Cause, with_causes};
 
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]
@@ -40,5 +63,14 @@ mod tests {
         let middle = Layer("dispatch failure: connection refused", Some(Box::new(inner)));
         let outer = Layer("GetItem", Some(Box::new(middle)));
         assert_eq!(with_causes(&outer), "GetItem: dispatch failure: connection refused");
+    }
+
+    #[test]
+    fn a_kept_cause_is_told_with_its_own_causes() {
+        let inner = Layer("connection refused", None);
+        let kept = Cause::new(Layer("dispatch failure", Some(Box::new(inner))));
+        assert_eq!(with_causes(&kept), "dispatch failure: connection refused");
+        assert_eq!(kept, Cause::new("dispatch failure: connection refused"));
+        assert_ne!(kept, Cause::new("dispatch failure"));
     }
 }

@@ -5,12 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
+use http::uri::InvalidUri;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::rt::TokioExecutor;
-use muster_control::causes::{causes, with_causes};
+use muster_control::causes::{Cause, causes, with_causes};
 use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
@@ -142,7 +143,10 @@ impl Client {
 fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
     let tls = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|error| SetupError(format!("no trusted roots: {error}")))?
+        .map_err(|error| SetupError {
+            what: "no trusted roots".to_owned(),
+            cause: Some(Cause::new(error)),
+        })?
         // `split` has refused http for anything but this machine.
         .https_or_http()
         .enable_http1()
@@ -164,8 +168,12 @@ fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
 /// Splits the base address into origin and prefix, and refuses what would send tokens in clear
 /// text.
 fn split(url: &str) -> Result<(String, String), SetupError> {
-    let bad = |why: &str| SetupError(format!("GITHUB_API_URL {url:?}: {why}"));
-    let uri: Uri = url.trim().parse().map_err(|_| bad("not an address"))?;
+    let bad =
+        |why: &str| SetupError { what: format!("GITHUB_API_URL {url:?}: {why}"), cause: None };
+    let uri: Uri = url.trim().parse().map_err(|error: InvalidUri| SetupError {
+        cause: Some(Cause::new(error)),
+        ..bad("not an address")
+    })?;
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return Err(bad("needs a scheme and a host"));
     };

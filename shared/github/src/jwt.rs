@@ -9,7 +9,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use muster_control::causes::Cause;
 use muster_domain::time::{Seconds, Time};
+use ring::error::Unspecified;
 use ring::rand::SecureRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;
@@ -23,9 +25,20 @@ const BACKDATED: Seconds = Seconds(60);
 const LIFETIME: Seconds = Seconds(540);
 
 /// The key cannot be used. Says why, never what it holds.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the App's private key: {0}")]
-pub struct KeyError(String);
+#[derive(Debug, thiserror::Error)]
+#[error("the App's private key: {what}")]
+pub struct KeyError {
+    what: &'static str,
+    #[source]
+    cause: Option<Cause>,
+}
+
+impl KeyError {
+    /// Where there is no cause to keep: ring's `Unspecified` tells nothing, on purpose.
+    const fn new(what: &'static str) -> Self {
+        Self { what, cause: None }
+    }
+}
 
 /// Something that no other token carries: 16 random bytes.
 pub type Nonce = [u8; 16];
@@ -38,7 +51,7 @@ pub fn nonce() -> Result<Nonce, KeyError> {
     let mut nonce = Nonce::default();
     ring::rand::SystemRandom::new()
         .fill(&mut nonce)
-        .map_err(|_| KeyError("no random bytes".to_owned()))?;
+        .map_err(|Unspecified| KeyError::new("no random bytes"))?;
     Ok(nonce)
 }
 
@@ -68,7 +81,7 @@ pub fn sign(
     let mut signature = vec![0; key.public().modulus_len()];
     let random = ring::rand::SystemRandom::new();
     key.sign(&RSA_PKCS1_SHA256, &random, token.as_bytes(), &mut signature)
-        .map_err(|_| KeyError("signing failed".to_owned()))?;
+        .map_err(|Unspecified| KeyError::new("signing failed"))?;
     token.push('.');
     token.push_str(&URL_SAFE_NO_PAD.encode(signature));
     Ok(SecretString::from(token))
@@ -78,12 +91,18 @@ pub fn sign(
 fn read_key(pem: &SecretString) -> Result<RsaKeyPair, KeyError> {
     // A key pasted into a JSON field or a shell often has `\n` spelt out.
     let pem = SecretString::from(pem.expose_secret().replace("\\n", "\n"));
+    // The reader's error is left out: it quotes the line that it stopped at, and of a key whose line
+    // breaks were lost that is the whole key.
     let der = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
-        .map_err(|_| KeyError("not a private key in PEM form".to_owned()))?;
+        .map_err(|_| KeyError::new("not a private key in PEM form"))?;
     match &der {
         PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
         PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
-        _ => return Err(KeyError("not an RSA key".to_owned())),
+        _ => return Err(KeyError::new("not an RSA key")),
     }
-    .map_err(|refused| KeyError(format!("not a usable RSA key ({refused})")))
+    .map_err(|refused| KeyError {
+        // Its reason alone: ring's errors are no `Error` without its feature `std`.
+        cause: Some(Cause::new(refused.to_string())),
+        ..KeyError::new("not a usable RSA key")
+    })
 }

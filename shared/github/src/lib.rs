@@ -25,6 +25,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use muster_control::causes::Cause;
 use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
@@ -54,23 +55,23 @@ pub trait AppKey {
     ///
     /// # Errors
     /// When there is none.
-    async fn pem(&self, fresh: bool) -> Result<SecretString, NoKey>;
+    async fn pem(&self, fresh: bool) -> Result<SecretString, AppKeyError>;
 }
 
-/// Why there is no key, in a sentence without secrets.
+/// Why there is no key. The causes hold no secrets: they come to the log and into records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
+pub enum AppKeyError {
     /// Nobody has stored one, or something else: only an operator can help.
-    #[error("{0}")]
-    Unset(String),
+    #[error("the App has no private key")]
+    Unset(#[source] Cause),
     /// The store did not answer: that says nothing about our rights at GitHub.
-    #[error("{0}")]
-    Unavailable(String),
+    #[error("the App's private key cannot be read")]
+    Unavailable(#[source] Cause),
 }
 
 /// A key that never changes.
 impl AppKey for SecretString {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, NoKey> {
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, AppKeyError> {
         Ok(self.clone())
     }
 }
@@ -106,8 +107,12 @@ impl ClientSettings {
 
 /// The client cannot be built.
 #[derive(Debug, thiserror::Error)]
-#[error("GitHub client: {0}")]
-pub struct SetupError(String);
+#[error("GitHub client: {what}")]
+pub struct SetupError {
+    what: String,
+    #[source]
+    cause: Option<Cause>,
+}
 
 /// A GitHub App at work. One per function: it keeps the connections and the tokens.
 pub struct App<K> {

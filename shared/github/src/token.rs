@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, StatusCode};
+use muster_control::causes::with_causes;
 use muster_control::ports::Registrar;
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::instance::ErrorDetail;
@@ -16,7 +17,7 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::answer::fault;
 use crate::client::Call;
-use crate::{App, AppKey, NoKey, jwt, route};
+use crate::{App, AppKey, AppKeyError, jwt, route};
 
 /// A token is not used in its last five minutes: a call may wait in a queue of ours.
 const MARGIN: Seconds = Seconds(300);
@@ -259,15 +260,15 @@ impl<K: AppKey> App<K> {
         let unusable =
             |code: &str, why| ProviderError::Unauthorized(fault("sign-app-token", code, why, now));
         let pem = self.key.pem(fresh_key).await.map_err(|missing| {
-            let fault = fault("read-app-key", "no-key", missing.to_string(), now);
+            let fault = fault("read-app-key", "no-key", with_causes(&missing), now);
             match missing {
-                NoKey::Unset(_) => ProviderError::Unauthorized(fault),
-                NoKey::Unavailable(_) => ProviderError::Unavailable(fault),
+                AppKeyError::Unset(_) => ProviderError::Unauthorized(fault),
+                AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
             }
         })?;
         let jwt = jwt::nonce()
             .and_then(|nonce| jwt::sign(&self.app_id, &pem, now, nonce))
-            .map_err(|error| unusable("bad-key", error.to_string()))?;
+            .map_err(|error| unusable("bad-key", with_causes(&error)))?;
         self.client.send(call, &jwt, now).await
     }
 }

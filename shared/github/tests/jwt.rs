@@ -4,6 +4,7 @@ mod support;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use muster_control::causes::with_causes;
 use muster_domain::time::Time;
 use muster_github::jwt::{nonce, sign};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
@@ -77,15 +78,26 @@ fn keys_that_cannot_sign_are_refused_without_being_shown() {
         key::frame("RSA PRIVATE KEY", b"CANARY"),
         key::frame("PRIVATE KEY", b"CANARY"),
         key::frame("RSA PUBLIC KEY", &key::public()),
+        // Line breaks lost on the way through a shell.
+        SecretString::from(whole.replace('\n', " ")),
     ];
     for pem in bad {
         let Err(error) = sign("1", &pem, START, [0; 16]) else { panic!("accepted") };
-        let shown = format!("{error} {error:?}");
+        let shown = format!("{error} {error:?} {}", with_causes(&error));
         assert!(shown.starts_with("the App's private key: "), "{shown}");
-        for secret in ["CANARY", "Q0FOQVJZ", &whole[100..120]] {
+        let bytes = format!("{:?}", &whole.as_bytes()[100..120]);
+        let bytes = bytes.trim_matches(['[', ']']);
+        for secret in ["CANARY", "Q0FOQVJZ", &whole[100..120], bytes] {
             assert!(!shown.contains(secret), "{shown}");
         }
     }
+}
+
+#[test]
+fn a_key_that_is_refused_keeps_rings_reason() {
+    let pem = key::frame("RSA PRIVATE KEY", b"no DER");
+    let Err(error) = sign("1", &pem, START, [0; 16]) else { panic!("accepted") };
+    assert_eq!(with_causes(&error), "the App's private key: not a usable RSA key: InvalidEncoding");
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use axum::http::Method;
+use muster_control::causes::Cause;
 use muster_control::ports::Github;
 use muster_domain::ids::{InstallationId, RunnerId};
 use muster_domain::observation::{ProviderError, RunnerSeen};
 use muster_domain::time::Seconds;
-use muster_github::{App, AppKey, NoKey};
+use muster_github::{App, AppKey, AppKeyError};
 use secrecy::SecretString;
 use serde_json::json;
 use support::{CANARY, Fake, advance, granted, key, now, registrar, reply, settings, unknown};
@@ -241,11 +242,11 @@ async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
 #[derive(Default)]
 struct Rotated {
     reads: RefCell<Vec<bool>>,
-    missing: RefCell<Option<NoKey>>,
+    missing: RefCell<Option<AppKeyError>>,
 }
 
 impl AppKey for &Rotated {
-    async fn pem(&self, fresh: bool) -> Result<SecretString, NoKey> {
+    async fn pem(&self, fresh: bool) -> Result<SecretString, AppKeyError> {
         self.reads.borrow_mut().push(fresh);
         self.missing.borrow().clone().map_or_else(|| Ok(key::pkcs1()), Err)
     }
@@ -272,16 +273,22 @@ async fn a_refused_jwt_asks_for_the_key_again() {
 async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     let fake = fake().await;
     let key = Rotated::default();
-    *key.missing.borrow_mut() = Some(NoKey::Unavailable("store unavailable".into()));
+    *key.missing.borrow_mut() = Some(AppKeyError::Unavailable(Cause::new("store unavailable")));
     let app = App::new(&settings(&fake.url), &key).expect("valid");
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(ProviderError::Unavailable(fault)) = seen else { panic!("{seen:?}") };
-    assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "store unavailable"));
+    assert_eq!(
+        (fault.code.as_str(), fault.message.as_str()),
+        ("no-key", "the App's private key cannot be read: store unavailable")
+    );
 
-    *key.missing.borrow_mut() = Some(NoKey::Unset("set it with: aws …".into()));
+    *key.missing.borrow_mut() = Some(AppKeyError::Unset(Cause::new("set it with: aws …")));
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
-    assert_eq!((fault.code.as_str(), fault.message.as_str()), ("no-key", "set it with: aws …"));
+    assert_eq!(
+        (fault.code.as_str(), fault.message.as_str()),
+        ("no-key", "the App has no private key: set it with: aws …")
+    );
     assert!(fake.asked().is_empty());
 }
 

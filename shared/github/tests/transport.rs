@@ -5,6 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
+use muster_control::causes::with_causes;
 use muster_control::ports::Github;
 use muster_domain::ids::RunnerId;
 use muster_domain::observation::{ProviderError, RunnerSeen};
@@ -209,6 +210,9 @@ async fn addresses_that_would_leak_tokens_are_refused() {
     {
         assert!(App::new(&settings(url), key::pkcs1()).is_ok(), "{url:?}");
     }
+    let Err(error) = App::new(&settings("https://a b"), key::pkcs1()) else { panic!("accepted") };
+    let told = with_causes(&error);
+    assert!(told.ends_with("not an address: invalid uri character"), "{told}");
 }
 
 /// A frozen function must not send its next request down a connection that died meanwhile.

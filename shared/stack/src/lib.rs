@@ -11,7 +11,8 @@ use muster_aws::queue::SqsQueue;
 use muster_aws::secrets::SecretError;
 use muster_aws::table::DynamoTable;
 use muster_control::Settings;
-use muster_github::{App, AppKey, NoKey};
+use muster_control::causes::Cause;
+use muster_github::{App, AppKey, AppKeyError};
 use secrecy::SecretString;
 
 /// What every function but the webhook works with.
@@ -65,10 +66,10 @@ pub struct StoredKey {
 }
 
 impl AppKey for StoredKey {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, NoKey> {
+    async fn pem(&self, _fresh: bool) -> Result<SecretString, AppKeyError> {
         muster_aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| match error {
-            SecretError::Unset { .. } => NoKey::Unset(error.to_string()),
-            SecretError::Unavailable { .. } => NoKey::Unavailable(error.to_string()),
+            SecretError::Unset { .. } => AppKeyError::Unset(Cause::new(error)),
+            SecretError::Unavailable { .. } => AppKeyError::Unavailable(Cause::new(error)),
         })
     }
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use muster_control::Settings;
 use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
+use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
@@ -285,7 +286,7 @@ async fn operator(door: &Door, number: u32) {
     let parameters = parameters(door);
     let Some(settings) = &settings(door, &parameters).await else { return };
     let yaml =
-        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use muster_aws::secrets::SecretError;
 use muster_aws::signature;
+use muster_control::causes::Cause;
 use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
@@ -102,7 +103,7 @@ pub(crate) struct Secrets(pub(crate) Result<Vec<&'static str>, SecretError>);
 
 /// Secrets Manager does not answer.
 pub(crate) fn unavailable(id: &str, why: &str) -> SecretError {
-    SecretError::Unavailable { id: id.to_owned(), why: why.to_owned() }
+    SecretError::Unavailable { id: id.to_owned(), why: Cause::new(why) }
 }
 
 impl Signatures for Secrets {

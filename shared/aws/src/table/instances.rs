@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use muster_control::causes::Cause;
 use muster_control::ports::{Instances, Page, ReadError};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Group, Instance};
@@ -97,6 +98,6 @@ fn owner(item: &Item) -> Result<InstanceName, ReadError> {
     let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
     named.ok_or_else(|| ReadError::Unreadable {
         key: text(item.get(Place::Instances.key())).unwrap_or_default().to_owned(),
-        why: "it names no instance".to_owned(),
+        why: Cause::new("it names no instance"),
     })
 }

@@ -1,5 +1,6 @@
 //! Launches, and what a launch pass asks of its pool.
 
+use muster_control::causes::Cause;
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
 use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, LaunchId, PoolName};
@@ -33,7 +34,7 @@ impl Launches for DynamoTable {
         let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
         count
             .and_then(|count| count.parse().ok())
-            .ok_or_else(|| ReadError::Unreadable { key, why: "it holds no count".to_owned() })
+            .ok_or_else(|| ReadError::Unreadable { key, why: Cause::new("it holds no count") })
     }
 
     async fn launch_conditions(

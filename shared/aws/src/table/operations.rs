@@ -1,5 +1,6 @@
 //! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 
+use muster_control::causes::Cause;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
@@ -54,7 +55,7 @@ impl Operations for DynamoTable {
         };
         match text(item.get(AT)).map(str::parse) {
             Some(Ok(at)) => Ok(Some(at)),
-            _ => Err(ReadError::Unreadable { key, why: "it holds no time".to_owned() }),
+            _ => Err(ReadError::Unreadable { key, why: Cause::new("it holds no time") }),
         }
     }
 

@@ -276,7 +276,11 @@ fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
         match row::read::<R>(item) {
             Ok(record) => page.items.push(record),
             Err(ReadError::Unreadable { key, why }) => {
-                tracing::error!(record.key = key, why, "cannot read a record: not of this version");
+                tracing::error!(
+                    record.key = key,
+                    error = with_causes(&why),
+                    "cannot read a record: not of this version"
+                );
                 page.unreadable.push(key);
             }
             Err(ReadError::Unavailable(why)) => {

@@ -2,6 +2,7 @@
 //! The version is the attribute `generation`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use muster_control::causes::Cause;
 use muster_control::ports::ReadError;
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
@@ -66,8 +67,8 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, Fo
 /// The record of an item, with its version. One without a version is never replaced by version.
 pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
-    let unreadable = |why: String| ReadError::Unreadable { key: key.clone(), why };
-    let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable("no schema".to_owned()))?;
+    let unreadable = |why: Cause| ReadError::Unreadable { key: key.clone(), why };
+    let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable(Cause::new("no schema")))?;
     let version = Version(number(&item, keys::VERSION).unwrap_or_default());
     let mut body = if R::IS_FLAT {
         item.remove(R::PLACE.key());
@@ -75,17 +76,17 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     } else {
         match item.remove(keys::BODY) {
             Some(AttributeValue::M(body)) => body,
-            _ => return Err(unreadable("no body".to_owned())),
+            _ => return Err(unreadable(Cause::new("no body"))),
         }
     };
     // Earlier releases repeated it there.
     body.remove(keys::VERSION);
-    schema::upgrade(R::FORM, schema, &mut body).map_err(|error| unreadable(error.to_string()))?;
+    schema::upgrade(R::FORM, schema, &mut body).map_err(|error| unreadable(Cause::new(error)))?;
     let record: R = from_attribute_value(AttributeValue::M(body))
-        .map_err(|error| unreadable(error.to_string()))?;
+        .map_err(|error| unreadable(Cause::new(error)))?;
     // What the conditions compare must be what the record says of itself.
     if record.key() != key {
-        return Err(unreadable("the key differs from the body's".to_owned()));
+        return Err(unreadable(Cause::new("the key differs from the body's")));
     }
     Ok(Stored::read(record, version))
 }
@@ -350,6 +351,8 @@ impl Record for EntityHealth {
 
 #[cfg(test)]
 mod tests {
+    use muster_control::causes::with_causes;
+
     use super::*;
 
     #[test]
@@ -360,5 +363,31 @@ mod tests {
         assert!(orders.is_sorted(), "{orders:?}");
         let free = orders.iter().filter(|order| order.starts_with("free")).count();
         assert_eq!(free, 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_record_is_its_errors_cause() {
+        let item = |schema: u64, body: Item| {
+            Item::from([
+                (Switches::PLACE.key().to_owned(), s(keys::SWITCHES)),
+                (keys::SCHEMA.to_owned(), n(schema)),
+                (keys::BODY.to_owned(), AttributeValue::M(body)),
+            ])
+        };
+        let cases = [
+            (item(u64::from(SCHEMA) + 1, Item::new()), "its schema is "),
+            (
+                item(u64::from(SCHEMA), Item::from([("schema".to_owned(), s("two"))])),
+                "Expected num",
+            ),
+        ];
+        for (item, expected) in cases {
+            let Err(error) = read::<Switches>(item) else { panic!("read: {expected}") };
+            let cause = std::error::Error::source(&error).expect("a cause").to_string();
+            assert!(cause.contains(expected), "{cause}");
+            let line = with_causes(&error);
+            let record = format!("record {} cannot be read by this version: ", keys::SWITCHES);
+            assert_eq!(line, record + &cause);
+        }
     }
 }

@@ -20,6 +20,7 @@ use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read};
+use crate::causes::Cause;
 use crate::context::{Context, Ports};
 use crate::ports::{Directory, Images, Instances as _, ReadError, Table as _, Write};
 use crate::writes::PassError;
@@ -33,10 +34,10 @@ pub struct Admin<'a, P: Ports> {
     pub yaml: fn(&str) -> Result<Value, YamlError>,
 }
 
-/// A text that is not YAML; with what is wrong, and its line.
+/// A text that is not YAML. The cause is the reader's own error and names the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct YamlError(pub String);
+#[error("not valid YAML")]
+pub struct YamlError(#[source] pub Cause);
 
 /// The answer when the set of pools cannot be read.
 #[must_use]

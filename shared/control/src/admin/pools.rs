@@ -56,8 +56,8 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
     }
 
     async fn read_file(&self, text: &str) -> Result<ReadPoolFile, AdminError> {
-        let value = (self.yaml)(text).map_err(|what| {
-            refused(vec![Problem { path: String::new(), what: format!("not valid YAML: {what}") }])
+        let value = (self.yaml)(text).map_err(|error| {
+            refused(vec![Problem { path: String::new(), what: with_causes(&error) }])
         })?;
         self.resolve(value).await
     }

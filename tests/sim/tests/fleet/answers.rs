@@ -9,6 +9,7 @@ use std::path::Path;
 use muster_conformance::records;
 use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
+use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::metrics::Metric;
 use muster_control::ports::{Entities, Instances, ReadError, Unavailable, Write};
@@ -45,7 +46,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
 fn reply(bench: &Bench, request: Value) -> Reply {
     let door = &bench.door;
     let yaml =
-        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
     let limits =
         Limits { stack: Some(10), entities: [("Acme".parse().expect("an entity"), 5)].into() };
     let settings = &Settings { limits, ..door.sim.settings.clone() };

@@ -1,6 +1,7 @@
 //! What operators are shown of many records.
 
 use muster_control::admin::{Admin, YamlError};
+use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Entities, Table, Write};
 use muster_domain::entity::EntityHealth;
@@ -20,7 +21,7 @@ pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
 /// The same, with something done before each call.
 pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize)) -> Value {
     let door = &bench.door;
-    let yaml = |text: &str| Err(YamlError(text.to_owned()));
+    let yaml = |text: &str| Err(YamlError(Cause::new(text)));
     let settings = &door.sim.settings;
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     json!(bench.drive_with(pass.answer(request, door.now()), before))

@@ -2,6 +2,7 @@
 //! answer.
 
 use muster_control::admin::{Admin, YamlError};
+use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_domain::ids::EntityKind;
 use muster_domain::pool::Arch;
@@ -64,7 +65,7 @@ fn ask(bench: &Bench, request: Value) -> Value {
     request["action"] = json!("pools");
     let door = &bench.door;
     let yaml =
-        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(error.to_string()));
+        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
     let settings = &door.sim.settings;
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     json!(bench.drive(pass.answer(request, door.now())))
@@ -194,4 +195,11 @@ fn applied_again_it_follows_a_rename_and_moves_to_the_newest_image() {
     let pool = ask(&bench, json!({}))["file"]["pools"][0].clone();
     assert_eq!((&pool["entity"], &pool["image"]["id"]), (&json!("acme"), &json!("ami-00000001")));
     assert_eq!(asked(&bench), before);
+}
+
+#[test]
+fn a_text_that_is_not_yaml_is_refused_with_its_readers_reason() {
+    let refused = ask(&Bench::new(), json!({ "file": "{" }));
+    let told = "not valid YAML: EOF while parsing an object at line 1 column 1";
+    assert_eq!(refused["error"]["errors"][0]["error"], told, "{refused}");
 }

@@ -14,6 +14,7 @@ pub use self::jobs::Jobs;
 pub use self::launches::{LaunchConditions, Launches};
 pub use self::operations::Operations;
 use super::{Unavailable, Write};
+use crate::causes::Cause;
 
 /// Why a commit did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,12 +35,13 @@ pub enum ReadError {
     #[error("table unavailable")]
     Unavailable(#[source] Unavailable),
     /// A record of an unknown version or state: left alone, and counted.
-    #[error("record {key} cannot be read by this version: {why}")]
+    #[error("record {key} cannot be read by this version")]
     Unreadable {
         /// The record's key.
         key: String,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        why: Cause,
     },
 }
 

@@ -22,6 +22,7 @@ use muster_domain::time::{Seconds, Time};
 use self::heard::Heard;
 pub(crate) use self::settle::MAX_RECEIVES;
 
+use crate::causes::with_causes;
 use crate::context::{Context, Ports};
 use crate::ports::{Instances, Operations, ReadError, Registrar};
 use crate::reaps::read_cache::ReadCache;
@@ -147,7 +148,11 @@ impl<P: Ports> Reap<'_, P> {
             Ok(Some(instance)) => instance,
             Ok(None) => return Ok(Settlement::Ack),
             Err(ReadError::Unreadable { key, why }) => {
-                tracing::error!(instance.id = %key, why, "skipped a record: not of this version");
+                tracing::error!(
+                    instance.id = %key,
+                    error = with_causes(&why),
+                    "skipped a record: not of this version"
+                );
                 return Ok(Settlement::Ack);
             }
             Err(error) => return Err(error.into()),
