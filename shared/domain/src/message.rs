@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
+use crate::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
 /// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One type
@@ -31,6 +31,10 @@ pub struct WakePool {
     /// and there is nothing to do when none of them waits any more. None: look at the whole pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobKey>,
+    /// The entities of these jobs, as far as the sender knows them: the pass asks for their health
+    /// before it has read the jobs. It asks again for one that is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entities: Vec<Entity>,
 }
 
 impl WakePool {
@@ -40,12 +44,12 @@ impl WakePool {
     /// Look at the whole pool.
     #[must_use]
     pub const fn whole(pool: PoolName) -> Self {
-        Self { pool, jobs: Vec::new() }
+        Self { pool, jobs: Vec::new(), entities: Vec::new() }
     }
 
     /// For these jobs, in as many messages as they need.
     pub fn for_jobs(pool: &PoolName, jobs: &[JobKey]) -> impl Iterator<Item = Self> {
-        let part = |part: &[JobKey]| Self { pool: pool.clone(), jobs: part.to_vec() };
+        let part = |part: &[JobKey]| Self { jobs: part.to_vec(), ..Self::whole(pool.clone()) };
         jobs.chunks(Self::MAX_JOBS).map(part)
     }
 }

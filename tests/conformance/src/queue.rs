@@ -133,7 +133,8 @@ async fn a_job_event_that_is_hidden_comes_after_its_wait<W: QueueWorld>(world: &
 }
 
 async fn a_wake_up_arrives_whole<W: QueueWorld>(world: &W) {
-    let named = WakePool { pool: pool(), jobs: vec![event(1, JobStatus::Queued).key] };
+    let jobs = vec![event(1, JobStatus::Queued).key];
+    let named = WakePool { jobs, ..WakePool::whole(pool()) };
     for wake in [WakePool::whole(pool()), named] {
         world.queue().send_wakes(std::slice::from_ref(&wake), Seconds(0)).await.expect("sent");
         let received = one(world, Which::Launch).await;

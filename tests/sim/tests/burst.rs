@@ -236,3 +236,35 @@ fn a_thousand_events_over_ten_pools_are_stored_while_ec2_takes_its_time() {
         assert!(calls <= 50, "seed {seed}: {calls} calls of CreateFleet");
     }
 }
+
+/// How many calls of the tables stood one behind the other before the first CreateFleet. Each takes
+/// a millisecond, and those that are made side by side take the same one.
+fn in_sequence(jobs: usize, slowest_call: Millis) -> (usize, Calls) {
+    let (mut world, settings) = world(1, slowest_call, true);
+    events(&world).into_iter().take(jobs).for_each(|body| world.enqueue(Which::Jobs, body));
+    world.hand_over_all(Which::Jobs);
+    let mut executor = Executor::new(world, settings);
+    let (mut moments, mut made) = (std::collections::BTreeSet::new(), 0);
+    while executor.step(START + MINUTE) {
+        let world = executor.sim().world.borrow();
+        assert!(world.violation.is_none(), "{:?}", world.violation);
+        let now_made = world.calls.table() + world.calls.conflicts;
+        if now_made > made {
+            made = now_made;
+            moments.insert(world.now);
+        }
+        if world.calls.launches > 0 {
+            return (moments.len(), world.calls);
+        }
+    }
+    panic!("nothing was launched");
+}
+
+/// The set of pools and the row of the job; then all that a launch pass asks, and its launch.
+#[test]
+fn four_calls_of_the_tables_stand_between_an_event_and_its_launch() {
+    for jobs in [1, 10] {
+        let (moments, calls) = in_sequence(jobs, 1);
+        assert_eq!((moments, calls.commits, calls.conflicts), (4, 2, 0), "{jobs} jobs: {calls:?}");
+    }
+}

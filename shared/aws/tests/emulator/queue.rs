@@ -64,7 +64,8 @@ async fn any_text_of_a_workflows_author_can_be_sent() {
 async fn wake_ups_go_to_a_queue_of_their_own_and_may_come_later() {
     let stack = Stack::new().await;
     let pool: PoolName = "default".parse().expect("valid");
-    let now = WakePool { pool: pool.clone(), jobs: vec![event(1, JobStatus::Queued).key] };
+    let jobs = vec![event(1, JobStatus::Queued).key];
+    let now = WakePool { jobs, ..WakePool::whole(pool.clone()) };
     assert_eq!(stack.queue.send_wakes(std::slice::from_ref(&now), Seconds(0)).await, Ok(()));
     assert_eq!(stack.queue.send_wakes(&[WakePool::whole(pool)], Seconds(600)).await, Ok(()));
     let bodies = drained(&stack, &stack.urls.launch).await;

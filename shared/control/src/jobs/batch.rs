@@ -2,6 +2,7 @@
 //! touch are woken; a wake-up runs the launch pass of its pool. A message that fails comes again
 //! soon, and holds up no other.
 
+use futures_util::future::join;
 use muster_domain::ec2::ErrorClass;
 use muster_domain::hash::{fnv1a, fnv1a_on};
 use muster_domain::ids::PoolName;
@@ -13,10 +14,10 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::scale_up::{
-    LaunchReport, LaunchStopped, ScaleUp, again_after, comes_again, last_call, send_wakes,
+    LaunchReport, LaunchStopped, Looked, ScaleUp, again_after, comes_again, last_call, send_wakes,
 };
 use crate::metrics::Metric;
-use crate::ports::{Compute, Queue, Table};
+use crate::ports::{Compute, Queue, ReadError, Table};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
@@ -96,7 +97,12 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             report.unreadable += 1;
             self.leave_event(received).await;
         }
-        let settings = match self.settings.followed(self.table, (self.clock)()).await {
+        let (settings, mut looked) = join(
+            self.settings.followed(self.table, (self.clock)()),
+            self.look_first(messages, (self.clock)()),
+        )
+        .await;
+        let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
@@ -108,11 +114,26 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
         self.take_in(&settings, messages, &mut report).await;
         for (number, received) in messages.iter().enumerate() {
             if let Some(JobsMessage::WakePool(wake)) = &received.message {
-                let done = self.launch(&settings, received, wake, last_call, &mut report).await;
+                let looked = looked.take();
+                let done =
+                    self.launch(&settings, received, wake, looked, last_call, &mut report).await;
                 report.acked[number] = done;
             }
         }
         report
+    }
+
+    /// What the launch pass of a wake-up reads first: at the same moment as the set of pools, since
+    /// a wake-up comes alone and nothing is to be done before it.
+    async fn look_first(
+        &self,
+        messages: &[Received],
+        now: Time,
+    ) -> Option<Result<Looked, ReadError>> {
+        let [Received { message: Some(JobsMessage::WakePool(wake)), .. }] = messages else {
+            return None;
+        };
+        Some(Looked::read(self.table, wake, now).await)
     }
 
     async fn leave_all(
@@ -152,7 +173,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
                     tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
                     report.acked[number] = true;
                     if !wake.is_empty() {
-                        woken.after(&wake, &jobs);
+                        woken.after(&wake, &jobs, settings);
                         wakers.push(number);
                     }
                 }
@@ -187,6 +208,7 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
         settings: &Settings,
         received: &Received,
         wake: &WakePool,
+        looked: Option<Result<Looked, ReadError>>,
         last_call: Time,
         report: &mut JobsReport,
     ) -> bool {
@@ -199,7 +221,12 @@ impl<T: Table, Q: Queue, C: Compute> JobsBatch<'_, T, Q, C> {
             last_call,
             clock: self.clock,
         };
-        let passed = pass.pass(wake, received.receives, (self.clock)()).await;
+        let (receives, now) = (received.receives, (self.clock)());
+        let passed = match looked {
+            Some(Ok(looked)) => pass.pass_after(looked, wake, receives).await,
+            Some(Err(error)) => Err(error.into()),
+            None => pass.pass(wake, receives, now).await,
+        };
         let wait = comes_again(&passed, received.receives);
         let passed = passed.unwrap_or_else(|LaunchStopped { report, error }| {
             tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");

@@ -71,10 +71,8 @@ impl<T: Table> Ingest<'_, T> {
                 event.status < JobStatus::InProgress && seen.insert(event.key)
             })
             .collect();
-        if together.len() > 1 {
-            for part in together.chunks(MAX_TOGETHER) {
-                self.fold_together(events, part, &mut folded, now).await;
-            }
+        for part in together.chunks(MAX_TOGETHER) {
+            self.fold_together(events, part, &mut folded, now).await;
         }
         for (index, answer) in folded.iter_mut().enumerate() {
             if answer.is_none() {

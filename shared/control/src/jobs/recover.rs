@@ -250,7 +250,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     async fn fold(&self, event: &JobEvent, now: Time) -> Result<(), PassError> {
         if let Folded::Stored { wake, jobs } = self.ingest().fold(event, now).await? {
             let mut woken = Woken::default();
-            woken.after(&wake, &jobs);
+            woken.after(&wake, &jobs, self.settings);
             self.queue.send_wakes(&woken.messages(), Seconds(0)).await?;
         }
         Ok(())

@@ -4,6 +4,8 @@ mod allowances;
 mod calls;
 mod commits;
 mod lease;
+mod look;
+mod pool_lease;
 mod pool_snapshot;
 mod report;
 mod unplaced;
@@ -16,6 +18,8 @@ use muster_domain::stored::Change;
 use muster_domain::time::Time;
 
 use self::commits::created;
+pub use self::look::Looked;
+use self::pool_lease::Lease;
 use self::pool_snapshot::PoolSnapshot;
 pub use self::report::{
     LaunchReport, LaunchStopped, again_after, comes_again, last_call, send_wakes,
@@ -72,6 +76,20 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         receives: u32,
         now: Time,
     ) -> Result<LaunchReport, LaunchStopped> {
+        let looked = Looked::read(self.table, wake, now).await?;
+        self.pass_after(looked, wake, receives).await
+    }
+
+    /// The same after a look that was made for it.
+    ///
+    /// # Errors
+    /// As those of [`Self::pass`].
+    pub async fn pass_after(
+        &self,
+        looked: Looked,
+        wake: &WakePool,
+        receives: u32,
+    ) -> Result<LaunchReport, LaunchStopped> {
         let (name, mut report) = (&wake.pool, LaunchReport::default());
         let Some(pool) = self.settings.pool(name) else {
             return Ok(report);
@@ -80,28 +98,45 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             report.again = true;
             return Ok(report);
         }
-        let jobs = match wake.jobs.is_empty() {
-            true => Vec::new(),
-            false => self.table.jobs(&wake.jobs).await?,
-        };
+        let Looked { at: now, jobs, mut conditions, entities, demand } = looked;
         let waits = jobs.iter().any(|job| job.is_demand() && job.pool.as_ref() == Some(name));
         if !wake.jobs.is_empty() && !waits {
             // A burst wakes a pool many times, and the first passes served these.
             return Ok(report);
         }
-        let mut known = self.wake(pool, &jobs, waits && receives > 1, now).await?;
+        let read = conditions.capacity.take();
+        let again = waits && receives > 1;
+        let mut known = match self.ask(pool, read, again, false, now).await {
+            Err(PassError::Commit(CommitError::Conflict)) => {
+                // What was read before is overtaken.
+                let lease = self.ask_again(pool, again, now).await?;
+                let mut known = PoolSnapshot::new(lease, conditions, entities);
+                known.refresh(self.table, pool).await?;
+                known
+            }
+            asked => {
+                let mut known = PoolSnapshot::new(asked?, conditions, entities);
+                known.listed = Some(demand);
+                known
+            }
+        };
         known.saw(jobs);
         // Whoever wants the whole pool looked at knows better than the counter.
         known.thorough = wake.jobs.is_empty();
         if !known.capacity.is_held_by(self.holder) {
-            report.held_by_other = true;
-            // The holder reads an index, which may not show them before it is done.
-            report.again = waits;
+            report.found_held(waits);
             return Ok(report);
         }
         let worked = self.rounds(pool, &mut known, now, &mut report).await;
         self.put_probes_back(&mut known, now).await;
-        let Err(error) = worked else { return Ok(report) };
+        let error = match worked {
+            Ok(Worked::Ended) => return Ok(report),
+            Ok(Worked::HeldByOther) => {
+                report.found_held(waits);
+                return Ok(report);
+            }
+            Err(error) => error,
+        };
         // Let the next pass in at once rather than after the lease. What went wrong first is what
         // is told.
         if let Err(error) = self.leave(name).await {
@@ -117,13 +152,20 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         known: &mut PoolSnapshot,
         now: Time,
         report: &mut LaunchReport,
-    ) -> Result<(), PassError> {
+    ) -> Result<Worked, PassError> {
         for round in 0..ROUNDS {
             if round > 0 {
                 if self.is_late() {
                     break;
                 }
+                if known.capacity.is_planned() {
+                    // Another pass may have been faster: from now on this one works alone.
+                    known.capacity = self.ask_again(pool, false, now).await?;
+                }
                 known.refresh(self.table, pool).await?;
+                if !known.capacity.is_held_by(self.holder) {
+                    return Ok(Worked::HeldByOther);
+                }
             }
             match self.round(pool, round, known, now, report).await {
                 Ok(Round::Again) | Err(PassError::Commit(CommitError::Conflict)) => continue,
@@ -131,16 +173,16 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
                 Err(error) => return Err(error),
             }
             if self.give_back(known, report).await? {
-                return Ok(());
+                return Ok(Worked::Ended);
             }
             match self.release(&pool.name, known, report).await? {
-                None => return Ok(()),
+                None => return Ok(Worked::Ended),
                 Some(woken) => known.wakes = woken.wakes,
             }
         }
         self.leave(&pool.name).await?;
         report.unfinished = true;
-        Ok(())
+        Ok(Worked::Ended)
     }
 
     fn is_late(&self) -> bool {
@@ -160,7 +202,10 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(Round::Again);
         }
         known.waits = None;
-        let listed = self.table.demand(&pool.name, known.reach).await?;
+        let listed = match known.listed.take() {
+            Some(listed) => listed,
+            None => self.table.demand(&pool.name, known.reach).await?,
+        };
         let full_read = listed.len() >= known.reach as usize;
         let demand = known.demand(&pool.name, listed);
         let cooldowns = known.cooldowns.as_deref().cloned().unwrap_or_default();
@@ -175,6 +220,9 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         };
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         report.over_maximum = plan.over_maximum;
+        if plan.writes_beside_launches() || !known.probes.is_empty() {
+            self.hold(known).await?;
+        }
         for (job, instance) in &plan.claims {
             self.commit(&[job.clone().into(), instance.clone().into()], known).await?;
             report.claimed += 1;
@@ -199,9 +247,17 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
             let launch = Change::create(planned.launch.clone());
-            let writes = self.launch_writes(pool, planned, &launch, wakes, now);
+            let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
+            if count == 0 {
+                self.hold(known).await?;
+            }
+            let counted = known.counted_up(count, now);
+            let taken = known.capacity.is_planned().then_some(&counted);
+            let writes = self.launch_writes(pool, planned, &launch, taken, wakes, now);
             let committed = self.commit(&writes, known).await?;
-            known.count_up(planned.instances().count(), now, &committed);
+            if count > 0 {
+                known.capacity = Lease::Stored(counted.stored(&committed));
+            }
             let mut slots = self.claim_beyond(planned, &committed, known, now).await;
             let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
             slots.extend(there.map(|slot| created(slot, &committed)));
@@ -212,6 +268,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
         if let Some(mut spill) = Overflow::new(self.table, self.settings, pool, &left).await? {
+            self.hold(known).await?;
             for (to, jobs) in spill.run(pool, &left, now).await? {
                 report.moved_to.entry(to).or_default().extend(jobs);
             }
@@ -235,6 +292,13 @@ fn held_back(pool: &Pool, known: &PoolSnapshot) -> Option<String> {
         return Some("the pool is paused".to_owned());
     }
     known.switches.launches_off(&pool.name).map(|off| format!("launches are {off}"))
+}
+
+enum Worked {
+    /// All that could be done is done, or left for later.
+    Ended,
+    /// Another pass was faster, and has been asked to look again.
+    HeldByOther,
 }
 
 enum Round {

@@ -162,6 +162,14 @@ pub struct Plan {
     pub left: Vec<Unplaced>,
 }
 
+impl Plan {
+    /// Whether there is more to write than launches.
+    #[must_use]
+    pub const fn writes_beside_launches(&self) -> bool {
+        !self.claims.is_empty() || !self.held.is_empty() || !self.put_off.is_empty()
+    }
+}
+
 /// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is
 /// missing of the min idle.
 #[must_use]

@@ -19,17 +19,6 @@ use crate::causes::with_causes;
 use crate::ports::{CommitError, Table};
 use crate::writes::PassError;
 
-/// The entities that are known to matter before the demand is read: the pool's own, and those of
-/// the jobs that it was woken for.
-pub(super) fn first_entities(pool: &Pool, jobs: &[Stored<Job>]) -> Vec<Entity> {
-    let ours = |job: &&Stored<Job>| job.is_demand() && job.pool.as_ref() == Some(&pool.name);
-    let of_jobs = jobs.iter().filter(ours).filter_map(|job| pool.entity_for(job));
-    let mut all: Vec<Entity> = pool.entity.iter().cloned().chain(of_jobs).collect();
-    all.sort();
-    all.dedup();
-    all
-}
-
 impl<T: Table, C> ScaleUp<'_, T, C> {
     /// How many machines may be launched for the entities of the demand, and of slots to be tried
     /// again, that GitHub refuses us or limits.

@@ -76,6 +76,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let Some(leased) = stored.leased_again(now, &self.settings.timings) else {
                 continue;
             };
+            self.hold(known).await?;
             let leased = stored.change(leased);
             let leased = match self.table.commit(&[leased.clone().into()]).await {
                 Ok(committed) => leased.stored(&committed),

@@ -7,6 +7,7 @@ use muster_domain::instance::Instance;
 use muster_domain::launch::Launch;
 use muster_domain::launch::plan::{LaunchOutcome, PlannedLaunch};
 use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::time::Time;
@@ -56,28 +57,31 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
 }
 
 impl<T, C> ScaleUp<'_, T, C> {
-    /// A launch with its slots, claims and counters. With `wakes`, a conflict when somebody asked
-    /// for a pass since.
+    /// A launch with its slots, claims and counters. `taken` is the pool's counter with the lease,
+    /// where this commit takes it. Otherwise it adds to the counter without reading it: with
+    /// `wakes`, a conflict when somebody asked for a pass since.
     pub(super) fn launch_writes(
         &self,
         pool: &Pool,
         planned: &PlannedLaunch,
         launch: &Change<Launch>,
+        taken: Option<&Change<Capacity>>,
         wakes: Option<u64>,
         now: Time,
     ) -> Vec<Write> {
         let mut writes = vec![launch.clone().into()];
         let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
-        if count > 0 {
-            writes.push(Write::CapacityUp {
+        let counter = taken.cloned().map(Write::from).or_else(|| {
+            (count > 0).then(|| Write::CapacityUp {
                 pool: pool.name.clone(),
                 count,
                 max: pool.max,
                 holder: self.holder.to_owned(),
                 at: now,
                 wakes,
-            });
-        }
+            })
+        });
+        writes.extend(counter);
         writes.extend(self.counted(planned.instances()));
         writes.extend(planned.fresh.iter().map(|(_, job)| job.clone().into()));
         let new = planned.instances().map(|instance| Change::create(instance.clone()));

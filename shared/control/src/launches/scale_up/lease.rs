@@ -1,46 +1,78 @@
 //! The lease of a pool's launch pass: one invocation at a time, and who comes later leaves word.
+//!
+//! A pass that finds the pool free takes the lease with the first thing that it commits, mostly
+//! its first launch: one write fewer stands between a job and its machine, and a pass that finds
+//! nothing to do writes nothing. Of two such passes the commit of one is a conflict.
 
 use muster_domain::ids::PoolName;
-use muster_domain::job::Job;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
-use super::allowances::first_entities;
+use super::pool_lease::Lease;
 use super::pool_snapshot::PoolSnapshot;
 use super::{LaunchReport, ScaleUp};
 use crate::ports::Table;
 use crate::writes::{self, PassError};
 
 impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Asks for a pass and takes the lease when it is free. What comes `again` has asked before,
-    /// and whoever asks makes the holder plan anew: it only looks whether the lease is free by now.
-    pub(super) async fn wake(
+    /// Asks for a pass of the pool, whose record was `read`. Takes the lease when it is free, `at
+    /// once` or with the first commit of the pass. What comes `again` has asked before, and whoever
+    /// asks makes the holder plan anew: it only looks whether the lease is free by now.
+    ///
+    /// # Errors
+    /// A conflict, where somebody else was faster.
+    pub(super) async fn ask(
         &self,
         pool: &Pool,
-        jobs: &[Stored<Job>],
+        read: Option<Stored<Capacity>>,
+        again: bool,
+        at_once: bool,
+        now: Time,
+    ) -> Result<Lease, PassError> {
+        let leased = read.as_ref().filter(|stored| stored.is_leased(now));
+        if let Some(leased) = leased.filter(|_| again) {
+            return Ok(Lease::Stored(leased.clone()));
+        }
+        let is_free = leased.is_none();
+        let next = known_or_empty(read.as_ref(), &pool.name)
+            .woken(self.holder, now, &self.settings.timings)
+            .configured(pool.version(), now);
+        if is_free && !at_once {
+            return Ok(Lease::Planned { read, next });
+        }
+        let change = Change::from_read(read.as_ref(), next);
+        let committed = self.table.commit(&[change.clone().into()]).await?;
+        Ok(Lease::Stored(change.stored(&committed)))
+    }
+
+    /// The same for a record that somebody has written meanwhile. The lease is taken at once.
+    pub(super) async fn ask_again(
+        &self,
+        pool: &Pool,
         again: bool,
         now: Time,
-    ) -> Result<PoolSnapshot, PassError> {
-        let entities = first_entities(pool, jobs);
+    ) -> Result<Lease, PassError> {
         writes::in_rounds(async || {
-            let mut conditions = self.table.launch_conditions(&pool.name, &entities).await?;
-            let stored = conditions.capacity.take();
-            if let Some(leased) = stored.as_ref().filter(|one| again && one.is_leased(now)) {
-                return Ok(PoolSnapshot::new(leased.clone(), conditions, entities.clone()));
-            }
-            let empty = || Capacity::empty(pool.name.clone());
-            let next = stored
-                .as_deref()
-                .map_or_else(empty, Capacity::clone)
-                .woken(self.holder, now, &self.settings.timings)
-                .configured(pool.version(), now);
-            let change = Change::from_read(stored.as_ref(), next);
-            let committed = self.table.commit(&[change.clone().into()]).await?;
-            Ok(PoolSnapshot::new(change.stored(&committed), conditions, entities.clone()))
+            let read = self.table.capacity(&pool.name).await?;
+            self.ask(pool, read, again, true, now).await
         })
         .await
+    }
+
+    /// Takes the lease if it is only planned. Before everything that a pass writes, except its
+    /// first launch, which takes it along.
+    ///
+    /// # Errors
+    /// A conflict, where another pass was faster.
+    pub(super) async fn hold(&self, known: &mut PoolSnapshot) -> Result<(), PassError> {
+        if let Lease::Planned { next, .. } = &known.capacity {
+            let change = known.capacity.change(next.clone());
+            let committed = self.table.commit(&[change.clone().into()]).await?;
+            known.capacity = Lease::Stored(change.stored(&committed));
+        }
+        Ok(())
     }
 
     /// Gives the lease back in one write, if nobody has written the record since: then nobody asked
@@ -50,16 +82,50 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         known: &PoolSnapshot,
         report: &mut LaunchReport,
     ) -> Result<bool, PassError> {
-        if !known.capacity.is_held_by(self.holder) {
+        let stored = match &known.capacity {
+            Lease::Planned { read, .. } => {
+                return self.leave_word(read.clone(), known, report).await;
+            }
+            Lease::Stored(stored) => stored,
+        };
+        if !stored.is_held_by(self.holder) {
             return Ok(false);
         }
-        let (next, later) = self.given_back(&known.capacity, known.waits);
-        let write = known.capacity.change(next).into();
-        let is_given_back = writes::commit_unless_changed(self.table, &[write]).await?;
+        let (next, later) = self.given_back(stored, known.waits);
+        let is_given_back =
+            writes::commit_unless_changed(self.table, &[stored.change(next).into()]).await?;
         if is_given_back {
             report.later = later;
         }
         Ok(is_given_back)
+    }
+
+    /// Puts on record what a pass has found that needed no lease: the wake-up that it sends for
+    /// later, and which configuration it knows. Mostly that is nothing new.
+    async fn leave_word(
+        &self,
+        read: Option<Stored<Capacity>>,
+        known: &PoolSnapshot,
+        report: &mut LaunchReport,
+    ) -> Result<bool, PassError> {
+        let mut read = Some(read);
+        let name = &known.capacity.pool;
+        writes::in_rounds(async || {
+            let stored = match read.take() {
+                Some(stored) => stored,
+                None => self.table.capacity(name).await?,
+            };
+            let mut next = known_or_empty(stored.as_ref(), name);
+            next.configured.clone_from(&known.capacity.configured);
+            let later = known.waits.and_then(|at| next.wake_later(at, (self.clock)()));
+            if stored.as_deref() != Some(&next) {
+                let change = Change::from_read(stored.as_ref(), next);
+                self.table.commit(&[change.into()]).await?;
+            }
+            report.later = later;
+            Ok(true)
+        })
+        .await
     }
 
     /// The record without the lease, and the delay of the wake-up that is to be sent with that.
@@ -104,4 +170,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         writes::update(self.table, async || self.table.capacity(name).await, released).await?;
         Ok(())
     }
+}
+
+fn known_or_empty(stored: Option<&Stored<Capacity>>, name: &PoolName) -> Capacity {
+    stored.map_or_else(|| Capacity::empty(name.clone()), |stored| stored.record().clone())
 }

@@ -12,11 +12,12 @@ use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
-use muster_domain::stored::{Change, Committed, Stored};
+use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
+use super::pool_lease::Lease;
 use super::{LaunchReport, MAX_DEMAND};
 use crate::causes::with_causes;
 use crate::ports::{LaunchConditions, Table};
@@ -27,7 +28,7 @@ pub(super) type Probes = BTreeMap<Entity, (Probe, Option<Time>)>;
 
 /// What a pass knows of its pool, kept level with what it writes itself.
 pub(super) struct PoolSnapshot {
-    pub(super) capacity: Stored<Capacity>,
+    pub(super) capacity: Lease,
     /// The wake-ups that it has looked after.
     pub(super) wakes: u64,
     pub(super) switches: Switches,
@@ -51,16 +52,14 @@ pub(super) struct PoolSnapshot {
     pub(super) thorough: bool,
     /// The first time at which something can be done that waits now.
     pub(super) waits: Option<Time>,
+    /// The demand as it was read before the first round.
+    pub(super) listed: Option<Vec<Stored<Job>>>,
     /// How many jobs a round reads.
     pub(super) reach: u32,
 }
 
 impl PoolSnapshot {
-    pub(super) fn new(
-        capacity: Stored<Capacity>,
-        conditions: LaunchConditions,
-        asked: Vec<Entity>,
-    ) -> Self {
+    pub(super) fn new(capacity: Lease, conditions: LaunchConditions, asked: Vec<Entity>) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
@@ -75,6 +74,7 @@ impl PoolSnapshot {
             instances: BTreeMap::new(),
             thorough: true,
             waits: None,
+            listed: None,
             reach: MAX_DEMAND,
         }
     }
@@ -93,7 +93,7 @@ impl PoolSnapshot {
         let conditions = table.launch_conditions(&pool.name, &asked).await?;
         if let Some(capacity) = conditions.capacity {
             self.wakes = capacity.wakes;
-            self.capacity = capacity;
+            self.capacity = Lease::Stored(capacity);
         }
         self.switches = conditions.switches.map(Stored::into_record).unwrap_or_default();
         self.cooldowns = conditions.cooldowns;
@@ -152,15 +152,13 @@ impl PoolSnapshot {
         self.waits = ahead.chain(self.waits).min();
     }
 
-    /// The counter as the commit of a launch has left it. If another writer came between, this
+    /// The counter as the commit of a launch leaves it. If another writer comes between, this
     /// version is older than the table's, and the next change of it is a conflict.
-    pub(super) fn count_up(&mut self, fresh: usize, now: Time, committed: &Committed) {
-        if fresh > 0 {
-            let mut next = self.capacity.record().clone();
-            next.scaled_up_at = Some(now);
-            next.live += u32::try_from(fresh).unwrap_or(u32::MAX);
-            self.capacity = self.capacity.change(next).stored(committed);
-        }
+    pub(super) fn counted_up(&self, fresh: u32, now: Time) -> Change<Capacity> {
+        let mut next = Capacity::clone(&self.capacity);
+        next.scaled_up_at = Some(now);
+        next.live = next.live.saturating_add(fresh);
+        self.capacity.change(next)
     }
 
     /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails

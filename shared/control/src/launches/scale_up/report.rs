@@ -45,6 +45,15 @@ pub struct LaunchReport {
     pub later: Option<Seconds>,
 }
 
+impl LaunchReport {
+    /// The pool is another pass's. That one reads an index, which may not show the jobs of this
+    /// wake-up before it is done: if one `waits`, it comes again.
+    pub(super) const fn found_held(&mut self, waits: bool) {
+        self.held_by_other = true;
+        self.again = waits;
+    }
+}
+
 /// A launch pass that was stopped by an error, and what it had done until then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the launch pass stopped")]

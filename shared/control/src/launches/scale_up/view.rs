@@ -46,6 +46,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         let limits = if works { &self.settings.limits } else { &Limits::default() };
         let room = headroom::left(self.table, limits).await?;
         let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {
+            self.hold(known).await?;
             self.heal_idle(&pool.name).await?;
             None
         } else {
