@@ -2,9 +2,7 @@
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::context::{Context, Ports};
-use muster_control::runner_api::{
-    Configuration, MachineReport, RunnerApi, RunnerApiError, settings_for,
-};
+use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
 use muster_domain::time::Time;
@@ -85,8 +83,8 @@ async fn act<P: Ports>(
     report: Option<&MachineReport>,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
-    let settings = settings_for(context.settings, context.table, report).await?;
-    let pass = RunnerApi { context: context.with(&settings) };
+    let (settings, owner) = look(context.settings, context.table, machine, report).await?;
+    let pass = RunnerApi { context: context.with(&settings), owner };
     match report {
         None => pass.configure(machine, now).await.map(|config| configuration(&config)),
         Some(report) => {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures_util::future::join;
 use muster_domain::backoff;
 use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
@@ -113,10 +114,7 @@ impl MachineReport {
 
 /// The settings that a request is answered with: the pools as they are now, except for a report
 /// that does not ask what they are. `report` is none where a configuration is asked for.
-///
-/// # Errors
-/// When the set of pools cannot be read.
-pub async fn settings_for<'a, T: Table>(
+async fn settings_for<'a, T: Table>(
     parameters: &'a Settings,
     table: &T,
     report: Option<&MachineReport>,
@@ -127,10 +125,29 @@ pub async fn settings_for<'a, T: Table>(
     }
 }
 
+/// What every request begins with: the settings that it is answered with, and who owns the machine
+/// that asks. `report` is none where a configuration is asked for. One read does not wait for the
+/// other.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub async fn look<'a, T: Table>(
+    parameters: &'a Settings,
+    table: &T,
+    machine: &MachineId,
+    report: Option<&MachineReport>,
+) -> Result<(Cow<'a, Settings>, Option<InstanceName>), ReadError> {
+    let settings = settings_for(parameters, table, report);
+    let (settings, owner) = join(settings, table.owner_of(machine)).await;
+    Ok((settings?, owner?))
+}
+
 /// The passes behind runner-api.
 pub struct RunnerApi<'a, P: Ports> {
-    /// The world, with the settings of [`settings_for`].
+    /// The world, with the settings of [`look`].
     pub context: Context<'a, P>,
+    /// Who owns the machine, as far as it was read. It never changes.
+    pub owner: Option<InstanceName>,
 }
 
 impl<P: Ports> RunnerApi<'_, P> {
@@ -171,7 +188,7 @@ impl<P: Ports> RunnerApi<'_, P> {
             .await?;
         let id = config.runner;
         let stored = self
-            .change(&instance.name, |next| {
+            .change(instance.clone(), |next| {
                 // A later call of the same machine counts on; this answer is not the newest then.
                 if next.runner_name() != name {
                     return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
@@ -212,7 +229,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         let timings = &self.context.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
-            .change(&instance.name, |next| {
+            .change(instance, |next| {
                 let ended = next.runner.exit.is_some();
                 take(report, next, now, timings)?;
                 ends = !ended && next.runner.exit.is_some();
@@ -246,7 +263,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         let instance = self.instance_of(machine, now).await?;
         let mut earlier = None;
         let stored = self
-            .change(&instance.name, |next| {
+            .change(instance, |next| {
                 if next.is_overtaken(now) {
                     let why = "a later request of this machine is answered".to_owned();
                     return Err(RunnerApiError::Later { after: Seconds(2), why });
@@ -279,7 +296,7 @@ impl<P: Ports> RunnerApi<'_, P> {
     /// The pool launches for that entity no machine more, but one at a time that finds out.
     async fn refused(
         &self,
-        instance: &Instance,
+        instance: &Stored<Instance>,
         pool: &Pool,
         fault: ErrorDetail,
         now: Time,
@@ -287,7 +304,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         let timings = &self.context.settings.timings_of(&instance.pool);
         let mut ends = false;
         let stored = self
-            .change(&instance.name, |next| {
+            .change(instance.clone(), |next| {
                 // A later request of the same machine is under way: its answer counts.
                 let is_last = next.runner_name() == instance.runner_name();
                 ends = is_last && next.configuration_refused(fault.clone(), now, timings);
@@ -344,10 +361,13 @@ impl<P: Ports> RunnerApi<'_, P> {
         machine: &MachineId,
         now: Time,
     ) -> Result<Stored<Instance>, RunnerApiError> {
+        let mut owner = self.owner.clone();
         writes::in_rounds(async || {
-            if let Some(name) =
-                self.context.table.owner_of(machine).await.map_err(PassError::from)?
-            {
+            let owner = match owner.take() {
+                Some(owner) => Some(owner),
+                None => self.context.table.owner_of(machine).await.map_err(PassError::from)?,
+            };
+            if let Some(name) = owner {
                 let instance = self.context.table.instance(&name).await.map_err(PassError::from)?;
                 return instance.ok_or(RunnerApiError::UnknownMachine);
             }
@@ -405,15 +425,22 @@ impl<P: Ports> RunnerApi<'_, P> {
         Ok(Some(bound.stored(&committed)))
     }
 
-    /// Reads, changes and commits an instance, again when somebody else was faster.
+    /// Changes and commits an instance as it was read. When somebody else was faster, it is read
+    /// again.
     async fn change(
         &self,
-        name: &InstanceName,
+        read: Stored<Instance>,
         mut change: impl FnMut(&mut Instance) -> Result<(), RunnerApiError>,
     ) -> Result<Stored<Instance>, RunnerApiError> {
+        let (name, mut read) = (read.name.clone(), Some(read));
         writes::in_rounds(async || {
-            let stored = self.context.table.instance(name).await.map_err(PassError::from)?;
-            let before = stored.ok_or(RunnerApiError::UnknownMachine)?;
+            let before = match read.take() {
+                Some(read) => read,
+                None => {
+                    let stored = self.context.table.instance(&name).await;
+                    stored.map_err(PassError::from)?.ok_or(RunnerApiError::UnknownMachine)?
+                }
+            };
             // A tombstone is not written again.
             if !before.state().is_live() {
                 return Err(ReportError::Draining.into());

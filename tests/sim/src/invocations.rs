@@ -14,7 +14,7 @@ use muster_control::jobs::recover::Recover;
 use muster_control::ports::{Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::sweep::Sweep;
-use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, settings_for};
+use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::instance::ReportError;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Seconds;
@@ -253,11 +253,11 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         Ask::Configuration => None,
         Ask::Report(report) => Some(report),
     };
-    let answer = match settings_for(parameters.of(door), door, report).await {
+    let answer = match look(parameters.of(door), door, &machine, report).await {
         Err(error) => Err(error.into()),
-        Ok(settings) => {
+        Ok((settings, owner)) => {
             let context = Context::new(door, door, door, github, &settings);
-            let pass = RunnerApi { context };
+            let pass = RunnerApi { context, owner };
             match &*ask {
                 Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
                     let number = config.encoded.parse().unwrap_or_default();

@@ -11,7 +11,7 @@ mod report;
 mod unplaced;
 mod view;
 
-use muster_domain::launch::plan::{self, View};
+use muster_domain::launch::plan::{self, PlannedLaunch, View};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Change;
@@ -246,23 +246,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(known.wakes);
-            let launch = Change::create(planned.launch.clone());
-            let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
-            if count == 0 {
-                self.hold(known).await?;
-            }
-            let counted = known.counted_up(count, now);
-            let taken = known.capacity.is_planned().then_some(&counted);
-            let writes = self.launch_writes(pool, planned, &launch, taken, wakes, now);
-            let committed = self.commit(&writes, known).await?;
-            if count > 0 {
-                known.capacity = Lease::Stored(counted.stored(&committed));
-            }
-            let mut slots = self.claim_beyond(planned, &committed, known, now).await;
-            let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
-            slots.extend(there.map(|slot| created(slot, &committed)));
-            slots.extend(planned.again.iter().map(|slot| slot.clone().stored(&committed)));
-            self.call(launch.stored(&committed), slots, known, now, report).await?;
+            self.launch(pool, planned, wakes, known, now, report).await?;
         }
         let mut left = plan.left;
         left.extend(self.refused(pool, plan.stuck, known, now).await?);
@@ -279,6 +263,35 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         }
         let rest = known.rest.iter().any(|slot| plan::falls_back_at_once(pool, slot));
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
+    }
+
+    /// Commits a planned launch, and asks EC2 for it. The first one of a pass takes the lease along.
+    async fn launch(
+        &self,
+        pool: &Pool,
+        planned: &PlannedLaunch,
+        wakes: Option<u64>,
+        known: &mut PoolSnapshot,
+        now: Time,
+        report: &mut LaunchReport,
+    ) -> Result<(), PassError> {
+        let launch = Change::create(planned.launch.clone());
+        let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
+        if count == 0 {
+            self.hold(known).await?;
+        }
+        let counted = known.counted_up(count, now);
+        let taken = known.capacity.is_planned().then_some(&counted);
+        let writes = self.launch_writes(pool, planned, &launch, taken, wakes, now);
+        let committed = self.commit(&writes, known).await?;
+        if count > 0 {
+            known.capacity = Lease::Stored(counted.stored(&committed));
+        }
+        let mut slots = self.claim_beyond(planned, &committed, known, now).await;
+        let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
+        slots.extend(there.map(|slot| created(slot, &committed)));
+        slots.extend(planned.again.iter().map(|slot| slot.clone().stored(&committed)));
+        self.call(launch.stored(&committed), slots, known, now, report).await
     }
 }
 

@@ -184,6 +184,28 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     assert_eq!((after.reads - before.reads, after.commits - before.commits), (3, 0));
 }
 
+/// The lease of a free pool is taken with the first commit of the pass. Whoever writes the pool's
+/// record before that, as each end of a machine does, costs the pass one round.
+#[test]
+fn a_pass_whose_first_commit_meets_another_writer_launches_at_once() {
+    let bench = Bench::new();
+    let (now, pool) = (bench.door.now(), PoolName::from_str("small").expect("a pool"));
+    bench.put(&[Change::create(Capacity::empty(pool.clone())).into()]);
+    bench.put(&[Change::create(waiting(1, now)).into()]);
+    let work = bench.launch_pass(&bench.door.sim.settings);
+    let wake = WakePool::for_jobs(&pool, &[waiting(1, now).key()]).next().expect("one message");
+    let before = bench.change(|world| world.calls);
+    let report = bench.drive_with(work.pass(&wake, 1, now), |call| {
+        if call == 3 {
+            // All is read, and nothing written.
+            let stored = bench.change(|world| world.tables.capacities[&pool].clone());
+            bench.put(&[stored.change(stored.idle_healed()).into()]);
+        }
+    });
+    let conflicts = bench.change(|world| world.calls.conflicts) - before.conflicts;
+    assert_eq!((report.map(|one| one.launched), conflicts), (Ok(1), 1));
+}
+
 /// Any number of passes find the same wait, and the earlier of two.
 #[test]
 fn a_pool_that_waits_has_one_wake_up_on_its_way() {

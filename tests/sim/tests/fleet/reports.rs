@@ -6,7 +6,7 @@ use std::rc::Rc;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
-use muster_control::runner_api::{MachineReport, RunnerApi};
+use muster_control::runner_api::{MachineReport, RunnerApi, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
 use muster_domain::message::ReapMessage;
@@ -64,7 +64,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
 
 fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) {
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
+    let pass = RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
     // A refusal is an answer as good as any.
     let _ = bench.drive(pass.report(machine, report, door.now()));
 }
@@ -150,4 +150,35 @@ fn an_end_that_is_reported_again_wakes_nobody() {
         })
     };
     assert_eq!((sent(&bench), sent(&bench)), (1, 0));
+}
+
+/// The pools beside the owner, the record, and its write for a report; no second look at what was
+/// just read.
+#[test]
+fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
+    let bench = Bench::new();
+    let row = at_work(&bench);
+    bench.store(std::slice::from_ref(&row));
+    let machine = row.machine().expect("a machine").clone();
+    let settings = &Rc::clone(&bench.door.sim).settings;
+    let runner = || row.runner_name();
+    let (door, now) = (&bench.door, bench.door.now());
+    for (report, costs) in [
+        (MachineReport::JobCompleted { runner: runner() }, (3, 1)),
+        (MachineReport::Exited { code: 0 }, (3, 1)),
+        // It is on record already.
+        (MachineReport::Exited { code: 0 }, (3, 0)),
+    ] {
+        let before = bench.change(|world| world.calls);
+        bench.drive(async {
+            let looked = look(settings, door, &machine, Some(&report)).await;
+            let (settings, owner) = looked.expect("read");
+            let context = Context::new(door, door, door, door, &settings);
+            let done = RunnerApi { context, owner }.report(&machine, &report, now).await;
+            done.expect("noted");
+        });
+        let after = bench.change(|world| world.calls);
+        let made = (after.reads - before.reads, after.commits - before.commits);
+        assert_eq!(made, costs, "{report:?}");
+    }
 }

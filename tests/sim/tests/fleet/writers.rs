@@ -236,7 +236,8 @@ fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
         let machine = bench.change(|world| world.ec2.at(machine).id.clone());
         let door = &bench.door;
         let settings = &Rc::clone(&door.sim).settings;
-        let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
+        let pass =
+            RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
         let mut came = false;
         let answer = bench.drive_with(pass.configure(&machine, door.now()), |call| {
             if call == at {
@@ -265,7 +266,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let machine = bench.change(|world| world.ec2.at(machine).id.clone());
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { context: Context::new(door, door, door, door, settings) };
+    let pass = RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
     let first = door.now();
     let ask = |begun| bench.drive(pass.configure(&machine, begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);

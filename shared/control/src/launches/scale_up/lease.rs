@@ -40,7 +40,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             .woken(self.holder, now, &self.settings.timings)
             .configured(pool.version(), now);
         if is_free && !at_once {
-            return Ok(Lease::Planned { read, next });
+            return Ok(Lease::Planned { read, next: Box::new(next) });
         }
         let change = Change::from_read(read.as_ref(), next);
         let committed = self.table.commit(&[change.clone().into()]).await?;
@@ -68,7 +68,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     /// A conflict, where another pass was faster.
     pub(super) async fn hold(&self, known: &mut PoolSnapshot) -> Result<(), PassError> {
         if let Lease::Planned { next, .. } = &known.capacity {
-            let change = known.capacity.change(next.clone());
+            let change = known.capacity.change(Capacity::clone(next));
             let committed = self.table.commit(&[change.clone().into()]).await?;
             known.capacity = Lease::Stored(change.stored(&committed));
         }

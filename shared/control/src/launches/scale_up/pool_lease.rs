@@ -15,7 +15,7 @@ pub(super) enum Lease {
         /// What was read.
         read: Option<Stored<Capacity>>,
         /// The record with the lease.
-        next: Capacity,
+        next: Box<Capacity>,
     },
 }
 
