@@ -132,7 +132,7 @@ impl WebhookSecret {
             None
         } else {
             let earlier = get(&self.client, &self.id, PREVIOUS).await?;
-            // An earlier value that was never fit to be a secret is no reason to stop.
+            // An earlier value that was never fit to be a secret does not matter.
             earlier.and_then(|earlier| self.checked(&earlier).ok())
         };
         let read = State { current: Some(current), previous, current_since, tried_at: Some(now) };

@@ -286,8 +286,8 @@ impl<P: Ports> RunnerApi<'_, P> {
         if let Some(id) = earlier
             && let Err(trouble) = self.context.github.deregister(registrar, id).await
         {
-            tracing::warn!(instance.id = %instance.name, runner.id = %id, ?trouble,
-                "failed to remove an earlier registration");
+            tracing::warn!(instance.id = %instance.name, runner.id = %id,
+                error = with_causes(&trouble), "failed to remove an earlier registration");
         }
     }
 

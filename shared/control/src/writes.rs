@@ -172,7 +172,7 @@ fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
     }
     if before.died_unheard(next) {
         let what = "its machine ended before its runner was there";
-        // What was known before is no reason of this end.
+        // An error that was known before did not cause this end.
         let told = next.last_error.as_ref().filter(|_| next.last_error != before.last_error);
         return Some(match told {
             Some(fault) => format!("{what}: {}: {}", fault.code, fault.message),

@@ -86,13 +86,16 @@ pub enum Deregistration {
 }
 
 /// A question without an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ProviderError {
     /// 401 or 403 that is not a rate limit.
+    #[error("refused: {0}")]
     Unauthorized(ErrorDetail),
     /// A rate limit, with the time when it ends.
+    #[error("rate limited until {0}")]
     RateLimited(Time),
     /// 5xx, time-out, reset: nobody knows.
+    #[error("no answer: {0}")]
     Unavailable(ErrorDetail),
 }
 
@@ -169,5 +172,30 @@ impl Observation {
             termination: self.termination.clone(),
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ErrorDetail, ProviderError};
+    use crate::time::Time;
+
+    #[test]
+    fn a_providers_error_is_told_with_what_was_tried_and_its_code() {
+        let detail = ErrorDetail {
+            at: Time::from_millis(0),
+            operation: "get-runner".to_owned(),
+            code: "403".to_owned(),
+            message: "Forbidden".to_owned(),
+        };
+        let told = |error: ProviderError| error.to_string();
+        assert_eq!(
+            told(ProviderError::Unavailable(detail.clone())),
+            "no answer: get-runner: 403: Forbidden"
+        );
+        assert_eq!(
+            told(ProviderError::Unauthorized(detail)),
+            "refused: get-runner: 403: Forbidden"
+        );
     }
 }

@@ -67,22 +67,22 @@ struct State {
     fetches: u64,
     /// How the last one ended, if badly. Those who waited for it share it: each trying again, one
     /// after another, would wait for as many time-outs.
-    failure: Option<Missing>,
+    failure: Option<TokenError>,
 }
 
-/// Why there is no token.
+/// There is no token.
 #[derive(Clone)]
-enum Missing {
+enum TokenError {
     /// GitHub does not know the installation.
     Installation(ErrorDetail),
     ProviderError(ProviderError),
 }
 
-impl From<Missing> for ProviderError {
-    fn from(missing: Missing) -> Self {
+impl From<TokenError> for ProviderError {
+    fn from(missing: TokenError) -> Self {
         match missing {
-            Missing::Installation(fault) => Self::Unauthorized(fault),
-            Missing::ProviderError(trouble) => trouble,
+            TokenError::Installation(fault) => Self::Unauthorized(fault),
+            TokenError::ProviderError(trouble) => trouble,
         }
     }
 }
@@ -130,7 +130,7 @@ impl<K: AppKey> App<K> {
             None => self.look_up(entity).await?,
         };
         match self.shared(scope(installation)).await {
-            Err(Missing::Installation(_)) if known.is_some() => {
+            Err(TokenError::Installation(_)) if known.is_some() => {
                 let installation = self.look_up(entity).await?;
                 Ok(self.shared(scope(installation)).await?)
             }
@@ -159,7 +159,7 @@ impl<K: AppKey> App<K> {
     }
 
     /// The cached token, or a new one. Of any number of callers at once, one asks.
-    async fn shared(&self, scope: TokenScope) -> Result<Token, Missing> {
+    async fn shared(&self, scope: TokenScope) -> Result<Token, TokenError> {
         let slot = self.tokens.slot(scope);
         let Ok(mut state) = slot.try_lock() else {
             return self.after_others(&slot, scope).await;
@@ -168,7 +168,7 @@ impl<K: AppKey> App<K> {
     }
 
     /// Waits for the fetch that is under way and takes its outcome, good or bad.
-    async fn after_others(&self, slot: &Slot, scope: TokenScope) -> Result<Token, Missing> {
+    async fn after_others(&self, slot: &Slot, scope: TokenScope) -> Result<Token, TokenError> {
         let mut state = slot.lock().await;
         match &state.failure {
             Some(failure) => Err(failure.clone()),
@@ -176,7 +176,7 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    async fn refreshed(&self, state: &mut State, scope: TokenScope) -> Result<Token, Missing> {
+    async fn refreshed(&self, state: &mut State, scope: TokenScope) -> Result<Token, TokenError> {
         let now = (self.clock)();
         if let Some(token) = &state.token
             && now + MARGIN < token.expires
@@ -192,32 +192,32 @@ impl<K: AppKey> App<K> {
 
     /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had
     /// just used, and a 401 means that the key was changed.
-    async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, Missing> {
+    async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, TokenError> {
         let call = Call {
             operation: "create-installation-token",
             method: Method::POST,
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
             body: permissions(scope.rights),
         };
-        let mut answer = self.as_app(&call, false).await.map_err(Missing::ProviderError)?;
+        let mut answer = self.as_app(&call, false).await.map_err(TokenError::ProviderError)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
             let fresh = answer.status == StatusCode::UNAUTHORIZED;
-            answer = self.as_app(&call, fresh).await.map_err(Missing::ProviderError)?;
+            answer = self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
         }
         match answer.status {
             status if status.is_success() => {
-                let granted: Granted = answer.read().map_err(Missing::ProviderError)?;
+                let granted: Granted = answer.read().map_err(TokenError::ProviderError)?;
                 let expires = granted.expires_at.map_or(answer.at + LIFETIME, |timestamp| {
                     Time::from_millis(timestamp.as_millisecond())
                 });
                 Ok(Token { secret: SecretString::from(granted.token), expires, scope, serial })
             }
-            StatusCode::NOT_FOUND => Err(Missing::Installation(answer.fault())),
+            StatusCode::NOT_FOUND => Err(TokenError::Installation(answer.fault())),
             // The App lacks a permission that runners need: for an operator, like a refusal.
             StatusCode::UNPROCESSABLE_ENTITY => {
-                Err(Missing::ProviderError(ProviderError::Unauthorized(answer.fault())))
+                Err(TokenError::ProviderError(ProviderError::Unauthorized(answer.fault())))
             }
-            _ => Err(Missing::ProviderError(answer.trouble())),
+            _ => Err(TokenError::ProviderError(answer.trouble())),
         }
     }
 

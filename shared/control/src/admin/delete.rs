@@ -92,7 +92,7 @@ impl<P: Ports> Admin<'_, P> {
 
     /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would
     /// take back if this pass were stopped: a job that starts meanwhile changes the record, and the
-    /// order begins anew. No answer is no reason to refuse; the reaper asks again.
+    /// order begins anew. Without an answer the order stands; the reaper asks again.
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.context.github.runner(&registrar(instance), id).await;

@@ -221,13 +221,13 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
                     report.moved_on += usize::from(job.is_gated());
                     self.fold(&seen.event(job.last_event.clone()), now).await?;
                 }
-                // Not shown to us is no reason to drop a job.
+                // A job that is not shown to us may exist all the same.
                 Ok(_) => self.note_asked(job, now).await?,
                 Err(trouble) => {
                     report.problems.push(told("a job could not be asked for", &trouble));
                     match trouble {
                         ProviderError::RateLimited(_) => return Ok(()),
-                        // One owner's refusal is no other's.
+                        // One owner's refusal says nothing about the others.
                         ProviderError::Unauthorized(_) => {}
                         ProviderError::Unavailable(_) => troubles += 1,
                     }
@@ -286,7 +286,8 @@ fn failed(listed: &[Delivery]) -> Vec<&Delivery> {
 }
 
 fn told(what: &str, trouble: &ProviderError) -> String {
-    tracing::warn!(?trouble, what, "GitHub did not answer a question of the sweep");
+    let error = with_causes(trouble);
+    tracing::warn!(error, what, "GitHub did not answer a question of the sweep");
     what.to_owned()
 }
 

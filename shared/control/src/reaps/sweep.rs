@@ -297,7 +297,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 }
                 Err(trouble) => {
                     // Half a list would make machines look lost.
-                    tracing::warn!(?trouble, "failed to list EC2's machines");
+                    tracing::warn!(error = with_causes(&trouble), "failed to list EC2's machines");
                     report.problems.push("EC2 could not be listed".to_owned());
                     return None;
                 }

@@ -221,6 +221,12 @@ pub struct ErrorDetail {
     pub message: String,
 }
 
+impl std::fmt::Display for ErrorDetail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: {}", self.operation, self.code, self.message)
+    }
+}
+
 /// One line of an instance's story.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {

@@ -281,7 +281,7 @@ impl Job {
         }
         if next.is_gated() {
             next.asked_at = Some(now);
-            // What held a launch back is no reason any more when it is queued again.
+            // What held a launch back is over when the job is queued again.
             (next.hold, next.passed_over) = (None, None);
         }
         next

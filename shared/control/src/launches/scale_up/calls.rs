@@ -206,6 +206,7 @@ fn count(outcome: &LaunchOutcome, report: &mut LaunchReport) {
     }
     for instance in &outcome.failed {
         tracing::warn!(instance.id = %instance.name, instance.state = %instance.state(),
-            error = ?instance.last_error, "failed to launch a slot");
+            error = instance.last_error.as_ref().map(ToString::to_string),
+            "failed to launch a slot");
     }
 }

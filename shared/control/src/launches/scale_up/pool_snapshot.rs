@@ -236,7 +236,8 @@ pub(super) fn count_refusals(
     };
     let mut classes = BTreeSet::new();
     for error in errors {
-        tracing::warn!(launch.id = %launch.id, class = ?error.class, %error, "EC2 refused a launch");
+        tracing::warn!(launch.id = %launch.id, class = ?error.class,
+            error = error.to_string(), "EC2 refused a launch");
         classes.insert(error.class);
     }
     for class in classes {
