@@ -91,8 +91,8 @@ pub fn sign(
 fn read_key(pem: &SecretString) -> Result<RsaKeyPair, KeyError> {
     // A key pasted into a JSON field or a shell often has `\n` spelt out.
     let pem = SecretString::from(pem.expose_secret().replace("\\n", "\n"));
-    // The reader's error is left out: it quotes the line that it stopped at, and of a key whose line
-    // breaks were lost that is the whole key.
+    // The reader's error is left out: it quotes the line that it stopped at, and that is the whole
+    // key where line breaks were lost.
     let der = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
         .map_err(|_| KeyError::new("not a private key in PEM form"))?;
     match &der {
