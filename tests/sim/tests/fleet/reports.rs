@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
@@ -10,8 +11,10 @@ use muster_control::runner_api::{MachineReport, RunnerApi, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
 use muster_domain::message::ReapMessage;
+use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::door::Door;
+use muster_sim::schedule;
 
 use super::bench::Bench;
 
@@ -150,6 +153,35 @@ fn an_end_that_is_reported_again_wakes_nobody() {
         })
     };
     assert_eq!((sent(&bench), sent(&bench)), (1, 0));
+}
+
+/// The pools beside the owner, the record and the write that counts the request; after GitHub's
+/// answer the health of the entity and the write of the registration.
+#[test]
+fn a_registration_costs_six_calls_of_the_tables() {
+    let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
+    bench.put(&[
+        Change::create(records::launch(1)).into(),
+        Change::create(records::planned(1, None)).into(),
+    ]);
+    let launch = records::launch(1).id;
+    let machine = bench.change(|world| world.make_machine(Some(launch)));
+    let machine = bench.change(|world| world.ec2.at(machine).id.clone());
+    let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+    let ask = |now: Time| {
+        let before = bench.change(|world| world.calls);
+        bench.drive(async {
+            let (settings, owner) = look(settings, door, &machine, None).await.expect("read");
+            let context = Context::new(door, door, door, door, &settings);
+            let done = RunnerApi { context, owner }.configure(&machine, now).await;
+            assert_eq!(done.err(), None);
+        });
+        let after = bench.change(|world| world.calls);
+        (after.reads - before.reads, after.commits - before.commits)
+    };
+    // The first one binds its machine before, since it was faster than its launch's answer.
+    ask(door.now());
+    assert_eq!(ask(door.now() + Seconds(60)), (4, 2));
 }
 
 /// The pools beside the owner, the record, and its write for a report; no second look at what was
