@@ -25,6 +25,7 @@ use muster_domain::launch::plan::MAX_SLOTS;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Stored, Version};
+use muster_domain::switches::SwitchedOff;
 use muster_domain::time::Seconds;
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
@@ -103,6 +104,13 @@ impl World {
         JUST_NOW + if self.is_landing { LATEST_LANDING } else { 0 }
     }
 
+    /// Whether every pass knows that something is switched off. The order may have arrived after
+    /// the end of who gave it, long after the time that it names.
+    fn is_off_for_long(&self, off: &SwitchedOff) -> bool {
+        let stored = self.checker.switched_at.unwrap_or_default();
+        self.now - off.since.as_millis().max(stored) > self.just_now()
+    }
+
     /// Whether no pass that is still under way may have begun with other pools.
     pub(crate) fn is_settled(&self) -> bool {
         self.checker.changed_at.is_none_or(|at| self.now - at > self.just_now())
@@ -167,7 +175,7 @@ impl World {
             self.broken("held", || format!("{name} is launched by a pool that is held"));
         }
         let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&pool.name));
-        if off.is_some_and(|off| self.now - off.since.as_millis() > self.just_now()) {
+        if off.is_some_and(|off| self.is_off_for_long(off)) {
             self.broken("held", || format!("{name} is launched although that is off"));
         }
         let job = next.claim().and_then(|key| self.tables.jobs.get(&key));
@@ -271,7 +279,7 @@ impl World {
     /// Deletes are off, and this is none that passes.
     pub(crate) fn check_deletes_off(&mut self, row: Option<&Instance>, what: &str) {
         let off = self.tables.switches.as_ref().and_then(|all| all.deletes_off());
-        let long = off.is_some_and(|off| self.now - off.since.as_millis() > self.just_now());
+        let long = off.is_some_and(|off| self.is_off_for_long(off));
         if long && !row.is_some_and(Instance::is_forced) {
             self.broken("held", || format!("{what} although deletes are off"));
         }
