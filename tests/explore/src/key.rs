@@ -6,7 +6,10 @@
 
 use std::hash::{Hash, Hasher};
 
-use muster_domain::instance::{DeleteMark, Instance, Order, Runner, RunnerState, State};
+use muster_domain::absence::Absence;
+use muster_domain::instance::{
+    DeleteMark, Exit, Instance, Order, Runner, RunnerState, StartedJob, State,
+};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -100,7 +103,8 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Adds an instance.
+    /// Adds an instance. Its private fields keep it from being taken apart by a pattern; a test
+    /// below holds the list of its fields.
     pub fn instance(&mut self, instance: &Instance) {
         self.text(instance.name.as_str());
         self.text(instance.launch.as_str());
@@ -132,7 +136,7 @@ impl<'a> Key<'a> {
         let most = if instance.machine().is_some() { 3 } else { 7 };
         self.num(u64::from(instance.attempts.min(most)));
         // The last denial is never as old here as it would have to be to make a difference.
-        let absent_since = instance.absence.map(|absence| absence.since);
+        let absent_since = instance.absence.map(|Absence { since, last: _ }| since);
         self.maybe_age(absent_since, self.timings.absence_confirm_seconds);
         self.runner(&instance.runner, instance.claimed_at);
         match instance.drain() {
@@ -147,56 +151,89 @@ impl<'a> Key<'a> {
 
     fn runner(&mut self, runner: &Runner, claimed_at: Option<Time>) {
         let timings = self.timings;
-        self.num(runner.state as u64);
-        self.num(u64::from(runner.n));
-        if let Some(exit) = &runner.exit {
-            self.bit(runner.has_taken_job());
-            return self.age(exit.at, timings.shutdown_grace_seconds);
+        let taken = runner.has_taken_job();
+        let Runner {
+            state,
+            since,
+            n,
+            asking_since,
+            id,
+            hooks,
+            started,
+            github_job,
+            github_completed_at,
+            exit,
+        } = runner;
+        self.num(*state as u64);
+        self.num(u64::from(*n));
+        // Its code and its last words are for people; a refusal too, in a world that has none.
+        if let Some(Exit { at, code: _, log: _, refused: _ }) = exit {
+            self.bit(taken);
+            return self.age(*at, timings.shutdown_grace_seconds);
         }
-        match runner.state {
+        match state {
             RunnerState::Idle => {
                 // The two waits of an idle runner: beside its job since the later of both, and
                 // alone.
-                let claimed = claimed_at.map(|at| at.max(runner.since));
+                let claimed = claimed_at.map(|at| at.max(*since));
                 self.maybe_age(claimed, timings.claim_idle_seconds);
-                self.age(runner.since, timings.idle_limit_seconds);
+                self.age(*since, timings.idle_limit_seconds);
             }
-            RunnerState::Active => self.age(runner.since, timings.completed_grace_seconds),
+            RunnerState::Active => self.age(*since, timings.completed_grace_seconds),
             _ => {}
         }
-        self.maybe_age(runner.asking_since, timings.register_lease_seconds);
-        self.num(runner.id.map_or(0, |id| id.0 + 1));
-        self.bit(runner.hooks);
-        self.bit(runner.started.is_some());
-        let ended = runner.started.as_ref().and_then(|job| job.completed_at);
+        self.maybe_age(*asking_since, timings.register_lease_seconds);
+        self.num(id.map_or(0, |id| id.0 + 1));
+        self.bit(*hooks);
+        self.bit(started.is_some());
+        // There is one job here. When it started is asked by nobody.
+        let ended = started.as_ref().and_then(|job| {
+            let StartedJob { at: _, repository: _, run: _, name: _, completed_at } = job;
+            *completed_at
+        });
         self.maybe_age(ended, timings.completed_grace_seconds);
-        self.num(runner.github_job.map_or(0, |job| job.job + 1));
-        self.maybe_age(runner.github_completed_at, timings.completed_grace_seconds);
+        self.num(github_job.map_or(0, |job| job.job + 1));
+        self.maybe_age(*github_completed_at, timings.completed_grace_seconds);
     }
 
     fn drain(&mut self, drain: &DeleteMark) {
         let timings = self.timings;
-        self.text(drain.reason.as_str());
+        let DeleteMark {
+            // For the order of a listing.
+            at: _,
+            reason,
+            not_busy_since,
+            gate_passed,
+            removing_until,
+            deregistered,
+            waiting,
+            silences,
+            kill_told,
+        } = drain;
+        self.text(reason.as_str());
         let apart = timings.busy_reads_apart_seconds;
         let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);
-        self.maybe_age(drain.not_busy_since, apart);
-        self.bit(drain.gate_passed);
-        self.bit(drain.removing_until.is_some());
-        if let Some(until) = drain.removing_until {
-            self.until(until);
+        self.maybe_age(*not_busy_since, apart);
+        self.bit(*gate_passed);
+        self.bit(removing_until.is_some());
+        if let Some(until) = removing_until {
+            self.until(*until);
         }
-        self.bit(drain.deregistered);
-        self.bit(drain.kill_told);
-        self.hashed(&drain.waiting);
-        self.num(u64::from(drain.silences.min(3)));
+        self.bit(*deregistered);
+        self.bit(*kill_told);
+        self.hashed(waiting);
+        self.num(u64::from((*silences).min(3)));
     }
 
     fn order(&mut self, order: &Order) {
-        self.bit(order.force);
-        self.bit(order.bypass_github_unauthorized);
-        self.bit(order.kill_running_job);
-        if order.force {
-            self.age(order.at, self.timings.force_give_up_seconds);
+        // Who gave it, and why, is for people.
+        let Order { at, by: _, reason: _, force, bypass_github_unauthorized, kill_running_job } =
+            order;
+        self.bit(*force);
+        self.bit(*bypass_github_unauthorized);
+        self.bit(*kill_running_job);
+        if *force {
+            self.age(*at, self.timings.force_give_up_seconds);
         }
     }
 }
@@ -231,32 +268,4 @@ const fn fold(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_beyond_the_horizon_are_one() {
-        let timings = Timings::default();
-        let fingerprint = |age: i64| {
-            let mut key = Key::new(Time::from_millis(1_000_000), &timings, None);
-            key.age(Time::from_millis(1_000_000 - age), Seconds(2));
-            key.finish()
-        };
-        assert_eq!(fingerprint(2000), fingerprint(9000));
-        assert_ne!(fingerprint(1000), fingerprint(2000));
-    }
-
-    #[test]
-    fn small_numbers_do_not_collide() {
-        let timings = Timings::default();
-        let mut seen = std::collections::HashSet::new();
-        for a in 0..300 {
-            for b in 0..300 {
-                let mut key = Key::new(Time::default(), &timings, None);
-                key.num(a);
-                key.num(b);
-                assert!(seen.insert(key.finish()), "{a} {b}");
-            }
-        }
-    }
-}
+mod tests;
