@@ -78,6 +78,19 @@ fn every_mended_finding_is_shown_by_a_test_that_exists() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
+/// The page of the architecture names for each invariant the file that asks it.
+#[test]
+fn every_invariant_is_asked_where_the_page_says() {
+    let page = text("ARCHITECTURE.md");
+    let (_, list) = page.split_once("## Invariants").expect("a section");
+    for number in 1..=14 {
+        let (_, said) = list.split_once(&format!("I{number} ")).expect("every invariant");
+        let file = said.split('`').skip(1).step_by(2).find(|code| code.ends_with(".rs"));
+        let file = format!("tests/sim/src/{}", file.expect("a file"));
+        assert!(text(&file).contains(&format!("\"I{number}\"")), "{file} does not ask I{number}");
+    }
+}
+
 /// A file, or a test or check in it: `path#name`.
 fn is_in_the_tree(place: &str) -> bool {
     let (path, name) =
