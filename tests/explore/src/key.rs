@@ -33,6 +33,12 @@ impl<'a> Key<'a> {
         Self { hash: 0x9e37_79b9_7f4a_7c15, now, timings, lifetime }
     }
 
+    /// Another empty one of the same moment.
+    #[must_use]
+    pub const fn emptied(&self) -> Self {
+        Self::new(self.now, self.timings, self.lifetime)
+    }
+
     /// The fingerprint.
     #[must_use]
     pub const fn finish(&self) -> u64 {
@@ -103,6 +109,10 @@ impl<'a> Key<'a> {
         }
     }
 
+    fn maybe_nonce(&mut self, nonce: Option<u64>) {
+        self.num(nonce.unwrap_or(u64::MAX));
+    }
+
     /// Adds an instance. Its private fields keep it from being taken apart by a pattern; a test
     /// below holds the list of its fields.
     pub fn instance(&mut self, instance: &Instance) {
@@ -112,6 +122,7 @@ impl<'a> Key<'a> {
         self.maybe_text(instance.machine().map(muster_domain::ids::MachineId::as_str));
         self.num(instance.claim().map_or(0, |job| job.job + 1));
         self.maybe_until(instance.due_at());
+        self.maybe_nonce(instance.wake_nonce());
         if instance.state() == State::Deleted {
             return;
         }

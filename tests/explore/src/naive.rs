@@ -1,12 +1,15 @@
-//! Rules as a first version has them, or as a peer had them when it hurt. Each replaces one of the
-//! real ones; nothing in the `domain` crate changes. The exploration must catch every one.
+//! Rules as a first version has them, or as a peer had them when it hurt. Each shows in what the
+//! real passes read, write or hear; nothing in `domain` or `control` changes. The exploration must
+//! catch every one.
 
-use muster_domain::instance::{Instance, Order, ReportError, Start, StartReport, State};
-use muster_domain::lifecycle::{self, Effect, Policy, Step};
-use muster_domain::observation::{Look, Machine, Observation, RunnerSeen, Termination};
+use muster_control::ports::Write;
+use muster_domain::instance::{Instance, ReportError, Start, StartReport, State};
+use muster_domain::observation::{Deregistration, Machine, RunnerSeen, Termination};
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
+use crate::passes::Answer;
 use crate::rules::Rules;
 
 /// "Nobody else writes this record."
@@ -52,72 +55,73 @@ pub fn asked_is_removed() -> Rules {
 /// "It has been ordered already": a later order, with force, changes nothing.
 #[must_use]
 pub fn first_order_stands() -> Rules {
-    fn order(row: &mut Instance, order: &Order, now: Time) {
-        if row.order().is_none() {
-            row.order_delete(order, now);
-        }
-    }
-    Rules { order, ..Rules::real() }
+    writes(|row, mut writes| {
+        let is_ordered_again = |write: &Write| match write {
+            Write::Instance(change) => row.order().is_some() && row.order() != change.order(),
+            _ => false,
+        };
+        writes.retain(|write| !is_ordered_again(write));
+        Some(writes)
+    })
 }
 
 /// "EC2 does not know the machine, so it is gone."
 #[must_use]
 pub fn absent_is_gone() -> Rules {
-    decide(|row, seen, policy, now| {
-        let mut seen = seen.clone();
-        if seen.machine == Look::Seen(Machine::Absent) {
-            seen.machine = Look::Seen(Machine::Gone);
+    hears(|answer| match answer {
+        Answer::Machine(Ok(seen)) if seen.state == Machine::Absent => {
+            Answer::Machine(Ok(Machine::Gone.into()))
         }
-        lifecycle::decide(row, &seen, policy, now)
+        other => other,
     })
 }
 
 /// "Terminate failed because the machine is gone already."
 #[must_use]
 pub fn failed_terminate_is_success() -> Rules {
-    decide(|row, seen, policy, now| {
-        let mut seen = seen.clone();
-        if seen.termination.is_some() {
-            seen.termination = Some(Termination::Accepted(Machine::Gone));
-        }
-        lifecycle::decide(row, &seen, policy, now)
+    hears(|answer| match answer {
+        Answer::Terminated(_) => Answer::Terminated(Termination::Accepted(Machine::Gone)),
+        other => other,
     })
 }
 
 /// "GitHub says not busy, so it is not": the hook's report is not looked at.
 #[must_use]
 pub fn github_alone_is_asked() -> Rules {
-    decide(|row, seen, policy, now| {
+    let reads = |row: &Instance, _| {
         let mut blind = row.clone();
         blind.runner.started = None;
         blind.runner.github_job = None;
-        as_was(row, &blind, lifecycle::decide(&blind, seen, policy, now))
-    })
+        Some(blind)
+    };
+    let writes = |row: &Instance, writes| {
+        Some(rewritten(writes, |next| {
+            next.runner.started.clone_from(&row.runner.started);
+            next.runner.github_job = row.runner.github_job;
+        }))
+    };
+    Rules { reads, writes, ..Rules::real() }
 }
 
 /// "No answer from GitHub: then there is no runner."
 #[must_use]
 pub fn silence_is_absence() -> Rules {
-    decide(|row, seen, policy, now| {
-        let mut seen = seen.clone();
-        if matches!(seen.runner, Look::Failed(_)) {
-            seen.runner = Look::Seen(RunnerSeen::Absent);
-        }
-        if matches!(seen.deregistration, Look::Failed(_)) {
-            seen.deregistration = Look::Seen(muster_domain::observation::Deregistration::NotFound);
-        }
-        lifecycle::decide(row, &seen, policy, now)
+    hears(|answer| match answer {
+        Answer::Runner(Err(_)) => Answer::Runner(Ok(RunnerSeen::Absent)),
+        Answer::Deregistered(Err(_)) => Answer::Deregistered(Ok(Deregistration::NotFound)),
+        other => other,
     })
 }
 
-/// "Terminate is asked once": a pass that was stopped in between is not made good.
+/// "Terminate is asked once": nobody comes back to a row that is being deleted.
 #[must_use]
 pub fn terminate_is_asked_once() -> Rules {
-    decide(|row, seen, policy, now| {
-        let step = lifecycle::decide(row, seen, policy, now);
+    writes(|row, writes| {
         let again = row.state() == State::Deleting
-            && matches!(&step, Step::Act { next, .. } if next.state() == State::Deleting);
-        if again { Step::Rest(Box::new(row.clone())) } else { step }
+            && writes.iter().any(|write| {
+                matches!(write, Write::Instance(change) if change.state() == State::Deleting)
+            });
+        (!again).then_some(writes)
     })
 }
 
@@ -125,82 +129,79 @@ pub fn terminate_is_asked_once() -> Rules {
 /// registration.
 #[must_use]
 pub fn removal_is_not_on_record() -> Rules {
-    decide(|row, seen, policy, now| {
-        let mut step = lifecycle::decide(row, seen, policy, now);
-        if let Step::Act { next, effect: Some(Effect::Deregister(_)), .. } = &mut step {
-            next.update_drain(|drain| drain.removing_until = None);
-        }
-        step
+    writes(|_, writes| {
+        Some(rewritten(writes, |next| next.update_drain(|drain| drain.removing_until = None)))
     })
 }
 
 /// "Whoever forces knows why": nothing is written down.
 #[must_use]
 pub fn nothing_is_audited() -> Rules {
-    decide(|row, seen, policy, now| {
-        let mut step = lifecycle::decide(row, seen, policy, now);
-        if let Step::Act { records, .. } = &mut step {
-            records.retain(|record| matches!(record, lifecycle::Record::Orphan(_)));
-        }
-        step
+    writes(|_, mut writes| {
+        writes.retain(|write| !matches!(write, Write::Audit(_)));
+        Some(writes)
     })
 }
 
 /// "A forced delete waits for EC2 like any other."
 #[must_use]
 pub fn force_never_gives_up() -> Rules {
-    decide(|row, seen, policy, now| {
+    let timings = |timings| Timings { force_give_up_seconds: Seconds(1_000_000), ..timings };
+    let reads = |row: &Instance, _| {
         let mut fresh = row.clone();
         fresh.attempts = 0;
-        let timings =
-            Timings { force_give_up_seconds: Seconds(1_000_000), ..policy.timings.clone() };
-        let patient = Policy { timings: &timings, ..policy.clone() };
-        as_was(row, &fresh, lifecycle::decide(&fresh, seen, &patient, now))
-    })
+        Some(fresh)
+    };
+    Rules { timings, reads, ..Rules::real() }
 }
 
 /// "A row that rests needs no time": it waits for a message.
 #[must_use]
 pub fn waits_for_messages() -> Rules {
-    decide(|row, seen, policy, now| {
-        let far = now + Seconds(1_000_000);
-        match lifecycle::decide(row, seen, policy, now) {
-            Step::Rest(mut next) if row.drain().is_some() && next.state() != State::Deleted => {
-                next.set_due(far);
-                Step::Rest(next)
+    writes(|_, writes| {
+        Some(rewritten(writes, |next| {
+            if next.drain().is_some()
+                && let (true, Some(due)) = (next.state().is_live(), next.due_at())
+            {
+                next.set_due(due + Seconds(1_000_000));
             }
-            step => step,
-        }
+        }))
     })
 }
 
 /// "A job that is over leaves an idle machine": GitHub's `completed` ends the machine at once.
 #[must_use]
 pub fn completed_is_the_end() -> Rules {
-    decide(|row, seen, policy, now| {
+    let reads = |row: &Instance, now| {
         let mut over = row.clone();
-        if row.runner.github_completed_at.is_some()
-            && now < row.launched_at() + policy.max_lifetime
-            && let Some(job) = &mut over.runner.started
-        {
-            job.completed_at = Some(now);
-        }
-        as_was(row, &over, lifecycle::decide(&over, seen, policy, now))
-    })
+        row.runner.github_completed_at?;
+        over.runner.started.as_mut()?.completed_at = Some(now);
+        Some(over)
+    };
+    let writes = |row: &Instance, writes| {
+        Some(rewritten(writes, |next| next.runner.started.clone_from(&row.runner.started)))
+    };
+    Rules { reads, writes, ..Rules::real() }
 }
 
-/// A step that changes nothing leaves the row as it is, not as the naive rule saw it.
-fn as_was(row: &Instance, seen_as: &Instance, step: Step) -> Step {
-    let same = |next: &Instance| next == seen_as;
-    match step {
-        Step::Rest(next) if same(&next) => Step::Rest(Box::new(row.clone())),
-        Step::Act { next, records, effect } if same(&next) => {
-            Step::Act { next: Box::new(row.clone()), records, effect }
+/// These writes with the instance changed.
+fn rewritten(writes: Vec<Write>, change: impl Fn(&mut Instance)) -> Vec<Write> {
+    let rewritten = |write| match write {
+        Write::Instance(old) => {
+            let mut next = old.next().clone();
+            change(&mut next);
+            let replaced = old.replaces().expect("a row that was there");
+            Stored::read(old.next().clone(), replaced).change(next).into()
         }
-        step => step,
-    }
+        other => other,
+    };
+    writes.into_iter().map(rewritten).collect()
 }
 
-fn decide(decide: fn(&Instance, &Observation, &Policy<'_>, Time) -> Step) -> Rules {
-    Rules { decide, ..Rules::real() }
+fn hears(hears: fn(Answer) -> Answer) -> Rules {
+    Rules { hears, ..Rules::real() }
+}
+
+fn writes(writes: fn(&Instance, Vec<Write>) -> Option<Vec<Write>>) -> Rules {
+    Rules { writes, ..Rules::real() }
 }

@@ -79,7 +79,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("absence", json!({"since": early, "last": early}), true),
         ("spot_notice_at", json!(early), true),
         ("due_at", json!(early), true),
-        ("wake", json!(7), false),
+        ("wake", json!(7), true),
         ("events", json!([]), false),
     ]
 }

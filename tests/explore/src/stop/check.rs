@@ -2,15 +2,16 @@
 //! words.
 
 use std::fmt::Write as _;
-use std::hash::Hash;
 
 use muster_domain::instance::Instance;
-use muster_domain::observation::{Look, Observation, ProviderError};
+use muster_domain::observation::ProviderError;
+use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 
-use super::state::{Agent, State, Vm, Worker};
+use super::state::{Agent, Configure, Running, State, Vm, Worker};
 use super::{DeadGithub, FORCE_ENDS, LIFETIME, MOMENT, Stop};
 use crate::key::Key;
+use crate::passes::{Answer, Call, Pass};
 
 /// Longer than any pass lasts.
 const PASS: Seconds = Seconds(2);
@@ -97,34 +98,58 @@ impl Stop {
             let forced = state.row.order().filter(|order| order.force);
             key.maybe_age(forced.map(|order| order.at), FORCE_ENDS);
         }
+        let State {
+            now: _,
+            row: _,
+            ledger,
+            kill_audited,
+            machine,
+            denied_since,
+            agent,
+            hangs,
+            hooks,
+            number,
+            registered,
+            job_over,
+            lied,
+            removed,
+            reports,
+            events,
+            folded,
+            faults,
+            orders,
+            ec2_dead,
+            github_dead,
+            workers: _,
+        } = state;
         for flag in [
-            state.ledger,
-            state.kill_audited,
-            state.hangs,
-            state.hooks,
-            state.job_over,
-            state.lied,
-            state.removed,
-            state.folded,
-            state.ec2_dead,
-            state.github_dead,
+            ledger,
+            kill_audited,
+            hangs,
+            hooks,
+            job_over,
+            lied,
+            removed,
+            folded,
+            ec2_dead,
+            github_dead,
         ] {
-            key.bit(flag);
+            key.bit(*flag);
         }
-        key.num(state.machine as u64);
-        key.maybe_age(state.denied_since, MOMENT);
-        key.num(match state.agent {
+        key.num(*machine as u64);
+        key.maybe_age(*denied_since, MOMENT);
+        key.num(match agent {
             Agent::Boot => 0,
             Agent::Listening => 1,
             Agent::Given => 2,
             Agent::Working => 3,
             Agent::Exited => 4,
-            Agent::Asking(number) => 5 + u64::from(number),
+            Agent::Asking(number) => 5 + u64::from(*number),
         });
-        key.num(u64::from(state.number));
-        key.num(u64::from(state.faults));
-        for bits in [state.registered, state.reports, state.events, state.orders] {
-            key.num(u64::from(bits));
+        key.num(u64::from(*number));
+        key.num(u64::from(*faults));
+        for bits in [registered, reports, events, orders] {
+            key.num(u64::from(*bits));
         }
         // The Lambdas are alike.
         let mut workers = [0, 1].map(|index: usize| self.worker_fingerprint(state, index));
@@ -137,58 +162,65 @@ impl Stop {
         let mut key = Key::new(state.now, &self.timings, Some(LIFETIME));
         match &state.workers[index] {
             Worker::Idle => {}
-            Worker::Reap(pass) => {
+            Worker::Pass(running) => {
+                let Running { pass, corrects } = &**running;
                 key.num(1);
-                key.age(pass.at, PASS);
-                let fresh = pass.row.version() == state.row.version();
-                key.bit(fresh);
-                key.bit(pass.row.may_kill_job());
-                key.bit(pass.corrects);
-                if !fresh && !self.rules.versions_are_checked {
-                    key.instance(&pass.row);
-                }
-                key.hashed(&pass.effect);
-                observation(&mut key, &pass.seen);
-            }
-            Worker::Order(own) => {
-                key.num(2);
-                key.age(own.at, PASS);
-                key.bit(own.order.force);
-                key.bit(own.order.bypass_github_unauthorized);
-                key.bit(own.order.kill_running_job);
-                key.num(own.asked.map_or(0, |asked| asked as u64 + 1));
+                key.bit(*corrects);
+                pass_key(&mut key, pass, &state.row);
             }
             Worker::Configure(call) => {
-                key.num(3);
-                key.age(call.at, PASS);
-                key.num(u64::from(call.number));
-                key.hashed(&call.earlier);
-                key.bit(call.answered);
+                let Configure { at, number, earlier, answered } = call;
+                key.num(2);
+                key.age(*at, PASS);
+                key.num(u64::from(*number));
+                key.hashed(earlier);
+                key.bit(*answered);
             }
         }
         key.finish()
     }
 }
 
+/// What a pass does next follows from its cause, the row as it knows it, and what it was told since
+/// it has read that. A commit says nothing beyond that. How many rounds it has lost to others is
+/// left out: there are fewer of them than it would take.
+fn pass_key(key: &mut Key<'_>, pass: &Pass, row: &Stored<Instance>) {
+    key.hashed(&pass.cause);
+    key.age(pass.at, PASS);
+    match &*pass.call {
+        call @ (Call::Row | Call::Machine | Call::Terminate | Call::Commit(_)) => {
+            key.hashed(&std::mem::discriminant(call));
+        }
+        Call::Runner(id) | Call::Deregister(id) => key.num(id.0),
+        Call::RunnerNamed(name) => key.text(name),
+    }
+    let is_fresh = pass.row.version() == row.version();
+    key.bit(is_fresh);
+    if !is_fresh {
+        key.instance(&pass.row);
+    }
+    // In an order of their own, so that it does not matter which came first.
+    let mut heard: Vec<_> = pass.heard.iter().map(|answer| answer_key(key, answer)).collect();
+    heard.sort_unstable();
+    heard.into_iter().for_each(|answer| key.num(answer));
+}
+
+fn answer_key(own: &Key<'_>, answer: &Answer) -> u64 {
+    let mut key = own.emptied();
+    match answer {
+        Answer::Runner(Err(ProviderError::RateLimited(until)))
+        | Answer::Deregistered(Err(ProviderError::RateLimited(until))) => {
+            key.hashed(&std::mem::discriminant(answer));
+            key.until(*until);
+        }
+        other => key.hashed(other),
+    }
+    key.finish()
+}
+
 /// An order to kill, or the machine's age, allows it.
 fn may_kill(state: &State, row: &Instance) -> bool {
     row.may_kill_job() || state.now >= row.launched_at() + LIFETIME
-}
-
-fn observation(key: &mut Key<'_>, seen: &Observation) {
-    key.bit(seen.machine_hint);
-    key.bit(seen.spot_notice);
-    look(key, &seen.machine);
-    look(key, &seen.runner);
-    look(key, &seen.deregistration);
-    key.hashed(&seen.termination);
-}
-
-fn look<T: Hash>(key: &mut Key<'_>, look: &Look<T>) {
-    match look {
-        Look::Failed(ProviderError::RateLimited(until)) => key.until(*until),
-        other => key.hashed(other),
-    }
 }
 
 /// A state in one line.

@@ -105,7 +105,7 @@ impl Stop {
         };
         let mut stored = state.clone();
         let written =
-            if row == *state.row.record() { Ok(()) } else { self.store(&mut stored, None, row) };
+            if row == *state.row.record() { Ok(()) } else { self.store(&mut stored, row) };
         let lost = Act::new("the hook's report is on record, its answer is lost");
         steps.push(Step { act: lost, fair: false, next: written.clone().map(|()| stored.clone()) });
         let next = written.and_then(|()| {
@@ -199,7 +199,7 @@ impl Stop {
                 false
             }
         };
-        if refused || row == *state.row.record() { Ok(()) } else { self.store(state, None, row) }
+        if refused || row == *state.row.record() { Ok(()) } else { self.store(state, row) }
     }
 
     /// As in `control::jobs::ingest`: the runner that took the job claims it.
@@ -216,7 +216,7 @@ impl Stop {
         if row.claim() != Some(JOB) {
             row.set_claim(JOB, state.now);
         }
-        if row == *state.row.record() { Ok(()) } else { self.store(state, None, row) }
+        if row == *state.row.record() { Ok(()) } else { self.store(state, row) }
     }
 
     /// The machine asks runner-api for its configuration.
@@ -240,7 +240,7 @@ impl Stop {
             }),
             Ok(earlier) => {
                 let number = row.runner.n;
-                let result = self.store(&mut next, Some(worker), row);
+                let result = self.store(&mut next, row);
                 next.agent = Agent::Asking(number);
                 let call = Configure { at: state.now, number, earlier, answered: false };
                 next.workers[worker] = Worker::Configure(call);
@@ -313,7 +313,7 @@ impl Stop {
         }
         row.configured(RunnerId(u64::from(call.number)), state.now);
         let draining = row.drain().is_some();
-        let result = self.store(&mut next, Some(worker), row);
+        let result = self.store(&mut next, row);
         if !waits || draining {
             if waits {
                 next.agent = Agent::Exited;

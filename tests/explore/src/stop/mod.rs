@@ -10,11 +10,12 @@ mod check;
 mod machine;
 mod operator;
 mod outside;
-mod reap;
+mod pass;
 mod state;
 
 use std::sync::Arc;
 
+use muster_control::Settings;
 use muster_domain::instance::{Instance, Slot, Start};
 use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::time::{Seconds, Time};
@@ -22,7 +23,6 @@ use muster_domain::timings::Timings;
 
 pub use self::operator::ORDERS;
 pub use self::outside::DeadGithub;
-use self::reap::next_round;
 use self::state::{Agent, State, Vm, Worker};
 use crate::act::Act;
 use crate::rules::Rules;
@@ -59,52 +59,54 @@ pub struct Stop {
     config: Config,
     rules: Rules,
     timings: Timings,
+    settings: Settings,
 }
 
 impl Stop {
     /// A world of this kind under these rules.
     #[must_use]
     pub fn new(config: Config, rules: Rules) -> Self {
-        Self { config, rules, timings: timings() }
+        let timings = timings();
+        // No pool is known, so none asks for anything of its own.
+        let settings = Settings {
+            longest_life: LIFETIME,
+            ..Settings::from_parameters(
+                "s".to_owned(),
+                Vec::new(),
+                (rules.timings)(timings.clone()),
+            )
+        };
+        Self { config, rules, timings, settings }
     }
 
-    /// Writes the row. The commit of every pass that has read it before will be refused, so its
-    /// next round begins here. An effect that was committed is still performed.
-    fn store(
-        &self,
-        state: &mut State,
-        by: Option<usize>,
-        mut next: Instance,
-    ) -> Result<(), String> {
+    /// Writes the row.
+    fn store(&self, state: &mut State, mut next: Instance) -> Result<(), String> {
         if !state.is_live() {
             return Err("I5: the tombstone is written".to_owned());
         }
         next.events = Arc::default();
         state.row = Arc::new(state.row.change(next).stored(&Committed::by_table()));
-        let row = Arc::clone(&state.row);
-        for (index, worker) in state.workers.iter_mut().enumerate() {
-            if Some(index) == by || !self.rules.versions_are_checked {
-                continue;
-            }
-            match worker {
-                Worker::Reap(pass) if pass.effect.is_none() => *worker = next_round(pass, &row),
-                Worker::Order(_) => {
-                    // The operator's pass tries again, as with a new order.
-                    *worker = Worker::Idle;
-                    state.orders += u8::from(self.config.github.is_none());
-                }
-                _ => {}
+        if self.rules.versions_are_checked {
+            for worker in 0..state.workers.len() {
+                self.overtake(state, worker);
             }
         }
         Ok(())
+    }
+
+    /// The row as a pass reads it now.
+    fn as_read(&self, state: &State) -> Arc<Stored<Instance>> {
+        match (self.rules.reads)(&state.row, state.now) {
+            Some(row) => Arc::new(Stored::read(row, state.row.version())),
+            None => state.row.clone(),
+        }
     }
 
     fn worker_steps(&self, state: &State, steps: &mut Vec<Step<State>>) {
         for (index, worker) in state.workers.iter().enumerate() {
             match worker {
                 Worker::Idle => continue,
-                Worker::Reap(pass) => self.step_pass(state, index, pass, steps),
-                Worker::Order(own) => self.step_order(state, index, own, steps),
+                Worker::Pass(running) => self.step_pass(state, index, running, steps),
                 Worker::Configure(call) => self.step_configure(state, index, *call, steps),
             }
             let mut next = state.clone();

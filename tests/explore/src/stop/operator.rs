@@ -1,123 +1,72 @@
-//! The operator's delete, verb by verb, as in `control::admin::delete`.
-
-use std::sync::Arc;
+//! The operator's orders.
 
 use muster_domain::instance::Order;
-use muster_domain::observation::{Look, RunnerSeen};
 
-use super::state::{Asked, Ordering, State, Worker};
+use super::state::State;
 use super::{Stop, act};
-use crate::act::Act;
+use crate::passes::{Cause, Flags};
 use crate::search::Step;
 
-/// What an operator may ask for: in words, force, bypass, kill.
-pub const ORDERS: [(&str, bool, bool, bool); 6] = [
-    ("the operator orders a delete (worker {})", false, false, false),
-    ("the operator orders a forced delete (worker {})", true, false, false),
-    ("the operator orders a delete past 401 (worker {})", false, true, false),
-    ("the operator orders a forced delete past 401 (worker {})", true, true, false),
-    ("the operator orders a delete that kills the job (worker {})", false, false, true),
-    ("the operator forces, past 401 and a running job (worker {})", true, true, true),
+const NONE: Flags =
+    Flags { force: false, bypass_github_unauthorized: false, kill_running_job: false };
+const FORCE: Flags = Flags { force: true, ..NONE };
+const BYPASS: Flags = Flags { bypass_github_unauthorized: true, ..NONE };
+const KILL: Flags = Flags { kill_running_job: true, ..NONE };
+
+/// What an operator may ask for, in words and as flags.
+pub const ORDERS: [(&str, Flags); 6] = [
+    ("the operator orders a delete (worker {})", NONE),
+    ("the operator orders a forced delete (worker {})", FORCE),
+    ("the operator orders a delete past 401 (worker {})", BYPASS),
+    ("the operator orders a forced delete past 401 (worker {})", Flags { force: true, ..BYPASS }),
+    ("the operator orders a delete that kills the job (worker {})", KILL),
+    (
+        "the operator forces, past 401 and a running job (worker {})",
+        Flags { force: true, bypass_github_unauthorized: true, kill_running_job: true },
+    ),
 ];
 
 impl Stop {
-    /// The order comes; GitHub is asked, or it is carried out or refused at once.
+    /// An order comes. Its pass begins with its first call: nobody could tell the difference.
     pub(super) fn start_order(&self, state: &State, worker: usize, steps: &mut Vec<Step<State>>) {
         if !state.is_live() || state.orders == 0 {
             return;
         }
         for kind in self.config.kinds {
-            let (words, force, bypass_github_unauthorized, kill_running_job) = ORDERS[*kind];
-            let order = Order {
-                at: state.now,
-                by: "operator".to_owned(),
-                reason: "reason".to_owned(),
-                force,
-                bypass_github_unauthorized,
-                kill_running_job,
-            };
+            let (words, flags) = ORDERS[*kind];
             // When providers are dead for good, only force helps, and an operator gives it as often
             // as it takes.
             let fair = self.config.github.is_some();
-            let given = state.row.order().is_some_and(|own| own.joined(&order) == own.joined(own));
             let busy = state.row.runner.is_busy();
             // Refused at once; or given before; or not called for.
-            if (busy && !kill_running_job) || (fair && (given || busy != kill_running_job)) {
+            if (busy && !flags.kill_running_job)
+                || (fair && (is_given(state, flags) || busy != flags.kill_running_job))
+            {
                 continue;
             }
-            let mut next = state.clone();
+            let mut ordered = state.clone();
             if !fair {
-                next.orders -= 1;
-                next.free();
+                ordered.orders -= 1;
             }
-            let runner = &state.row.runner;
-            let asks = runner.n > 0
-                && runner.exit.is_none()
-                && !kill_running_job
-                && !state.row.drain().is_some_and(|drain| drain.deregistered);
-            let result = if asks {
-                next.workers[worker] = Worker::Order(Arc::new(Ordering {
-                    at: state.now,
-                    row: next.row.clone(),
-                    order,
-                    asked: None,
-                }));
-                Ok(())
-            } else {
-                self.accept(&mut next, worker, &order)
-            };
-            steps.push(Step { act: act(words, worker), fair, next: result.map(|()| next) });
+            let mut first = Vec::new();
+            self.begin(&ordered, worker, Cause::Order(flags), &mut first);
+            steps.extend(first.into_iter().map(|mut step| {
+                // An order is no fault.
+                if let (true, false, Ok(next)) = (step.fair, fair, &mut step.next) {
+                    next.free();
+                }
+                Step { act: act(words, worker).then(step.act), fair: step.fair && fair, ..step }
+            }));
         }
     }
+}
 
-    /// Asks GitHub, or puts its answer to use.
-    pub(super) fn step_order(
-        &self,
-        state: &State,
-        worker: usize,
-        own: &Ordering,
-        steps: &mut Vec<Step<State>>,
-    ) {
-        match own.asked {
-            None => self.ask(state, worker, own, steps),
-            Some(asked) => {
-                let mut next = State { ..state.clone() };
-                next.workers[worker] = Worker::Idle;
-                let (words, result) = match asked {
-                    Asked::Busy => ("the order is refused (worker {})", Ok(())),
-                    Asked::Quiet => {
-                        let result = self.accept(&mut next, worker, &own.order);
-                        ("the order is accepted (worker {})", result)
-                    }
-                };
-                steps.push(Step {
-                    act: act(words, worker),
-                    fair: true,
-                    next: result.map(|()| next),
-                });
-            }
-        }
-    }
-
-    fn ask(&self, state: &State, worker: usize, own: &Ordering, steps: &mut Vec<Step<State>>) {
-        let mut push = |fair, words, mut next: State, asked| {
-            let own = Ordering { asked: Some(asked), ..own.clone() };
-            next.workers[worker] = Worker::Order(Arc::new(own));
-            let act = act("the operator's pass {} asks GitHub", worker).then(Act::new(words));
-            steps.push(Step { act, fair, next: Ok(next) });
-        };
-        if own.row.runner.id.is_none() {
-            return push(true, "there is no runner yet", state.clone(), Asked::Quiet);
-        }
-        for (fair, words, next, told) in self.see_runner(state, &own.row) {
-            let busy = matches!(told, Look::Seen(RunnerSeen::Busy(_)));
-            push(fair, words, next, if busy { Asked::Busy } else { Asked::Quiet });
-        }
-    }
-
-    fn accept(&self, state: &mut State, worker: usize, order: &Order) -> Result<(), String> {
-        let mut next = state.row.record().clone();
-        (self.rules.order)(&mut next, order, order.at);
-        if next == *state.row.record() { Ok(()) } else { self.store(state, Some(worker), next) }
-    }
+/// The row has an order that says as much.
+fn is_given(state: &State, flags: Flags) -> bool {
+    let Flags { force, bypass_github_unauthorized, kill_running_job } = flags;
+    state.row.order().is_some_and(|own: &Order| {
+        own.force >= force
+            && own.bypass_github_unauthorized >= bypass_github_unauthorized
+            && own.kill_running_job >= kill_running_job
+    })
 }

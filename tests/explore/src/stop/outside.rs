@@ -2,27 +2,26 @@
 //! nobody may lean on them.
 
 use muster_domain::ec2::ErrorClass;
-use muster_domain::ids::RunnerId;
-use muster_domain::instance::{ErrorDetail, Instance};
-use muster_domain::observation::{
-    Deregistration, Look, Machine, ProviderError, RunnerSeen, Termination,
-};
+use muster_domain::ids::{RunnerId, runner_name};
+use muster_domain::instance::ErrorDetail;
+use muster_domain::observation::{Deregistration, Machine, ProviderError, RunnerSeen, Termination};
 use muster_domain::time::{Seconds, Time};
 
 use super::state::{State, Vm, bit};
 use super::{MOMENT, Stop};
+use crate::passes::{Answer, Call};
 
 /// An answer: whether it is the truth, in words, the state after it, and what is told.
-pub(super) type Answer<T> = (bool, &'static str, State, T);
+pub(super) type Told = (bool, &'static str, State, Answer);
 
 /// Collects answers.
-struct Answers<'a, T> {
+struct Answers<'a> {
     state: &'a State,
-    all: Vec<Answer<T>>,
+    all: Vec<Told>,
 }
 
-impl<T> Answers<'_, T> {
-    fn add(&mut self, fair: bool, words: &'static str, told: T) {
+impl Answers<'_> {
+    fn add(&mut self, fair: bool, words: &'static str, told: Answer) {
         self.all.push((fair, words, self.state.clone(), told));
     }
 
@@ -30,7 +29,7 @@ impl<T> Answers<'_, T> {
         &mut self,
         fair: bool,
         words: &'static str,
-        told: T,
+        told: Answer,
         change: impl FnOnce(&mut State),
     ) {
         let mut next = self.state.clone();
@@ -40,18 +39,29 @@ impl<T> Answers<'_, T> {
 }
 
 impl Stop {
-    /// GitHub is asked about a runner, by id or, where none is known, by name.
-    pub(super) fn see_runner(
-        &self,
-        state: &State,
-        row: &Instance,
-    ) -> Vec<Answer<Look<RunnerSeen>>> {
-        let runner = &row.runner;
-        let number = runner.id.map_or(runner.n, number_of);
+    /// Whatever GitHub or EC2 may answer to a call. Nothing to a commit: the table does not lie.
+    pub(super) fn answers(&self, state: &State, call: &Call) -> Vec<Told> {
+        let number = |name: &str| {
+            let numbers = 1..=state.row.runner.n;
+            let mut names = numbers.filter(|n| runner_name(&state.row.name, *n) == name);
+            names.next().expect("a runner of this world")
+        };
+        match call {
+            Call::Machine => self.see_machine(state),
+            Call::Runner(id) => self.see_runner(state, number_of(*id), false),
+            Call::RunnerNamed(name) => self.see_runner(state, number(name), true),
+            Call::Deregister(id) => self.deregister(state, *id),
+            Call::Terminate => self.terminate(state),
+            Call::Row | Call::Commit(_) => Vec::new(),
+        }
+    }
+
+    /// GitHub is asked about a runner, by its id or from a list.
+    fn see_runner(&self, state: &State, number: u32, listed: bool) -> Vec<Told> {
         let mut answers = Answers { state, all: Vec::new() };
         if !state.github_dead {
             let id = RunnerId(u64::from(number));
-            let seen = |seen| Look::Seen(seen);
+            let seen = |seen| Answer::Runner(Ok(seen));
             match (state.is_registered(number), state.is_busy(number)) {
                 (false, _) => {
                     answers.add(true, "GitHub has no such runner", seen(RunnerSeen::Absent));
@@ -70,23 +80,21 @@ impl Stop {
                     answers.add(true, "GitHub says: not busy", seen(RunnerSeen::NotBusy(id)));
                     let words = "GitHub says busy, and it is not";
                     answers.add(false, words, seen(RunnerSeen::Busy(id)));
-                    if runner.id.is_none() {
+                    if listed {
                         let words = "GitHub's list does not have the runner yet";
                         answers.add(false, words, seen(RunnerSeen::Absent));
                     }
                 }
             }
         }
-        troubles(&mut answers, state.github_dead, self.config.github);
+        troubles(&mut answers, state.github_dead, self.config.github, |trouble| {
+            Answer::Runner(Err(trouble))
+        });
         answers.all
     }
 
     /// GitHub is asked to remove a registration.
-    pub(super) fn deregister(
-        &self,
-        state: &State,
-        id: RunnerId,
-    ) -> Vec<Answer<Look<Deregistration>>> {
+    fn deregister(&self, state: &State, id: RunnerId) -> Vec<Told> {
         let number = number_of(id);
         let remove = |next: &mut State| {
             next.registered &= !bit(number);
@@ -99,7 +107,7 @@ impl Stop {
         };
         let mut answers = Answers { state, all: Vec::new() };
         if !state.github_dead {
-            let seen = |seen| Look::Seen(seen);
+            let seen = |seen| Answer::Deregistered(Ok(seen));
             match (state.is_registered(number), state.is_busy(number)) {
                 (false, _) => {
                     answers.add(true, "GitHub answers 404", seen(Deregistration::NotFound));
@@ -117,18 +125,20 @@ impl Stop {
                     let words = "GitHub answers 422 though no job runs";
                     answers.add(false, words, seen(Deregistration::Busy));
                     let words = "GitHub removes the runner, and its answer is lost";
-                    answers.change(false, words, Look::Failed(unavailable()), remove);
+                    answers.change(false, words, Answer::Deregistered(Err(unavailable())), remove);
                 }
             }
         }
-        troubles(&mut answers, state.github_dead, self.config.github);
+        troubles(&mut answers, state.github_dead, self.config.github, |trouble| {
+            Answer::Deregistered(Err(trouble))
+        });
         answers.all
     }
 
     /// EC2 is asked about the machine.
-    pub(super) fn see_machine(&self, state: &State) -> Vec<Answer<Look<Machine>>> {
+    fn see_machine(&self, state: &State) -> Vec<Told> {
         let mut answers = Answers { state, all: Vec::new() };
-        let seen = |seen| Look::Seen(seen);
+        let seen = |seen: Machine| Answer::Machine(Ok(seen.into()));
         if !state.ec2_dead {
             match state.machine {
                 Vm::Running => answers.add(true, "EC2 says: running", seen(Machine::Running)),
@@ -147,7 +157,7 @@ impl Stop {
             }
         }
         let words = "EC2 does not answer";
-        answers.add(state.ec2_dead, words, Look::Failed(unavailable()));
+        answers.add(state.ec2_dead, words, Answer::Machine(Err(unavailable())));
         answers.all
     }
 
@@ -162,46 +172,52 @@ impl Stop {
     }
 
     /// EC2 is asked to terminate the machine.
-    pub(super) fn terminate(&self, state: &State) -> Vec<Answer<Termination>> {
+    fn terminate(&self, state: &State) -> Vec<Told> {
+        let told = Answer::Terminated;
         let mut answers = Answers { state, all: Vec::new() };
         if !state.ec2_dead {
-            let gone = || Termination::Accepted(Machine::Gone);
+            let gone = || told(Termination::Accepted(Machine::Gone));
             let words = "EC2 terminates the machine";
             if state.is_alive() {
                 answers.change(true, words, gone(), |next| next.stop(Vm::Gone));
                 let words = "EC2 accepts, and the machine stays as it is";
-                answers.add(false, words, Termination::Accepted(Machine::Running));
+                answers.add(false, words, told(Termination::Accepted(Machine::Running)));
                 let words = "EC2 does not know the machine to terminate, and has it";
-                answers.add(false, words, Termination::NotFound(fault()));
+                answers.add(false, words, told(Termination::NotFound(fault())));
                 let words = "EC2 terminates the machine, and its answer is lost";
-                let lost = Termination::Failed(ErrorClass::Ambiguous, fault());
+                let lost = told(Termination::Failed(ErrorClass::Ambiguous, fault()));
                 answers.change(false, words, lost, |next| next.stop(Vm::Gone));
             } else {
                 answers.add(true, "EC2 says that it is terminated already", gone());
                 let words = "EC2 has forgotten the machine to terminate";
-                answers.add(true, words, Termination::NotFound(fault()));
+                answers.add(true, words, told(Termination::NotFound(fault())));
             }
         }
         let words = "EC2 fails to terminate";
-        let failed = Termination::Failed(ErrorClass::Throttle, fault());
+        let failed = told(Termination::Failed(ErrorClass::Throttle, fault()));
         answers.add(state.ec2_dead, words, failed);
         answers.all
     }
 }
 
 /// No answer: 401, a rate limit, 5xx. For good when GitHub is dead, of one kind then.
-fn troubles<T>(answers: &mut Answers<'_, Look<T>>, dead: bool, only: Option<DeadGithub>) {
+fn troubles(
+    answers: &mut Answers<'_>,
+    dead: bool,
+    only: Option<DeadGithub>,
+    told: fn(ProviderError) -> Answer,
+) {
     let now = answers.state.now;
     let is = |kind| only.is_none_or(|only| only == kind);
     if is(DeadGithub::Unauthorized) {
-        let told = Look::Failed(ProviderError::Unauthorized(fault()));
+        let told = told(ProviderError::Unauthorized(fault()));
         answers.add(dead, "GitHub answers 401", told);
     }
     if is(DeadGithub::Unavailable) {
-        answers.add(dead, "GitHub answers 500", Look::Failed(unavailable()));
+        answers.add(dead, "GitHub answers 500", told(unavailable()));
     }
     if !dead {
-        let told = Look::Failed(ProviderError::RateLimited(now + Seconds(1)));
+        let told = told(ProviderError::RateLimited(now + Seconds(1)));
         answers.add(false, "GitHub answers 429", told);
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::{Instance, Order};
-use muster_domain::lifecycle::Effect;
-use muster_domain::observation::Observation;
+use muster_domain::instance::Instance;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+
+use crate::passes::{Cause, Pass};
 
 /// A report or event that is under way, as a bit.
 pub(super) const STARTED: u8 = 1;
@@ -105,49 +105,19 @@ impl Agent {
 pub(super) enum Worker {
     /// Does nothing.
     Idle,
-    /// Runs a reap pass.
-    Reap(Arc<Pass>),
-    /// Carries out an operator's order.
-    Order(Arc<Ordering>),
+    /// Runs a pass: the reaper's, or one that an operator's order began.
+    Pass(Arc<Running>),
     /// Gets the machine its configuration.
     Configure(Configure),
 }
 
-/// A reap pass between two of its verbs.
+/// A pass that waits for the answer to a call.
 #[derive(Clone)]
-pub(super) struct Pass {
-    /// When it started.
-    pub(super) at: Time,
-    /// The row as it read or committed it.
-    pub(super) row: Arc<Stored<Instance>>,
-    /// What it has seen.
-    pub(super) seen: Observation,
-    /// What it is about to do.
-    pub(super) effect: Option<Effect>,
+pub(super) struct Running {
+    /// The pass.
+    pub(super) pass: Pass,
     /// EC2 has shown it the machine, after it had denied it and not since.
     pub(super) corrects: bool,
-}
-
-/// An order between its look at the row and its commit.
-#[derive(Clone)]
-pub(super) struct Ordering {
-    /// When it was given.
-    pub(super) at: Time,
-    /// The row as it was read.
-    pub(super) row: Arc<Stored<Instance>>,
-    /// The order.
-    pub(super) order: Order,
-    /// GitHub's answer, once there is one.
-    pub(super) asked: Option<Asked>,
-}
-
-/// What GitHub said to an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// A job runs.
-    Busy,
-    /// Nothing against it, or nothing at all.
-    Quiet,
 }
 
 /// A configuration call.
@@ -164,6 +134,12 @@ pub(super) struct Configure {
 }
 
 impl Worker {
+    /// Runs a pass of the reaper.
+    pub(super) fn reaps(&self) -> bool {
+        let Self::Pass(running) = self else { return false };
+        !matches!(running.pass.cause, Cause::Order(_))
+    }
+
     pub(super) const fn is_idle(&self) -> bool {
         matches!(self, Self::Idle)
     }
@@ -172,8 +148,7 @@ impl Worker {
     pub(super) fn at(&self) -> Option<Time> {
         match self {
             Self::Idle => None,
-            Self::Reap(pass) => Some(pass.at),
-            Self::Order(order) => Some(order.at),
+            Self::Pass(running) => Some(running.pass.at),
             Self::Configure(call) => Some(call.at),
         }
     }

@@ -1,0 +1,205 @@
+//! The ports of a pass that is replayed.
+//!
+//! What nobody can tell apart is answered at once, and always alike: no job, no limit and no switch
+//! is there, and every message is sent.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::sync::Arc;
+
+use muster_control::ports::{
+    Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
+    Page, Queue, QueueError, Refusal, Registrar,
+};
+use muster_domain::entity::app::AppSettings;
+use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::instance::Instance;
+use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
+use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::stored::Stored;
+use muster_domain::time::{Seconds, Time};
+
+use super::{Answer, Call, Said, Told, about};
+
+pub(super) type Terminated = Result<BTreeMap<MachineId, Machine>, Refusal>;
+
+/// All ports in one.
+pub(super) struct Replayed<'a> {
+    said: &'a [Arc<Said>],
+    next: Cell<usize>,
+    /// The row as it stands now.
+    row: &'a Arc<Stored<Instance>>,
+    /// Reads of it that were not told before.
+    read: RefCell<Vec<Said>>,
+    /// The call without an answer.
+    left_at: RefCell<Option<Call>>,
+}
+
+impl<'a> Replayed<'a> {
+    pub(super) fn new(said: &'a [Arc<Said>], row: &'a Arc<Stored<Instance>>) -> Self {
+        Self {
+            said,
+            next: Cell::default(),
+            row,
+            read: RefCell::default(),
+            left_at: RefCell::default(),
+        }
+    }
+
+    /// The reads that are to be remembered, and the call that the pass was left at. Without one it
+    /// has ended.
+    pub(super) fn into_end(self) -> (Vec<Said>, Option<Call>) {
+        let Self { said, next, row: _, read, left_at } = self;
+        assert_eq!(next.get(), said.len(), "a replayed pass makes all of its calls again");
+        (read.into_inner(), left_at.into_inner())
+    }
+
+    /// What was answered to the next call of a replay, if that far was come before.
+    fn again(&self, call: &Call) -> Option<&Told> {
+        let said = self.said.get(self.next.get())?;
+        assert_eq!(*said.call, *call, "a replayed pass makes the same calls");
+        self.next.set(self.next.get() + 1);
+        Some(&said.answer)
+    }
+
+    pub(super) fn name(&self) -> InstanceName {
+        self.row.name.clone()
+    }
+
+    pub(super) fn row(&self) -> Stored<Instance> {
+        match self.again(&Call::Row) {
+            Some(Told::Row(row)) => Stored::clone(row),
+            Some(Told::Answer(answer)) => unreachable!("{answer:?} is no row"),
+            None => {
+                let answer = Told::Row(self.row.clone());
+                self.read.borrow_mut().push(Said { call: Arc::new(Call::Row), answer });
+                Stored::clone(self.row)
+            }
+        }
+    }
+
+    pub(super) async fn ask(&self, call: Call) -> Answer {
+        match self.again(&call) {
+            Some(Told::Answer(answer)) => answer.clone(),
+            Some(Told::Row(_)) => unreachable!("{call:?} is answered with a row"),
+            None => {
+                *self.left_at.borrow_mut() = Some(call);
+                pending().await
+            }
+        }
+    }
+
+    async fn see_runner(&self, call: Call) -> Result<RunnerSeen, ProviderError> {
+        match self.ask(call).await {
+            Answer::Runner(answer) => answer,
+            other => unreachable!("{other:?} is not about a runner"),
+        }
+    }
+}
+
+impl Compute for Replayed<'_> {
+    async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
+        unreachable!("nothing is launched")
+    }
+    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+        unreachable!("nothing was launched")
+    }
+    async fn machine(&self, _: &MachineId) -> Result<MachineSeen, ProviderError> {
+        match self.ask(Call::Machine).await {
+            Answer::Machine(answer) => answer,
+            other => unreachable!("{other:?} is not about a machine"),
+        }
+    }
+    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
+        unreachable!("no machine is without an owner")
+    }
+    async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
+        unreachable!("no pass of this world lists")
+    }
+    async fn terminate(&self, machines: &BTreeSet<MachineId>) -> Terminated {
+        let machine = machines.first().expect("a machine to terminate");
+        match self.ask(Call::Terminate).await {
+            Answer::Terminated(answer) => about(machine, answer),
+            other => unreachable!("{other:?} is not about a termination"),
+        }
+    }
+}
+
+impl Github for Replayed<'_> {
+    async fn configure(
+        &self,
+        _: &Registrar,
+        _: &str,
+        _: &[String],
+        _: u64,
+    ) -> Result<JitConfig, JitError> {
+        unreachable!("runner-api alone registers")
+    }
+    async fn runner(&self, _: &Registrar, id: RunnerId) -> Result<RunnerSeen, ProviderError> {
+        self.see_runner(Call::Runner(id)).await
+    }
+    async fn runner_named(&self, _: &Registrar, name: &str) -> Result<RunnerSeen, ProviderError> {
+        self.see_runner(Call::RunnerNamed(name.to_owned())).await
+    }
+    async fn job(&self, _: &Registrar, _: &str, _: u64) -> Result<Option<JobSeen>, ProviderError> {
+        unreachable!("there is no job on record")
+    }
+    async fn deregister(
+        &self,
+        _: &Registrar,
+        id: RunnerId,
+    ) -> Result<Deregistration, ProviderError> {
+        match self.ask(Call::Deregister(id)).await {
+            Answer::Deregistered(answer) => answer,
+            other => unreachable!("{other:?} is not about a registration"),
+        }
+    }
+    async fn deliveries(&self, _: Time) -> Result<Vec<Delivery>, ProviderError> {
+        unreachable!("the sweep alone asks")
+    }
+    async fn redeliver(&self, _: u64) -> Result<bool, ProviderError> {
+        unreachable!("the sweep alone asks")
+    }
+}
+
+impl Directory for Replayed<'_> {
+    async fn entity(&self, _: EntityId) -> Result<Option<Entity>, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+    async fn app(&self) -> Result<AppSettings, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+    async fn groups(&self, _: &Entity) -> Result<Vec<Group>, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+}
+
+impl Images for Replayed<'_> {
+    async fn newest(&self, _: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+}
+
+impl Queue for Replayed<'_> {
+    async fn send_jobs(&self, _: &[JobsMessage]) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn send_wakes(&self, _: &[WakePool], _: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn send_reap(&self, _: &[ReapMessage]) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn hide(&self, _: &str, _: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn hide_job(&self, _: &str, _: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn hide_wake(&self, _: &str, _: Seconds) -> Result<(), QueueError> {
+        Ok(())
+    }
+}

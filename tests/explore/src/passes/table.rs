@@ -1,0 +1,162 @@
+//! The table of a pass that is replayed: one row, and beside it what never changes.
+
+use std::collections::BTreeMap;
+
+use muster_control::ports::{
+    CommitError, Entities, Instances, Jobs, Launches, Operations, Page, ReadError, Standing, Table,
+    Write,
+};
+use muster_domain::audit::Audit;
+use muster_domain::entity::EntityHealth;
+use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::Launch;
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::orphan::Orphan;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::limits::Scope;
+use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Committed, Stored, Version};
+use muster_domain::switches::Switches;
+use muster_domain::time::Time;
+
+use super::ports::Replayed;
+use super::{Answer, Call};
+
+type Read<T> = Result<T, ReadError>;
+
+impl Table for Replayed<'_> {
+    async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError> {
+        match self.ask(Call::Commit(writes.to_vec())).await {
+            Answer::Committed(true) => Ok(Committed::by_table()),
+            Answer::Committed(false) => Err(CommitError::Conflict),
+            other => unreachable!("{other:?} is not about a commit"),
+        }
+    }
+}
+
+impl Instances for Replayed<'_> {
+    async fn instance(&self, _: &InstanceName) -> Read<Option<Stored<Instance>>> {
+        Ok(Some(self.row()))
+    }
+    async fn instances(&self, _: &[InstanceName]) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("a pass reads its own row")
+    }
+    async fn owner_of(&self, _: &MachineId) -> Read<Option<InstanceName>> {
+        Ok(Some(self.name()))
+    }
+    async fn owners_of(&self, _: &[MachineId]) -> Read<BTreeMap<MachineId, InstanceName>> {
+        unreachable!("a pass reads its own row")
+    }
+    async fn due_instances(
+        &self,
+        _: Time,
+        _: u32,
+        _: Option<String>,
+    ) -> Read<Page<Stored<Instance>>> {
+        unreachable!("the sweep alone lists")
+    }
+    async fn live_instances(
+        &self,
+        _: &PoolName,
+        _: Option<String>,
+    ) -> Read<Page<Stored<Instance>>> {
+        unreachable!("no pass of this world lists")
+    }
+    async fn free_instances(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("the pool keeps no runner idle")
+    }
+    async fn marked_instances(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("the pool keeps no runner idle")
+    }
+    async fn slots_to_retry(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("nothing is launched")
+    }
+    async fn ending_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("nothing is launched")
+    }
+}
+
+impl Jobs for Replayed<'_> {
+    async fn job(&self, _: JobKey) -> Read<Option<Stored<Job>>> {
+        Ok(None)
+    }
+    async fn jobs(&self, _: &[JobKey]) -> Read<Vec<Stored<Job>>> {
+        Ok(Vec::new())
+    }
+    async fn demand(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Job>>> {
+        Ok(Vec::new())
+    }
+    async fn waiting_jobs(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Job>>> {
+        Ok(Vec::new())
+    }
+    async fn unmatched_jobs(&self, _: u32) -> Read<Vec<Stored<Job>>> {
+        Ok(Vec::new())
+    }
+    async fn gated_jobs(&self, _: u32) -> Read<Vec<Stored<Job>>> {
+        Ok(Vec::new())
+    }
+}
+
+impl Launches for Replayed<'_> {
+    async fn launch(&self, _: &LaunchId) -> Read<Option<Stored<Launch>>> {
+        Ok(None)
+    }
+    async fn open_launches(&self, _: &PoolName) -> Read<Vec<Stored<Launch>>> {
+        Ok(Vec::new())
+    }
+    async fn capacity(&self, pool: &PoolName) -> Read<Option<Stored<Capacity>>> {
+        // The one machine is counted.
+        let capacity = Capacity { live: 1, ..Capacity::empty(pool.clone()) };
+        Ok(Some(Stored::read(capacity, Version(0))))
+    }
+    async fn counted(&self, _: &Scope) -> Read<u32> {
+        Ok(1)
+    }
+    async fn standing(&self, _: &PoolName, _: &[Entity]) -> Read<Standing> {
+        unreachable!("nothing is launched")
+    }
+    async fn cooldowns(&self) -> Read<Option<Stored<Cooldowns>>> {
+        Ok(None)
+    }
+}
+
+impl Entities for Replayed<'_> {
+    async fn entity_health(&self, _: &Entity) -> Read<Option<EntityHealth>> {
+        Ok(None)
+    }
+    async fn unhealthy_entities(&self) -> Read<Vec<EntityHealth>> {
+        Ok(Vec::new())
+    }
+    async fn set_entity_health(&self, _: &EntityHealth) -> Result<(), CommitError> {
+        Ok(())
+    }
+}
+
+impl Operations for Replayed<'_> {
+    async fn orphans(&self) -> Read<Vec<Stored<Orphan>>> {
+        unreachable!("the sweep alone reads the ledger")
+    }
+    async fn orphan(&self, _: &MachineId) -> Read<Option<Stored<Orphan>>> {
+        Ok(None)
+    }
+    async fn switches(&self) -> Read<Option<Stored<Switches>>> {
+        Ok(None)
+    }
+    async fn pool_set(&self) -> Read<Option<Stored<PoolSet>>> {
+        Ok(None)
+    }
+    async fn pool_versions(&self, _: &[u64]) -> Read<Vec<PoolSet>> {
+        Ok(Vec::new())
+    }
+    async fn audit(&self, _: &str, _: u32) -> Read<Vec<Audit>> {
+        Ok(Vec::new())
+    }
+    async fn cursor(&self, _: &str) -> Read<Option<Time>> {
+        Ok(None)
+    }
+    async fn move_cursor(&self, _: &str, _: Option<Time>, _: Time) -> Result<(), CommitError> {
+        unreachable!("the sweep alone moves cursors")
+    }
+}
