@@ -240,7 +240,7 @@ async fn reap(
 
 async fn order(ports: &Replayed<'_>, flags: Flags, row: &Instance, at: Time, settings: &Settings) {
     let yaml = |_: &str| -> Result<Value, YamlError> { unreachable!("no pool file is applied") };
-    let admin = Admin { table: ports, queue: ports, github: ports, images: ports, settings, yaml };
+    let admin = Admin { context: Context::new(ports, ports, ports, ports, settings), yaml };
     let request = json!({
         "version": muster_control::admin::VERSION,
         "action": "delete",

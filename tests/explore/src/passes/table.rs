@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_control::ports::{
-    CommitError, Entities, Instances, Jobs, Launches, Operations, Page, ReadError, Standing, Table,
-    Write,
+    CommitError, Entities, Instances, Jobs, LaunchConditions, Launches, Operations, Page,
+    ReadError, Table, Write,
 };
 use muster_domain::audit::Audit;
 use muster_domain::entity::EntityHealth;
@@ -114,7 +114,7 @@ impl Launches for Replayed<'_> {
     async fn counted(&self, _: &Scope) -> Read<u32> {
         Ok(1)
     }
-    async fn standing(&self, _: &PoolName, _: &[Entity]) -> Read<Standing> {
+    async fn launch_conditions(&self, _: &PoolName, _: &[Entity]) -> Read<LaunchConditions> {
         unreachable!("nothing is launched")
     }
     async fn cooldowns(&self) -> Read<Option<Stored<Cooldowns>>> {
