@@ -265,7 +265,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
     }
 
-    /// Commits a planned launch, and asks EC2 for it. The first one of a pass takes the lease along.
+    /// Commits a planned launch, and asks EC2 for it. A pass's first launch takes the lease along.
     async fn launch(
         &self,
         pool: &Pool,
