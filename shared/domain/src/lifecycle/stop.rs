@@ -29,7 +29,7 @@ pub(super) fn stop(
         }
         Death::No => {}
     }
-    if is_early(instance, now) {
+    if is_early(instance, now) && !is_answered(instance, seen, policy, now) {
         return rest(instance);
     }
     if instance.machine().is_none() {
@@ -48,6 +48,18 @@ pub(super) fn stop(
         return go(instance, policy, now, "the runner can take no job");
     }
     deregister(instance, seen, policy, now)
+}
+
+/// Another pass has found the call out and put the row off until its end, and here is the answer,
+/// which no record has yet. Forgotten, it would be asked for again then, by both. Once it is on
+/// record the row's time counts again: a pass that EC2 refuses comes to rest.
+fn is_answered(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> bool {
+    let call = instance.drain().and_then(|drain| drain.removing_until);
+    matches!(seen.deregistration, Look::Seen(_))
+        && call.is_some()
+        && call == instance.due_at()
+        && !is_deregistered(instance)
+        && !policy.ends_jobs(instance, now)
 }
 
 /// The machine may have died: EC2 said something, or its runner is busy and only its death ends the
@@ -231,6 +243,10 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
         drain.silences = 0;
     });
     next.tell(now, what.to_owned());
+    if is_early(&next, now) {
+        // It waited for this answer alone.
+        next.set_due(now);
+    }
     act(next)
 }
 

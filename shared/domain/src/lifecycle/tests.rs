@@ -7,6 +7,7 @@ mod limits;
 mod moves;
 mod passes;
 mod pasts;
+mod put_off;
 mod running;
 mod spot;
 mod starting;

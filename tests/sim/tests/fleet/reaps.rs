@@ -1,6 +1,8 @@
 //! What stands in the way of a reap pass, and when it comes again.
 
+use std::future::{Future as _, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, BatchReport, Received};
@@ -36,7 +38,10 @@ fn receive(bench: &Bench) -> Received {
         let now = world.now;
         world.queues.of(Which::Reap).receive(1, now)
     });
-    let received = received.pop().expect("a message");
+    as_received(&received.pop().expect("a message"))
+}
+
+fn as_received(received: &muster_sim::queue::Received) -> Received {
     let muster_sim::queue::Body::Reap(message) = &*received.body else { panic!("{received:?}") };
     let (id, receipt) = (received.id.to_string(), received.receipt());
     Received::new(message.clone(), &id, received.receives, receipt)
@@ -89,6 +94,57 @@ fn a_conflict_at_any_call_costs_a_reap_pass_one_round() {
         }
     }
     assert!(met >= 4, "a pass commits at least four times, and met {met} conflicts");
+}
+
+/// SQS delivers a message at least once, so two invocations may hold one: each comes by while
+/// the other asks GitHub. Wherever they meet, one of them goes on with GitHub's answer.
+/// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/standard-queues-at-least-once-delivery.html
+#[test]
+fn two_copies_of_a_message_do_not_ask_by_turns() {
+    for apart in 0..30 {
+        let bench = Bench::new();
+        let row = due(&bench);
+        send(&bench, &row);
+        send(&bench, &row);
+        let began = bench.change(|world| world.now);
+        while state(&bench, &row) != State::Deleted {
+            let took = bench.change(|world| world.now) - began;
+            assert!(took < 30_000, "{apart} ms apart, it goes on for {took} ms");
+            run_apart(&bench, apart);
+        }
+    }
+}
+
+/// An invocation for each message that is seen next, each begun so long after the one before.
+fn run_apart(bench: &Bench, apart: Millis) {
+    let sim = &bench.door.sim;
+    let next = bench.change(|world| world.queues.of(Which::Reap).next_visible());
+    let now = bench.change(|world| world.now);
+    let wait = next.expect("a message") - now;
+    bench.drive(muster_sim::executor::Pause::new(sim, wait.max(0) + 1_000));
+    let received = bench.change(|world| {
+        let now = world.now;
+        world.queues.of(Which::Reap).receive(2, now)
+    });
+    let work = received.iter().zip(0..).map(|(received, place)| async move {
+        muster_sim::executor::Pause::new(sim, place * apart).await;
+        let one = as_received(received);
+        let door = &bench.door;
+        let batch = Batch { context: Context::new(door, door, door, door, &sim.settings) };
+        let deadline = door.now() + Seconds(60);
+        if batch.run(&[one], deadline, &|| door.now()).await.acked == [true] {
+            bench.change(|world| world.acknowledge(Which::Reap, received));
+        }
+    });
+    let mut work: Vec<_> = work.map(|one| Some(Box::pin(one))).collect();
+    bench.drive(poll_fn(|context| {
+        for one in &mut work {
+            if one.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
+                *one = None;
+            }
+        }
+        if work.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    }));
 }
 
 /// The queue's own time-out is six minutes.
