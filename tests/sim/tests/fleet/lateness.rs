@@ -161,6 +161,8 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
 
     let report = pass(&named);
     assert!(report.as_ref().is_ok_and(|one| one.held_by_other), "{report:?}");
+    let told = bench.change(|world| world.tables.capacities[&pool].wakes);
+    assert_eq!(told, held.wakes + 1, "the holder is told");
     assert_eq!(comes_again(&report, 1), Some(Seconds(2)));
     assert_eq!(comes_again(&report, 50), None, "the sweep sends another one");
     // Each time it asked, the holder would plan anew, and might never come to its launch.
