@@ -4,7 +4,6 @@
 //! trace, in words.
 
 pub mod act;
-pub mod floors;
 pub mod key;
 pub mod naive;
 pub mod passes;

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use muster_explore::floors;
 use muster_explore::rules::Rules;
 use muster_explore::search::{Report, explore};
 use muster_explore::stop::{Config, DeadGithub, Stop};
@@ -14,13 +13,12 @@ const ORDERS: &[usize] = &[0, 1, 2, 3, 4];
 /// Force past 401, and the same past a running job.
 const FORCE: &[usize] = &[3, 5];
 
-fn complete(name: &str, config: Config, floor: usize, acts: &[&str]) -> Report {
+fn complete(name: &str, config: Config, acts: &[&str]) -> Report {
     let report = match explore(&Stop::new(config, Rules::real()), LIMIT) {
         Ok(report) => report,
         Err(found) => panic!("{name}: {found}"),
     };
     writeln!(std::io::stdout().lock(), "{name}: {report}").expect("stdout");
-    assert!(report.states >= floor, "{name}: {report}");
     for act in acts {
         assert!(report.did(act), "{name}: never happened: {act}; what did: {:#?}", report.acts);
     }
@@ -54,7 +52,7 @@ fn any_fault() {
         "is lost",
         "time passes while there is work",
     ];
-    complete("any fault", config, floors::STOP, &acts);
+    complete("any fault", config, &acts);
 }
 
 /// An order of any kind at any moment.
@@ -69,12 +67,13 @@ fn any_order() {
         "the order is accepted",
         "the configuration is on record and not handed out",
     ];
-    complete("any order", config, floors::STOP_ORDERED, &acts);
+    complete("any order", config, &acts);
 }
 
 /// GitHub refuses our credentials for good, EC2 is down for good: force ends it, and the ledger has
 /// the machine.
 #[test]
+#[ignore = "half a million states: make soak"]
 fn dead_providers_and_401() {
     let github = Some(DeadGithub::Unauthorized);
     let config = Config { faults: 0, orders: 1, kinds: FORCE, workers: 1, lies: false, github };
@@ -85,32 +84,33 @@ fn dead_providers_and_401() {
         "EC2 answers again",
         "the sweep ends the machine in the orphan ledger",
     ];
-    complete("dead providers, 401", config, floors::STOP_UNAUTHORIZED, &acts);
+    complete("dead providers, 401", config, &acts);
 }
 
 /// The same with a GitHub that does not answer at all.
 #[test]
+#[ignore = "more than half a million states: make soak"]
 fn dead_providers_and_silence() {
     let github = Some(DeadGithub::Unavailable);
     let config = Config { faults: 0, orders: 1, kinds: FORCE, workers: 1, lies: false, github };
     let acts = ["GitHub answers no more", "EC2 answers no more"];
-    complete("dead providers, silence", config, floors::STOP_UNAVAILABLE, &acts);
+    complete("dead providers, silence", config, &acts);
 }
 
-/// Two faults at any two moments: minutes rather than seconds, so only by `make explore`.
+/// Two faults at any two moments: minutes rather than seconds, so only by `make soak`.
 #[test]
-#[ignore = "millions of states: make explore"]
+#[ignore = "millions of states: make soak"]
 fn any_two_faults() {
     let config = Config { faults: 2, orders: 0, kinds: &[], workers: 2, lies: true, github: None };
-    complete("any two faults", config, floors::STOP, &[]);
+    complete("any two faults", config, &[]);
 }
 
 /// An order of each kind and any single fault.
 #[test]
-#[ignore = "millions of states: make explore"]
+#[ignore = "millions of states: make soak"]
 fn any_order_and_any_fault() {
     for kinds in [&[0], &[1], &[2], &[3], &[4]] {
         let config = Config { faults: 1, orders: 1, kinds, workers: 2, lies: true, github: None };
-        complete("any order and any fault", config, floors::STOP, &[]);
+        complete("any order and any fault", config, &[]);
     }
 }

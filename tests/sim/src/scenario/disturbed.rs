@@ -64,6 +64,15 @@ impl Disturbed {
     }
 }
 
+/// How many calls the functions make in a story where nothing goes wrong.
+///
+/// # Panics
+/// When a rule breaks all the same.
+#[must_use]
+pub fn calls_of(text: &str) -> usize {
+    disturb(text, &[], false).unwrap_or_else(|broken| panic!("undisturbed: {}", broken.what))
+}
+
 /// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each
 /// telling, so that two are every pair. `watch` is told, after each, how often that was so far.
 /// Answers how often it was in all.

@@ -25,7 +25,7 @@ use crate::naive::PeerPolicy;
 use crate::schedule::STACK;
 use crate::world::{CloudConfig, World};
 
-pub use self::disturbed::{Broken, Disturbance, disturb_each};
+pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each};
 pub(crate) use self::disturbed::{Disturbed, Way};
 pub use self::timeline::render;
 
