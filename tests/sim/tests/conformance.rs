@@ -469,6 +469,22 @@ fn the_queues_are_as_the_passes_know_them() {
     assert!(run_all(queue::CHECKS, differences::SIMULATOR_QUEUE, run) >= 15);
 }
 
+/// A simulator with other queues than the template's would show another product.
+#[test]
+fn the_simulated_queues_are_the_templates() {
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../template.yaml");
+    let template = std::fs::read_to_string(template).expect("readable");
+    let told = |key: &str| -> Vec<u64> {
+        let told = template.split(key).skip(1);
+        let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+        told.filter_map(number).collect()
+    };
+    let ours = [muster_sim::queue::JOBS, muster_sim::queue::LAUNCH, muster_sim::queue::REAP];
+    assert_eq!(told("maxReceiveCount: "), ours.map(|one| u64::from(one.most_receives)));
+    assert_eq!(told("BatchSize: "), ours.map(|one| one.batch));
+    assert_eq!(told("MaximumConcurrency: "), ours.map(|one| u64::from(one.concurrency)));
+}
+
 /// The suite's page lists every difference, word for word.
 #[test]
 fn the_page_lists_every_difference() {
