@@ -86,6 +86,9 @@ impl Scenario {
             ["boot", number, how @ ..] => self.boot(number, how)?,
             ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
             ["finish", "job", number] => self.finish(index(number)?)?,
+            ["finish", "jobs", first, "to", last] => {
+                (index(first)?..=index(last)?).try_for_each(|number| self.finish(number))?;
+            }
             ["fail", rest @ ..] => self.fail(rest)?,
             ["mend", what] => self.mend(what)?,
             ["lose", "webhooks", count] => {

@@ -1,5 +1,7 @@
 //! What a scenario can ask.
 
+use std::collections::BTreeSet;
+
 use muster_domain::instance::{RunnerState, State};
 use muster_domain::pool::Pool;
 
@@ -44,6 +46,13 @@ impl Scenario {
                 (found, wanted.join(" "))
             }
             ["job", job, status] => (self.status(index(job)?)?, (*status).to_owned()),
+            // The first of them with another status.
+            ["jobs", first, "to", last, status] => {
+                let all = (index(first)?..=index(last)?).map(|job| self.status(job));
+                let all = all.collect::<Result<Vec<_>, _>>()?;
+                let other = all.into_iter().find(|found| found != status);
+                (other.unwrap_or_else(|| (*status).to_owned()), (*status).to_owned())
+            }
             ["job", job, "in", pool] => (self.pool_of(index(job)?), (*pool).to_owned()),
             ["idle", pool, count] => {
                 let found = self.change(|world| {
@@ -66,6 +75,18 @@ impl Scenario {
             ["launched", count] => {
                 let launched = self.change(|world| world.ec2.machines.len());
                 (launched.to_string(), (*count).to_owned())
+            }
+            ["launches", count] => {
+                let launches: BTreeSet<_> = self.change(|world| {
+                    world.ec2.machines.iter().filter_map(|machine| machine.launch.clone()).collect()
+                });
+                (launches.len().to_string(), (*count).to_owned())
+            }
+            ["claimed", count] => {
+                let claimed = self.change(|world| {
+                    world.tables.jobs.values().filter(|job| job.claim.is_some()).count()
+                });
+                (claimed.to_string(), (*count).to_owned())
             }
             ["waiting", count] => {
                 let waiting = self.change(|world| {

@@ -2,8 +2,8 @@
 //!
 //! Disturbed, it is told again for each call that its functions make (`disturb_each`).
 //!
-//! A scenario's timeline, one line for every transition, effect and call, stands beside it and is
-//! compared word for word, so that a reviewer sees in a diff what a change does to the story.
+//! A short scenario's timeline, one line for every transition, effect and call, stands beside it and
+//! is compared word for word, so that a reviewer sees in a diff what a change does to the story.
 
 mod command;
 mod disturbed;
@@ -76,7 +76,7 @@ pub struct Breakage {
 /// # Errors
 /// A line that names none.
 pub fn breakages(text: &str) -> Result<Vec<Breakage>, String> {
-    let lines = text.lines().flat_map(commands).filter_map(|line| line.strip_prefix("naive "));
+    let lines = commands(text).filter_map(|line| line.strip_prefix("naive "));
     let breakage = |line: &str| {
         let (word, breaks) = line.split_once(" breaks ").ok_or("naive POLICY breaks …")?;
         let naive = PeerPolicy::named(word).ok_or_else(|| format!("{word}: no such policy"))?;
@@ -85,10 +85,11 @@ pub fn breakages(text: &str) -> Result<Vec<Breakage>, String> {
     lines.map(breakage).collect()
 }
 
-/// The commands of a line, without its comment.
-fn commands(line: &str) -> impl Iterator<Item = &str> {
-    let line = line.split('#').next().unwrap_or_default();
-    line.split(';').map(str::trim).filter(|command| !command.is_empty())
+/// The commands of a text, without its comments.
+pub fn commands(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let all = lines.flat_map(|line| line.split(';'));
+    all.map(str::trim).filter(|command| !command.is_empty())
 }
 
 impl Scenario {
