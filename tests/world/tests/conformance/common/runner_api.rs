@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     routing::post,
 };
-use muster_cloud::github::RunnerScope;
+use muster_cloud::github::{JitRequest, RunnerScope};
 use muster_world::wire;
 use ring::{digest, hmac};
 use serde_json::{Value, json};
@@ -77,7 +77,12 @@ impl RunnerApi {
 
     fn register(&self) -> (StatusCode, String) {
         let cloud = self.cloud.lock().unwrap().clone().expect("the world is open");
-        let request = super::jit("r-1", &["self-hosted", "linux"]);
+        let request = JitRequest {
+            name: "r-1".to_owned(),
+            runner_group_id: 1,
+            labels: ["self-hosted", "linux"].map(str::to_owned).into(),
+            work_folder: None,
+        };
         let scope = RunnerScope::Organization("acme".to_owned());
         let config = cloud.with(|world, now| world.generate_jit(&scope, &request, now)).unwrap();
         let mut environment = json!({ "GREETING": "it's \"fine\" $HOME\n", "no-name": "x" });

@@ -1,12 +1,12 @@
 //! How the model's GitHub behaves: what it documents, and how it was caught lying.
 
 use crate::common::{
-    T0, busy_runner, github, happenings, jit, job, listen, organization, owner, repository, runner,
+    T0, busy_runner, github, happenings, jit, job, listen, organization, owner, repository,
     secret_of, sent,
 };
 use muster_cloud::{
     Happening, World,
-    github::{Claims, HookRule, Message, RunnerScope},
+    github::{Claims, HookRule, RunnerScope},
 };
 use serde_json::{Value, json};
 
@@ -70,33 +70,7 @@ fn github_installation_token_ends_and_sees_only_its_own_account() {
     assert_eq!(status(&mut world, &token, &organization("acme"), T0 + 3_600_000), 401);
 }
 
-#[test]
-fn github_rate_limit_refuses_until_its_reset() {
-    let mut world = github();
-    let token = world.create_token(&claims("a", 10, 300), 77, T0).unwrap().token;
-    world.set_rate("acme", 1, T0 + 5000).unwrap();
-    let acme = organization("acme");
-    let header =
-        |rate: Vec<(String, String)>| rate.into_iter().find(|h| h.0.ends_with("remaining"));
-    let rate = world.authorize(&token, &acme, T0).unwrap();
-    assert_eq!(header(rate.headers()).unwrap().1, "0");
-    let error = world.authorize(&token, &acme, T0 + 1).unwrap_err();
-    assert_eq!((error.status, header(error.headers).unwrap().1.as_str()), (403, "0"));
-    assert!(world.authorize(&token, &acme, T0 + 5000).is_ok());
-}
-
 // Registrations.
-
-#[test]
-fn github_name_clash_is_a_conflict_within_one_scope() {
-    let mut world = github();
-    let acme = organization("acme");
-    let id = world.generate_jit(&acme, &jit("r-1", &["linux"]), T0).unwrap().runner.id;
-    assert_eq!(world.generate_jit(&acme, &jit("R-1", &["x"]), T0).unwrap_err().status, 409);
-    assert!(world.generate_jit(&repository("acme", "app"), &jit("r-1", &["x"]), T0).is_ok());
-    world.delete_runner(&acme, id, T0).unwrap();
-    assert!(world.generate_jit(&acme, &jit("r-1", &["linux"]), T0).is_ok());
-}
 
 #[test]
 fn github_registrations_that_make_no_sense_are_refused() {
@@ -143,48 +117,7 @@ fn github_lists_in_pages_and_by_name() {
     assert_eq!(world.list_runners(&repository("acme", "app"), None, (1, 30), T0).0, 0);
 }
 
-#[test]
-fn github_list_may_be_a_minute_old() {
-    let mut world = github();
-    let acme = organization("acme");
-    lie(&mut world, json!({ "list_cache_ms": 60_000 }));
-    assert_eq!(world.list_runners(&acme, None, (1, 30), T0).0, 0);
-    let runner = world.generate_jit(&acme, &jit("r-1", &["x"]), T0).unwrap().runner;
-    assert_eq!(world.list_runners(&acme, None, (1, 30), T0 + 59_999).0, 0);
-    assert!(world.get_runner(&acme, runner.id, T0).is_ok());
-    assert_eq!(world.list_runners(&acme, None, (1, 30), T0 + 60_000).0, 1);
-}
-
 // Deleting runners, and lies.
-
-#[test]
-fn github_busy_runner_cannot_be_deleted_and_an_idle_one_is_told() {
-    let mut world = github();
-    let acme = organization("acme");
-    let (busy, session, id) = busy_runner(&mut world);
-    let error = world.delete_runner(&acme, busy, T0).unwrap_err();
-    assert!(error.status == 422 && error.message.contains("still running a job"));
-    assert!(world.job_began(&session, id, T0).is_ok());
-    let (idle, session) = runner(&mut world, "idle", &["linux"], T0);
-    assert_eq!(listen(&mut world, &session, T0), None);
-    world.delete_runner(&acme, idle, T0).unwrap();
-    assert_eq!(world.runner_listen(&session, T0).unwrap(), Message::Deregistered);
-    assert_eq!(world.delete_runner(&acme, idle, T0).unwrap_err().status, 404);
-}
-
-#[test]
-fn github_may_answer_204_to_the_deletion_of_a_busy_runner_whose_job_runs_on() {
-    let mut world = github();
-    let acme = organization("acme");
-    let (runner, session, id) = busy_runner(&mut world);
-    lie(&mut world, json!({ "delete_busy_answers_204": true }));
-    world.delete_runner(&acme, runner, T0).unwrap();
-    assert_eq!(world.get_runner(&acme, runner, T0).unwrap_err().status, 404);
-    world.job_began(&session, id, T0).unwrap();
-    world.advance(T0 + 1000);
-    world.job_done(&session, id, "success", T0 + 1000).unwrap();
-    assert_eq!(world.github.job(id).unwrap().conclusion.as_deref(), Some("success"));
-}
 
 #[test]
 fn github_may_say_idle_of_a_busy_runner() {
@@ -285,18 +218,4 @@ fn github_deliveries_are_lost_doubled_delayed_and_reordered_as_told() {
             sent(&happenings(&mut world)).into_iter().map(|(_, action)| action).collect();
         assert_eq!(actions, expected, "{rule}");
     }
-}
-
-#[test]
-fn github_lost_delivery_can_be_sent_again_under_its_old_guid() {
-    let mut world = github();
-    hook_rule(&mut world, json!({ "effect": "suppress", "times": 1 }));
-    world.queue_job(&job(&["linux"]), T0).unwrap();
-    assert_eq!(sent(&happenings(&mut world)), []);
-    let lost = world.github.deliveries().next().unwrap().clone();
-    assert!(lost.suppressed && lost.sent == 0);
-    world.redeliver(lost.number, T0 + 9000).unwrap();
-    let happened = happenings(&mut world);
-    let Some(Happening::Webhook(again)) = happened.first() else { panic!("{happened:?}") };
-    assert_eq!(again.guid, lost.guid());
 }

@@ -3,7 +3,7 @@
 use crate::common::{T0, announced, described, fleet, ids, launch, state, world};
 use muster_cloud::{
     Happening, Timings, World,
-    ec2::{CapacityRule, DescribeRequest, Filter, InstanceState, Market, PlaceSpec},
+    ec2::{CapacityRule, DescribeRequest, Filter, InstanceState, PlaceSpec},
     machines::{Behaviour, Death, Power, Script},
 };
 
@@ -26,26 +26,6 @@ fn filter(name: &str, values: &[&str]) -> DescribeRequest {
 // CreateFleet and its client token.
 
 #[test]
-fn ec2_replay_same_token_same_parameters_launches_nothing_new() {
-    let mut world = world();
-    let first = world.create_fleet(&fleet("t", 2), T0).unwrap();
-    let again = world.create_fleet(&fleet("t", 2), T0 + 60_000).unwrap();
-    assert!(again.replayed);
-    assert_eq!((again.fleet_id, &again.instances), (first.fleet_id, &first.instances));
-    assert_eq!(world.ec2.instances().len(), 2);
-}
-
-#[test]
-fn ec2_replay_may_answer_without_instances() {
-    let mut world = world();
-    world.ec2.toggles.replay_shows_instances = false;
-    launch(&mut world, "t", 2, T0);
-    let again = world.create_fleet(&fleet("t", 2), T0).unwrap();
-    assert!(again.instances.is_empty() && again.replayed);
-    assert_eq!(world.ec2.instances().len(), 2);
-}
-
-#[test]
 fn ec2_replay_after_termination_launches_nothing_new() {
     let mut world = world();
     let launched = launch(&mut world, "t", 1, T0);
@@ -54,21 +34,6 @@ fn ec2_replay_after_termination_launches_nothing_new() {
     let again = world.create_fleet(&fleet("t", 1), T0 + 24 * 3_600_000).unwrap();
     assert_eq!(ids(&again), launched);
     assert_eq!(world.ec2.instances().len(), 1);
-}
-
-#[test]
-fn ec2_same_token_other_parameters_is_refused() {
-    let mut world = world();
-    launch(&mut world, "t", 2, T0);
-    let mut other_tags = fleet("t", 2);
-    other_tags.tags[0].tags.insert("more".to_owned(), String::new());
-    let mut other_order = fleet("t", 2);
-    other_order.configs[0].overrides.reverse();
-    for other in [fleet("t", 3), other_tags, other_order] {
-        let error = world.create_fleet(&other, T0).unwrap_err();
-        assert_eq!(error.code, "IdempotentParameterMismatch");
-    }
-    assert_eq!(world.ec2.instances().len(), 2);
 }
 
 #[test]
@@ -107,19 +72,6 @@ fn ec2_fleets_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn ec2_fleet_with_too_little_capacity_has_instances_and_errors() {
-    let mut world = world();
-    world.ec2.set_capacity(capacity(serde_json::json!([
-        { "subnet_id": "subnet-a", "left": 1 },
-        { "subnet_id": "subnet-b", "left": 0, "code": "MaxSpotInstanceCountExceeded" },
-    ])));
-    let answer = world.create_fleet(&fleet("t", 3), T0).unwrap();
-    assert_eq!(ids(&answer).len(), 1);
-    let codes: Vec<&str> = answer.errors.iter().map(|error| error.code.as_str()).collect();
-    assert_eq!(codes, ["InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded"]);
-}
-
-#[test]
 fn ec2_fleet_takes_the_next_override_when_one_is_full() {
     let mut world = world();
     world.ec2.set_capacity(capacity(serde_json::json!([{ "subnet_id": "subnet-a" }])));
@@ -127,18 +79,6 @@ fn ec2_fleet_takes_the_next_override_when_one_is_full() {
     assert_eq!(ids(&answer).len(), 2);
     assert_eq!(answer.instances[0].choice.subnet_id.as_deref(), Some("subnet-b"));
     assert_eq!(answer.errors[0].choice.subnet_id.as_deref(), Some("subnet-a"));
-}
-
-#[test]
-fn ec2_fleet_without_any_capacity_succeeds_with_errors_only() {
-    let mut world = world();
-    world.ec2.set_capacity(capacity(serde_json::json!([{ "market": "spot" }])));
-    let answer = world.create_fleet(&fleet("t", 2), T0).unwrap();
-    assert!(answer.instances.is_empty() && answer.errors.len() == 2);
-    // The same request finds on-demand capacity.
-    let mut on_demand = fleet("u", 2);
-    on_demand.default_market = Some(Market::OnDemand);
-    assert_eq!(ids(&world.create_fleet(&on_demand, T0).unwrap()).len(), 2);
 }
 
 #[test]
@@ -213,74 +153,6 @@ fn ec2_terminating_a_pending_instance_never_runs_it() {
     world.terminate_instances(&id, T0 + 100).unwrap();
     world.advance(T0 + 10_000);
     assert_eq!(announced(&world.take_happenings(), &id[0]), [Pending, ShuttingDown, Terminated]);
-}
-
-#[test]
-fn ec2_terminating_twice_is_fine() {
-    let mut world = world();
-    let id = launch(&mut world, "t", 1, T0);
-    world.terminate_instances(&id, T0).unwrap();
-    let again = world.terminate_instances(&id, T0 + 10).unwrap().remove(0);
-    assert_eq!((again.previous, again.current), (ShuttingDown, ShuttingDown));
-    world.advance(T0 + 1000);
-    let again = world.terminate_instances(&id, T0 + 1000).unwrap().remove(0);
-    assert_eq!((again.previous, again.current), (Terminated, Terminated));
-}
-
-#[test]
-fn ec2_one_bad_id_fails_the_whole_batch() {
-    let mut world = world();
-    let good = launch(&mut world, "t", 2, T0);
-    for (bad, code) in [
-        ("i-00000000000000000", "InvalidInstanceID.NotFound"),
-        ("i-xyz", "InvalidInstanceID.Malformed"),
-        ("vol-00000000000000000", "InvalidInstanceID.Malformed"),
-    ] {
-        let batch = [good.clone(), vec![bad.to_owned()]].concat();
-        assert_eq!(world.terminate_instances(&batch, T0).unwrap_err().code, code);
-    }
-    assert!(good.iter().all(|id| state(&world, id) == Pending));
-    assert_eq!(world.terminate_instances(&[], T0).unwrap_err().code, "MissingParameter");
-}
-
-#[test]
-fn ec2_protected_instance_saves_its_zone_and_no_other() {
-    let mut world = world();
-    world.ec2.subnets = [("subnet-a", "us-east-1a"), ("subnet-b", "us-east-1b")]
-        .map(|(subnet, zone)| (subnet.to_owned(), zone.to_owned()))
-        .into();
-    let in_a = launch(&mut world, "a", 2, T0);
-    world.ec2.set_capacity(capacity(serde_json::json!([{ "subnet_id": "subnet-a" }])));
-    let in_b = launch(&mut world, "b", 1, T0);
-    world.protect(&in_a[0], true).unwrap();
-    let all = [in_a.clone(), in_b.clone()].concat();
-    assert_eq!(world.terminate_instances(&all, T0).unwrap_err().code, "OperationNotPermitted");
-    assert_eq!((state(&world, &in_a[1]), state(&world, &in_b[0])), (Pending, ShuttingDown));
-}
-
-#[test]
-fn ec2_terminated_instance_is_described_for_an_hour() {
-    let mut world = world();
-    let id = launch(&mut world, "t", 1, T0);
-    world.terminate_instances(&id, T0).unwrap();
-    world.advance(T0 + 500);
-    let by_id = DescribeRequest { ids: id.clone(), ..DescribeRequest::default() };
-    assert_eq!(described(&world, &by_id, T0 + 3_600_000), id);
-    let error = world.describe_instances(&by_id, T0 + 500 + 3_600_000).unwrap_err();
-    assert_eq!(error.code, "InvalidInstanceID.NotFound");
-}
-
-#[test]
-fn ec2_new_instance_may_be_unknown_for_a_while() {
-    let mut world = world();
-    world.timings_mut().visible_after_ms = 3000;
-    let id = launch(&mut world, "t", 1, T0);
-    let by_id = DescribeRequest { ids: id.clone(), ..DescribeRequest::default() };
-    let not_found = "InvalidInstanceID.NotFound";
-    assert_eq!(world.describe_instances(&by_id, T0 + 2999).unwrap_err().code, not_found);
-    assert_eq!(world.terminate_instances(&id, T0 + 2999).unwrap_err().code, not_found);
-    assert!(described(&world, &DescribeRequest::default(), T0 + 2999).is_empty());
-    assert_eq!(described(&world, &by_id, T0 + 3000), id);
 }
 
 #[test]
@@ -385,25 +257,6 @@ fn ec2_filters_select_by_tag_state_and_wildcard() {
 fn ec2_unknown_filter_is_refused_instead_of_matching_everything() {
     let error = world().describe_instances(&filter("tag-name", &["x"]), T0).unwrap_err();
     assert_eq!(error.code, "InvalidParameterValue");
-}
-
-#[test]
-fn ec2_pages_hold_every_instance_once() {
-    let mut world = world();
-    let all = launch(&mut world, "t", 12, T0);
-    let mut request = DescribeRequest { max_results: Some(5), ..DescribeRequest::default() };
-    let mut seen = vec![];
-    let mut pages = 0;
-    loop {
-        let page = world.describe_instances(&request, T0).unwrap();
-        seen.extend(page.instances.into_iter().map(|shown| shown.instance.id.clone()));
-        pages += 1;
-        request.next_token = page.next_token;
-        if request.next_token.is_none() {
-            break;
-        }
-    }
-    assert_eq!((seen, pages), (all, 3));
 }
 
 #[test]
