@@ -43,9 +43,12 @@ class BootScript(unittest.TestCase):
 
 
 def function_of(name):
-    """One function of the script, as it stands there."""
-    found = re.search(rf"^{name}\(\) {{\n.*?^}}\n", SCRIPT.read_text(encoding="utf-8"), re.M | re.S)
-    return found[0] if found else ""
+    """One function of the script, as it stands there: a line, or up to the bracket that closes it."""
+    body = r"(?: [^\n]*}\n|\n.*?^}\n)"
+    found = re.search(rf"^{name}\(\) {{{body}", SCRIPT.read_text(encoding="utf-8"), re.M | re.S)
+    if not found:
+        raise AssertionError(f"{SCRIPT} has no function {name}")
+    return found[0]
 
 
 class Packages(unittest.TestCase):
@@ -107,13 +110,13 @@ class End(unittest.TestCase):
 
     def ended(self, signal_after):
         """The script's way out while its agent runs: what it called in four seconds, and whether it ended."""
-        text = SCRIPT.read_text(encoding="utf-8")
-        first = re.search(r"^tries=.*\npower_off\(\) .*\n", text, re.M)[0]
-        way_out = text[text.index("# The one way out.") : text.index("instance=$(")]
+        # What the script itself does with both functions: at its top level, in this order.
+        settings = re.findall(r"^(?:tries=|trap ).*\n", SCRIPT.read_text(encoding="utf-8"), re.M)
+        way_out = function_of("power_off") + function_of("finish") + "".join(settings)
         given = "set -euo pipefail\nrunner_name=r\nsay() { :; }"
         end = "stage=running\nsleep 1000 >/dev/null &\nagent=$!\necho up\n"
         end += "wait $agent\n" if signal_after else "kill $agent\n"
-        script = "\n".join((given, self.SHUTDOWN, self.REPORT, first, way_out, end))
+        script = "\n".join((given, self.SHUTDOWN, self.REPORT, way_out, end))
         with subprocess.Popen(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True) as bash:
             self.assertEqual(bash.stdout.readline(), "up\n")
             if signal_after:
