@@ -25,8 +25,32 @@ pub struct Outcome {
     pub metrics: Vec<(Metric, f64)>,
 }
 
-/// Handles either trigger, in a context with the settings of the parameters: an SQS batch has
-/// `Records`, the schedule's event has not. `deadline` is when Lambda stops the invocation.
+/// What invokes the reaper.
+#[derive(Debug, PartialEq, Eq)]
+enum Trigger {
+    /// The reap queue.
+    Batch,
+    /// The schedule.
+    Tick,
+}
+
+impl Trigger {
+    /// An SQS batch has `Records`, the schedule's event has not.
+    fn of(event: &Value) -> anyhow::Result<Self> {
+        if event.get("Records").is_some() {
+            return Ok(Self::Batch);
+        }
+        match event.get("detail-type").and_then(Value::as_str) {
+            Some("Scheduled Event") => Ok(Self::Tick),
+            other => {
+                anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}")
+            }
+        }
+    }
+}
+
+/// Handles either trigger, in a context with the settings of the parameters. `deadline` is when
+/// Lambda stops the invocation.
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.
@@ -36,13 +60,12 @@ pub async fn handle<P: Ports>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    if event.get("Records").is_some() {
-        // Boxed, so that the compiler computes a pass's layout by itself.
-        return Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await;
-    }
-    match event.get("detail-type").and_then(Value::as_str) {
-        Some("Scheduled Event") => Box::pin(sweep(context, deadline, now)).await,
-        other => anyhow::bail!("the reaper knows SQS batches and scheduled events, not {other:?}"),
+    // Boxed, so that the compiler computes a pass's layout by itself.
+    match Trigger::of(&event)? {
+        Trigger::Batch => {
+            Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await
+        }
+        Trigger::Tick => Box::pin(sweep(context, deadline, now)).await,
     }
 }
 
@@ -228,9 +251,12 @@ mod tests {
 
     #[test]
     fn the_schedules_event_is_no_batch() {
-        let tick: Value =
-            serde_json::from_str(include_str!("../../../events/reaper-tick.json")).expect("JSON");
-        assert_eq!(tick["detail-type"], "Scheduled Event");
-        assert!(tick.get("Records").is_none());
+        let trigger = |event: &str| Trigger::of(&serde_json::from_str(event).expect("JSON"));
+        let tick = trigger(include_str!("../../../events/reaper-tick.json"));
+        assert_eq!(tick.expect("known"), Trigger::Tick);
+        let batch = trigger(include_str!("../../../events/reaper-reap.json"));
+        assert_eq!(batch.expect("known"), Trigger::Batch);
+        let other = trigger(r#"{"detail-type":"EC2 Instance State-change Notification"}"#);
+        assert!(other.is_err(), "{other:?}");
     }
 }
