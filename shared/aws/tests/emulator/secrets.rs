@@ -6,9 +6,11 @@ use muster_aws::clock;
 use muster_aws::secrets::{SecretError, WebhookSecret, app_key};
 use muster_domain::time::{Seconds, Time};
 use secrecy::ExposeSecret as _;
+use serde_json::json;
 use sha2::Sha256;
 
-use crate::support::config;
+use crate::proxy::{Deed, Proxy};
+use crate::support::{config, config_at};
 
 const OLD: &str = "old-old-old-old-old-old-old-old-old!";
 const NEW: &str = "new-new-new-new-new-new-new-new-new!";
@@ -59,15 +61,23 @@ async fn a_changed_webhook_secret_loses_no_delivery() {
 
 #[tokio::test]
 async fn a_known_webhook_secret_outlives_an_outage() {
-    let config = config().await;
-    let client = Client::new(&config);
-    create(&client, "w2/webhook-secret", OLD).await;
+    // Made long ago, so that no earlier value is asked for.
+    let known = json!({ "SecretString": OLD, "CreatedDate": 1.0 }).to_string();
+    let outage = json!({ "__type": "InternalServiceError" }).to_string();
+    let deeds = std::iter::once(Deed::Answer(200, known));
+    let deeds = deeds.chain(std::iter::repeat_n(Deed::Answer(500, outage), 100));
+    let proxy = Proxy::new("GetSecretValue", deeds.collect());
+    let config = config_at(proxy.address).await;
     let secret = WebhookSecret::new(&config, "w2/webhook-secret".into());
     let now = clock::now();
     assert!(is_signed(&secret, OLD, now).await, "read when it is first needed");
-    let delete = client.delete_secret().secret_id("w2/webhook-secret");
-    delete.force_delete_without_recovery(true).send().await.expect("DeleteSecret");
+    assert_eq!(proxy.seen(), 1);
     assert!(is_signed(&secret, OLD, now + Seconds(301)).await);
+    let looked = proxy.seen();
+    assert!(looked > 1, "a value of five minutes ago is looked at again");
+    assert!(!is_signed(&secret, NEW, now + Seconds(362)).await);
+    assert!(proxy.seen() > looked, "so is one that does not fit");
+    assert!(is_signed(&secret, OLD, now + Seconds(363)).await);
 }
 
 #[tokio::test]
