@@ -182,7 +182,7 @@ def stop(record):
             time.sleep(0.05)
 
 
-def wait_for(url, record, log, seconds=20):
+def wait_for(url, record, log, seconds=90):
     """Waits until `url` answers, whatever it answers."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -198,7 +198,7 @@ def wait_for(url, record, log, seconds=20):
     raise Failed(f"{url} does not answer. {end_of(log)}")
 
 
-def wait_for_file(path, record, log, seconds=20):
+def wait_for_file(path, record, log, seconds=90):
     """Waits for a JSON file that a process writes when it is ready, and answers its content."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and alive(record):

@@ -1,7 +1,7 @@
 //! The emulator, and a stack's tables and queues on it.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,13 +36,19 @@ fn start() -> (Child, SocketAddr) {
         "the emulator is not installed ({} is missing): run `make test`, which installs it",
         program.display()
     );
+    (0..5).find_map(|_| listening(&program)).expect("a port that nobody else takes meanwhile")
+}
+
+/// The emulator on a port that was free just now; none where somebody else has it by then.
+fn listening(program: &Path) -> Option<(Child, SocketAddr)> {
     let address = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port");
     let log = std::env::temp_dir().join(format!("muster-emulator-{}.log", address.port()));
+    let _ = std::fs::remove_file(&log);
     let child = Command::new("sh")
         .args(["-c", KEEPER])
-        .arg(&program)
+        .arg(program)
         .arg(&log)
         .env("GATEWAY_PORT", address.port().to_string())
         .env("BIND_HOST", "127.0.0.1")
@@ -50,15 +56,18 @@ fn start() -> (Child, SocketAddr) {
         .spawn()
         .expect("sh starts");
     let begun = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "the emulator does not start: see {}",
-            log.display()
-        );
+    while begun.elapsed() < Duration::from_secs(90) {
+        // Its own word: an open port alone may be somebody else's.
+        let told = std::fs::read_to_string(&log).unwrap_or_default();
+        if told.contains(&format!("Running on http://{address}")) {
+            return Some((child, address));
+        }
+        if told.contains("already in use") {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(50));
     }
-    (child, address)
+    panic!("the emulator does not start: see {}", log.display());
 }
 
 /// The configuration of the functions, with another endpoint.

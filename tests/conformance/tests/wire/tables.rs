@@ -14,9 +14,9 @@ use muster_domain::ids::InstanceName;
 use crate::RUNTIME;
 use crate::support::Stack;
 
-/// How long a received message is hidden here: long enough to look twice, and short enough to wait
-/// for.
-const VISIBILITY: Duration = Duration::from_secs(2);
+/// How long a received message is hidden here: long enough to look twice, also where the machine
+/// stands still for a while, and short enough to wait for.
+const VISIBILITY: Duration = Duration::from_secs(6);
 
 struct Bench(Stack);
 

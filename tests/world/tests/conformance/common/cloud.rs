@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
@@ -178,15 +178,13 @@ impl Cloud {
         self.http.get(url).send().await.unwrap().text().await.unwrap()
     }
 
-    /// Waits until `what` holds, for half a minute at most.
+    /// Waits until `what` holds, for two minutes at most: a loaded machine boots slowly.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
-        for _ in 0..600 {
-            if holds(self).await {
-                return;
-            }
+        let begun = Instant::now();
+        while !holds(self).await {
+            assert!(begun.elapsed() < Duration::from_secs(120), "it never came true: {what}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("it never came true: {what}");
     }
 }
 
