@@ -169,21 +169,24 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
     }
     // Many scenarios measure times, and a shared machine can stand still for seconds: what failed
     // beside others gets one more try alone, and the report shows both.
-    let mut failed = Vec::new();
+    let (mut failed, mut flaky) = (Vec::new(), Vec::new());
     for scenario in again {
         say(&format!("once more, alone: {}", scenario.name));
         let run = one(Rc::clone(&scenario), Rc::clone(&turns));
-        if !tokio::task::spawn_local(run).await.unwrap_or(false) {
-            failed.push(scenario.name);
-        }
+        let passed = tokio::task::spawn_local(run).await.unwrap_or(false);
+        let kind = if passed { &mut flaky } else { &mut failed };
+        kind.push(scenario.name);
     }
     let result = if failed.is_empty() { "ok" } else { "FAILED" };
     say(&format!(
-        "\ntest result: {result}. {} passed; {} failed; {others} filtered out; finished in {:.1}s",
+        "\ntest result: {result}. {} passed, {} of them flaky; {} failed; {others} filtered out; \
+         finished in {:.1}s",
         count - failed.len(),
+        flaky.len(),
         failed.len(),
         begun.elapsed().as_secs_f64()
     ));
+    flaky.iter().for_each(|name| say(&format!("    flaky: {name} (passed only alone)")));
     failed.iter().for_each(|name| say(&format!("    failed: {name}")));
     !failed.is_empty()
 }
