@@ -2,16 +2,16 @@
 
 mod support;
 
+use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
-use muster_control::causes::with_causes;
 use muster_control::ports::Github;
 use muster_domain::ids::RunnerId;
 use muster_domain::observation::{ProviderError, RunnerSeen};
 use muster_github::{App, ClientSettings};
 use serde_json::json;
-use support::{CANARY, Fake, app_at, key, registrar, reply, settings};
+use support::{CANARY, Fake, app_at, hasty, key, registrar, reply, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -37,8 +37,9 @@ async fn a_silent_server_is_given_up() {
     let fake = Fake::start().await;
     fake.on(Method::GET, RUNNER, [idle().after(Duration::from_secs(30))]);
     let begun = Instant::now();
-    assert_eq!(code(fake.app().runner(&registrar("acme"), ID).await), "timeout");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    let app = hasty(&fake.url);
+    assert_eq!(code(app.runner(&registrar("acme"), ID).await), "timeout");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // No layer repeats it behind our back.
     assert_eq!(fake.count(RUNNER), 1);
 }
@@ -90,7 +91,7 @@ async fn a_handshake_that_never_ends_is_given_up() {
             let app = App::new(&settings, key::pkcs1()).expect("valid");
             let begun = Instant::now();
             assert_eq!(code(app.runner(&registrar("acme"), ID).await), "timeout");
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         })
         .await;
 }
@@ -110,10 +111,10 @@ async fn an_answer_that_trickles_is_given_up() {
                 }
             })
             .await;
-            let app = app_at(&format!("http://{address}"));
+            let app = hasty(&format!("http://{address}"));
             let begun = Instant::now();
             assert_eq!(code(app.runner(&registrar("acme"), ID).await), "timeout");
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         })
         .await;
 }
@@ -211,8 +212,7 @@ async fn addresses_that_would_leak_tokens_are_refused() {
         assert!(App::new(&settings(url), key::pkcs1()).is_ok(), "{url:?}");
     }
     let Err(error) = App::new(&settings("https://a b"), key::pkcs1()) else { panic!("accepted") };
-    let told = with_causes(&error);
-    assert!(told.ends_with("not an address: invalid uri character"), "{told}");
+    assert!(error.source().is_some(), "the parser's reason is lost: {error:?}");
 }
 
 /// A frozen function must not send its next request down a connection that died meanwhile.
@@ -222,7 +222,13 @@ async fn an_idle_connection_is_not_trusted_for_long() {
     fake.on(Method::GET, RUNNER, [idle()]);
     let app = fake.app();
     app.runner(&registrar("acme"), ID).await.expect("seen");
-    // Longer than the read time-out, which closes what nobody uses.
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    let made = fake.connections();
+    // By then the answer's connection is free.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     app.runner(&registrar("acme"), ID).await.expect("seen");
+    assert_eq!(fake.connections(), made, "what comes soon has no connection of its own");
+    // Longer than one is kept, and shorter than the time-outs.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    app.runner(&registrar("acme"), ID).await.expect("seen");
+    assert_eq!(fake.connections(), made + 1);
 }

@@ -6,6 +6,7 @@ pub(crate) mod key;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, Uri};
+use axum::serve::ListenerExt as _;
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::{Seconds, Time};
@@ -98,6 +100,7 @@ struct Table {
 pub(crate) struct Fake {
     pub(crate) url: String,
     table: Arc<Mutex<Table>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Fake {
@@ -107,6 +110,10 @@ impl Fake {
         let address = listener.local_addr().expect("bound");
         let fake = Self { url: format!("http://{address}"), ..Self::default() };
         let router = Router::new().fallback(answer).with_state(fake.clone());
+        let connections = Arc::clone(&fake.connections);
+        let listener = listener.tap_io(move |_| {
+            connections.fetch_add(1, Ordering::Relaxed);
+        });
         tokio::spawn(async move { axum::serve(listener, router).await });
         fake
     }
@@ -139,18 +146,34 @@ impl Fake {
         self.asked().iter().filter(|asked| asked.path.ends_with(end)).count()
     }
 
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn app(&self) -> App<SecretString> {
         app_at(&self.url)
     }
 }
 
+/// Time-outs that no loaded machine meets.
 pub(crate) fn settings(url: &str) -> ClientSettings {
     ClientSettings {
-        connect_timeout: Duration::from_millis(300),
-        read_timeout: Duration::from_millis(400),
+        connect_timeout: Duration::from_secs(10),
+        read_timeout: Duration::from_secs(10),
         clock: now,
         ..ClientSettings::new("4242", url)
     }
+}
+
+/// Time-outs that are met soon, for the tests about them.
+pub(crate) fn hasty(url: &str) -> App<SecretString> {
+    let settings = ClientSettings {
+        connect_timeout: Duration::from_secs(1),
+        read_timeout: Duration::from_secs(1),
+        ..settings(url)
+    };
+    App::new(&settings, key::pkcs1()).expect("valid settings")
 }
 
 pub(crate) fn app_at(url: &str) -> App<SecretString> {
