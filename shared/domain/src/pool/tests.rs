@@ -1,9 +1,12 @@
 //! Which pool serves a job, and where its runner is registered.
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use super::{LabelMatch, Mismatch, Pool};
 use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
-use crate::testkit::{With, at, job, pool};
+use crate::testkit::{With, at, job, pool, searched};
 use crate::time::Seconds;
 
 fn of(entity: &str, name: &str) -> Pool {
@@ -45,6 +48,12 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
             pool().with(|pool| pool.enabled = false),
             job(1),
             Err(Mismatch::Disabled),
+        ),
+        (
+            "a pool that was taken out of the file",
+            pool().with(|pool| pool.removed_at = Some(at(0))),
+            job(1),
+            Err(Mismatch::Removed),
         ),
         ("its repository is listed", only(&["acme/api", "ACME/Web"]), job(1), Ok(())),
         ("its owner is listed", only(&["Acme/*"]), job(1), Ok(())),
@@ -96,6 +105,88 @@ fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
         let job = asks(labels);
         assert_eq!(superset.serves(&job), by_superset, "{labels:?}");
         assert_eq!(exact.serves(&job), by_exact, "{labels:?}");
+    }
+}
+
+/// GitHub gives a job to a runner that has all of its labels, and `self-hosted` has every runner.
+fn carries(runner: &Labels, job: &Labels) -> bool {
+    let mut wanted = job.iter().filter(|label| *label != "self-hosted");
+    wanted.all(|label| runner.iter().any(|own| own == label))
+}
+
+/// `owner/repo` is of itself, of `owner` and of `owner/*`, in any case.
+fn is_of(repository: &str, of: &str) -> bool {
+    let (repository, of) = (repository.to_lowercase(), of.to_lowercase());
+    repository == of || repository.starts_with(&format!("{}/", of.trim_end_matches("/*")))
+}
+
+/// Whether the pool's runners may take a job, whatever else the pool refuses it for.
+fn may_take(pool: &Pool, job: &Job) -> bool {
+    let (asked, repository) = (&job.last_event.labels, &job.last_event.repository);
+    let is_exact = |row: &Labels| carries(row, asked) && carries(asked, row);
+    !asked.is_empty()
+        && pool.entity.as_ref().is_none_or(|entity| is_of(repository, entity.as_str()))
+        && match pool.label_match {
+            LabelMatch::Superset => pool.labels.iter().any(|row| carries(row, asked)),
+            LabelMatch::Exact => pool.labels.iter().any(is_exact),
+        }
+}
+
+/// docs/design/pools.md, in other words than the rule's.
+fn is_served(pool: &Pool, job: &Job) -> bool {
+    let listed = pool.repositories.iter().any(|of| is_of(&job.last_event.repository, of));
+    may_take(pool, job)
+        && pool.enabled
+        && pool.removed_at.is_none()
+        && (pool.repositories.is_empty() || listed)
+        && (job.last_event.private || pool.public_repositories)
+}
+
+fn labels(count: std::ops::Range<usize>) -> impl Strategy<Value = Labels> {
+    let label = select(vec!["self-hosted", "Self-Hosted", "linux", "Linux", "x64", "gpu"]);
+    prop::collection::vec(label, count).prop_map(Labels::new)
+}
+
+fn some_pool() -> impl Strategy<Value = Pool> {
+    let entity = select(vec!["acme", "ACME", "other", "acme/web", "Acme/WEB", "acme/api"]);
+    let listed = select(vec!["acme/web", "ACME/Web", "acme/*", "Acme/*", "other/*", "acm/*"]);
+    let of_labels = (prop::collection::vec(labels(1..4), 1..3), any::<bool>());
+    let of_names = (prop::option::of(entity), prop::collection::vec(listed, 0..3), any::<bool>());
+    let state = (prop::bool::weighted(0.8), prop::bool::weighted(0.2));
+    (of_labels, of_names, state).prop_map(|((rows, exact), (entity, names, public), state)| {
+        pool().with(|pool| {
+            pool.labels = LabelRows::new(rows);
+            pool.label_match = if exact { LabelMatch::Exact } else { LabelMatch::Superset };
+            pool.entity = entity.map(|entity| entity.parse().expect("valid"));
+            pool.repositories = names.into_iter().map(str::to_owned).collect();
+            pool.public_repositories = public;
+            pool.enabled = state.0;
+            pool.removed_at = state.1.then(|| at(0));
+        })
+    })
+}
+
+fn some_job() -> impl Strategy<Value = Job> {
+    let repository = select(vec!["acme/web", "Acme/WEB", "acme/api", "acmes/web", "other/web"]);
+    (labels(0..4), repository, prop::bool::weighted(0.7)).prop_map(|(asked, name, private)| {
+        job(1).with(|job| {
+            job.last_event.labels = asked;
+            job.last_event.repository = name.into();
+            job.last_event.private = private;
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(searched(4_000))]
+
+    #[test]
+    fn a_pool_serves_what_the_pool_file_and_githubs_labels_say(
+        pool in some_pool(),
+        job in some_job(),
+    ) {
+        prop_assert_eq!(pool.is_meant_by(&job), may_take(&pool, &job));
+        prop_assert_eq!(pool.serves(&job).is_ok(), is_served(&pool, &job));
     }
 }
 
