@@ -5,20 +5,20 @@
 //!   order loses a flag;
 //! - I4, I10 and I13 before each call that changes EC2 or GitHub: `intents.rs`;
 //! - that nothing is replaced unseen: `stale.rs`, at the step;
-//! - how often a machine is launched for one job: `waste.rs`, at the step;
-//! - what the pool file and the switches say, the limits of I7 among it: `choices.rs`, at the step;
-//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute and
-//!   at the end.
+//! - that what is switched off stays off: `held.rs`, at the step;
+//! - I2, I8 and I11 in the long run, when the faults have stopped: `liveness.rs`, every minute, and
+//!   `books.rs`, at the end.
+//!
+//! What the product chooses is not asked here: which pool serves a job, when a launch is tried
+//! again, which runner goes first. Tables in `shared/domain` ask for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_control::Settings;
 use muster_control::ports::Write;
 use muster_domain::audit::AuditKind;
-use muster_domain::ec2::{Bucket, CooldownScope};
-use muster_domain::ec2::{ErrorClass, Override};
 use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, State};
-use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
@@ -54,7 +54,7 @@ pub struct Checker {
     /// How equal pools share jobs.
     pub balance: Balance,
     /// Live rows that each limit counts, counted here.
-    pub(crate) counted: BTreeMap<Scope, u32>,
+    counted: BTreeMap<Scope, u32>,
     /// The pools of the stack's parameters.
     pub own: Vec<Pool>,
     /// When a pool file was applied last.
@@ -72,18 +72,44 @@ pub struct Checker {
     pub(crate) passages: BTreeMap<InstanceName, CallOutcome>,
     /// Since when nothing stands in the way of a forced row's end.
     pub(crate) forced_since: BTreeMap<InstanceName, Millis>,
-    /// What EC2 had refused, as it came to be on record.
-    refused: Vec<(Millis, Cooldowns)>,
-    /// For which job each row's machine was bought.
-    pub(crate) bought: BTreeMap<InstanceName, JobKey>,
-    /// When machines bought for each job ended without a job, within the last hour.
-    pub(crate) in_vain: BTreeMap<JobKey, Vec<Millis>>,
-    /// When each job moved to another pool, within the last hour and since it had a slot.
-    pub(crate) moves: BTreeMap<JobKey, Vec<Millis>>,
-    /// Since when each job waits that could be served at once.
+    /// Rows whose machine was bought for a job.
+    pub(crate) bought: BTreeSet<InstanceName>,
+    /// Since when each job waits whose pool had room for it.
     pub(crate) waits_since: BTreeMap<JobKey, Millis>,
     /// The last wait of a row's delete ladder.
     waits: BTreeMap<InstanceName, (u32, Seconds)>,
+}
+
+impl Checker {
+    /// What the stack is.
+    pub fn know(&mut self, settings: &Settings) {
+        self.pools.clone_from(&settings.pools);
+        self.own.clone_from(&settings.pools);
+        self.limits = settings.limits.clone();
+        self.balance = settings.balance;
+        self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
+    }
+
+    /// What the pools are after a file was applied. A maximum that was lowered ends nothing, so the
+    /// larger one holds.
+    pub(crate) fn know_also(&mut self, pools: &[Pool], now: Millis) {
+        for pool in pools {
+            self.pools.retain(|known| known.name != pool.name);
+            let mut pool = pool.clone();
+            // A file names no launch template: that is the stack's.
+            if let Some(own) = self.own.first() {
+                pool.launch_template_version.clone_from(&own.launch_template_version);
+            }
+            let maximum = self.maximum.entry(pool.name.clone()).or_default();
+            *maximum = pool.max.max(*maximum);
+            self.pools.push(pool);
+        }
+        self.changed_at = Some(now);
+    }
+
+    pub(crate) fn pool(&self, name: &PoolName) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == *name)
+    }
 }
 
 impl World {
@@ -98,9 +124,9 @@ impl World {
 impl World {
     /// Everything that a commit must not do, seen from what stood there before.
     pub(crate) fn before_commit(&mut self, writes: &[Write]) {
-        self.choices_before(writes);
         for write in writes {
             self.check_seen(write);
+            self.check_held(write);
             if let Write::Instance(next) = write {
                 self.check_instance(next, writes);
             }
@@ -110,81 +136,16 @@ impl World {
             if let Write::OrphanGone(machine) = write {
                 self.check_struck(machine);
             }
-            if let Write::Launch(next) = write
-                && next.replaces().is_none()
-            {
-                self.check_cool(next);
-            }
-        }
-    }
-
-    /// Nobody plans to ask for what is on record as closed, and was when the pass began. A pass
-    /// takes its time from a clock that is off by up to four seconds.
-    fn check_cool(&mut self, next: &Launch) {
-        let (began, now) = (next.created_at.as_millis() - 5_000, self.time());
-        let refused = &self.checker.refused;
-        let known = refused.iter().rposition(|(at, _)| *at <= began);
-        let (Some(known), Some(stored)) = (known, &self.tables.cooldowns) else { return };
-        // The pass may have read any of these: the end of a machine opens a quota for a moment.
-        let versions = &refused[known..];
-        let market = next.request.market;
-        let of = [None, Some(next.pool.clone())];
-        let at = |place: &Override| {
-            let places =
-                of.clone().map(|pool| CooldownScope::Place { market, place: place.clone(), pool });
-            let bucket = Bucket::from_instance_type(&place.instance_type);
-            places.into_iter().chain(bucket.map(|bucket| CooldownScope::Quota { market, bucket }))
-        };
-        let own = CooldownScope::Quota { market, bucket: Bucket::Pool(next.pool.clone()) };
-        let whole = [CooldownScope::Calls, CooldownScope::Pool(next.pool.clone()), own];
-        let mut closed = whole.into_iter().chain(next.request.overrides.iter().flat_map(at));
-        // A launch that EC2 has just accepted, for a record that was open, opened the whole of it
-        // for a moment.
-        let accepted = self.ec2.accepted_at >= began;
-        let is_heard =
-            |closed: &CooldownScope| accepted && !matches!(closed, CooldownScope::Place { .. });
-        let found = closed.find(|closed| {
-            !is_heard(closed)
-                && versions.iter().all(|(_, one)| one.covering(closed, next.created_at).is_some())
-                && stored.covering(closed, next.created_at.max(now)).is_some()
-        });
-        if let Some(closed) = found {
-            self.broken("cool", || format!("{} is planned although {closed}", next.id));
-        }
-    }
-
-    /// Each write makes another pass begin anew, so none is made to say what is known. A job could
-    /// say it all day, in its machine's name.
-    fn check_news(&mut self, before: &Instance, next: &Instance) {
-        let life =
-            |row: &Instance| (row.state(), row.machine().cloned(), row.claim(), row.wake_nonce());
-        let outside = |row: &Instance| (row.attempts, row.absence, row.spot_notice_at);
-        let told = before.events != next.events;
-        let is_same = before.runner == next.runner
-            && before.drain() == next.drain()
-            && before.order() == next.order()
-            && before.due_at() == next.due_at()
-            && before.last_error == next.last_error
-            && life(before) == life(next)
-            && outside(before) == outside(next);
-        if told && is_same {
-            let line = next.events.last().map_or("", |event| &*event.what).to_owned();
-            self.broken("news", || format!("{} is written to say {line:?} again", next.name));
-        }
-    }
-
-    /// A throttled call is no attempt.
-    fn check_attempts(&mut self, before: &Instance, next: &Instance) {
-        let refused = before.state() == State::Creating && next.state() != State::Running;
-        if refused && next.refused == Some(ErrorClass::Throttle) && next.attempts > before.attempts
-        {
-            self.broken("taxonomy", || format!("{} counts a throttled call", next.name));
         }
     }
 
     fn check_instance(&mut self, next: &Instance, writes: &[Write]) {
         let before = self.tables.instances.get(&next.name).cloned();
         let name = &next.name;
+        let limits = self.checker.limits.for_entity(&next.entity);
+        if before.is_none() && !limits.iter().all(|(scope, _)| next.counted_in.contains(scope)) {
+            self.broken("I7", || format!("{name} is not counted in {limits:?}"));
+        }
         if next.state().is_live() && next.due_at().is_none() {
             self.broken("I11", || format!("{name} is {} without a due time", next.state()));
         }
@@ -225,10 +186,8 @@ impl World {
                 self.broken("I9", || format!("{name} becomes active after its end was decided"));
             }
         }
-        self.check_waste(&before, next);
-        self.check_news(&before, next);
+        self.note_bought(&before, next);
         self.check_ladder(&before, next);
-        self.check_attempts(&before, next);
         self.check_gate_of(next);
         self.check_hooks(&before, next);
         self.note_passage(&before, next);
@@ -321,16 +280,10 @@ impl World {
                     self.check_owner(next);
                     self.check_claims_of(next);
                 }
-                Write::Job(next) => {
-                    self.check_claim(next.key());
-                    self.check_serves(next);
-                }
+                Write::Job(next) => self.check_claim(next.key()),
                 Write::Launch(next) => self.check_settled(next),
                 Write::Orphan(next) if next.replaces().is_none() => self.check_stray(next),
                 Write::Switches(_) => self.checker.switched_at = Some(self.now),
-                Write::Cooldowns(next) => {
-                    self.checker.refused.push((self.now, next.next().clone()));
-                }
                 Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {
                     pools.insert(pool.clone());
                 }
@@ -339,9 +292,8 @@ impl World {
         }
         for pool in pools {
             self.check_count(&pool);
-            self.note_room_taken(&pool);
         }
-        self.choices_after(writes);
+        self.check_limits(writes);
     }
 
     /// I2: a launch is not called settled while a machine of it looks for its slot, unless it was
@@ -422,6 +374,38 @@ impl World {
         }
         if stored > maximum {
             self.broken("I7", || format!("pool {pool}: {stored} live of {maximum}"));
+        }
+    }
+
+    /// I7, of the limits of stack and entities.
+    fn check_limits(&mut self, writes: &[Write]) {
+        let mut scopes = BTreeSet::new();
+        for write in writes {
+            match write {
+                Write::Instance(next) => {
+                    for scope in &next.counted_in {
+                        let counted = self.checker.counted.entry(scope.clone()).or_default();
+                        if next.replaces().is_none() {
+                            *counted += 1;
+                        } else if !next.state().is_live() {
+                            *counted = counted.saturating_sub(1);
+                        }
+                    }
+                    scopes.extend(&next.counted_in);
+                }
+                Write::CountUp { scope, .. } | Write::CountDown(scope) => {
+                    scopes.insert(scope);
+                }
+                _ => {}
+            }
+        }
+        for scope in scopes {
+            let counted = self.checker.counted.get(scope).copied().unwrap_or(0);
+            let stored = self.tables.counted(scope);
+            let most = self.checker.limits.max(scope).unwrap_or(0);
+            if counted != stored || stored > most {
+                self.broken("I7", || format!("{scope}: {stored} of {most}, live rows {counted}"));
+            }
         }
     }
 }

@@ -6,8 +6,8 @@
 //! so a failing seed is a complete description of a bug.
 
 pub mod agenda;
+mod books;
 pub mod calls;
-mod choices;
 mod delay;
 pub mod door;
 pub mod ec2;
@@ -15,6 +15,7 @@ pub mod executor;
 pub mod fault;
 mod forced;
 pub mod github;
+mod held;
 mod intents;
 pub mod invariants;
 pub mod invocations;
@@ -29,13 +30,11 @@ pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod schedule;
-mod served;
 pub mod shrink;
 mod stale;
 pub mod table;
 pub mod tally;
 pub mod totals;
-mod waste;
 pub mod world;
 
 /// A simulated day takes a tenth less CPU with it than with the system's.

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use muster_cloud::queue::{self, HideError};
 use muster_control::ports::{Queue, QueueError, Unavailable};
+use muster_domain::job::{JobEvent, fold};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
+use muster_domain::pool::Pool;
 use muster_domain::time::Seconds;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
@@ -303,7 +305,11 @@ impl World {
             return;
         }
         let asks = event.labels.iter().any(|label| label == "self-hosted");
-        if asks || self.is_meant(event) {
+        let row = fold(None, JobEvent::clone(event), self.time());
+        // An invocation may have read the pools before the last change; and a job is forgotten
+        // whose pool was taken out of the file, once that pool's last machine is gone.
+        let is_meant = |pool: &Pool| pool.removed_at.is_none() && pool.is_meant_by(&row);
+        if asks || self.is_settled() && self.checker.pools.iter().any(is_meant) {
             let (key, status) = (event.key, event.status);
             self.broken("I8", || format!("{status:?} of job {key} is acknowledged, not recorded"));
         } else if let Some(job) = self.github.job_of_mut(event.key.job) {

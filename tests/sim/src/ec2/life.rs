@@ -42,7 +42,6 @@ impl World {
         };
         if launch.is_some() {
             self.ec2.live += 1;
-            self.ec2.accepted_at = self.now;
             self.tally.machines += 1;
         }
         let instance = self.ec2.cloud.at_mut(number as usize);

@@ -91,8 +91,6 @@ pub struct Ec2 {
     pub late: Vec<LateLaunch>,
     live: usize,
     buckets: Buckets,
-    /// When it last launched anything for us.
-    pub accepted_at: Millis,
     shortages: Shortages,
     /// How much longer than other calls `CreateFleet` takes.
     pub launch_takes: Millis,
@@ -137,7 +135,6 @@ impl Default for Ec2 {
             late: Vec::new(),
             live: 0,
             buckets: Buckets::default(),
-            accepted_at: 0,
             shortages: Shortages::default(),
             launch_takes: 0,
             real_buckets: false,

@@ -1,6 +1,7 @@
 //! What machines cost, and what of it was for nothing.
 
 use muster_cloud::ec2::{Instance, Market};
+use muster_domain::instance::Instance as Row;
 
 use crate::agenda::{HOUR, MINUTE, Millis};
 use crate::world::World;
@@ -24,6 +25,13 @@ fn micros_an_hour(instance: &Instance) -> i64 {
 }
 
 impl World {
+    /// A record comes by its machine: was it bought for a job?
+    pub(crate) fn note_bought(&mut self, before: &Row, next: &Row) {
+        if before.machine().is_none() && next.machine().is_some() && next.claim().is_some() {
+            self.checker.bought.insert(next.name.clone());
+        }
+    }
+
     /// A machine stops being paid for.
     pub(super) fn pay(&mut self, number: u32) {
         let machine = self.ec2.at_mut(number);
@@ -38,7 +46,7 @@ impl World {
         // One that nobody asked for is what a min idle costs, or a stray.
         let id = &self.ec2.at(number).id;
         let row = self.tables.owners.get(id);
-        if row.is_some_and(|row| self.checker.bought.contains_key(row)) {
+        if row.is_some_and(|row| self.checker.bought.contains(row)) {
             self.tally.in_vain += 1;
             self.tally.wasted += paid.unsigned_abs();
         } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_cloud::github::{Job as Truth, JobSpec};
 use muster_domain::ids::{InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::time::Time;
 
 use super::{APP, REPOSITORY, Status, number_of};
@@ -127,6 +127,11 @@ impl World {
         let failed = self.github.truth.undelivered()?;
         let delivery = self.github.truth.delivery(failed.number)?;
         Some((number_of(delivery.job.id), failed.at))
+    }
+
+    /// The row that a job has when all is told of it.
+    pub(crate) fn told_of(&self, job: &Truth) -> Job {
+        fold(None, self.event(job), self.time())
     }
 
     fn event(&self, job: &Truth) -> JobEvent {

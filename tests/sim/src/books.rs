@@ -1,0 +1,166 @@
+//! What the books of GitHub and EC2 say at the end of the day, hours after the last fault and the
+//! last new job:
+//! - GitHub: every job that one of our pools serves has ended, or waits for an approval and its row
+//!   says so; every job that it told us of has a row, if a pool is meant for it; every delivery
+//!   that failed was repeated;
+//! - EC2: every machine of ours has ended, but those that a min idle keeps; and so has every row
+//!   and every entry of the ledger;
+//! - the audit trail: a row has an order if, and only if, there is a line about it.
+//!
+//! Counted and not judged are the registrations that GitHub is left with: it strikes those itself.
+
+use std::collections::BTreeSet;
+
+use muster_domain::audit::AuditKind;
+use muster_domain::ids::instance_of_runner;
+use muster_domain::instance::{Instance, RunnerState, State};
+use muster_domain::job::Job;
+
+use crate::agenda::MINUTE;
+use crate::ec2::Machine;
+use crate::github::Status;
+use crate::world::World;
+
+impl World {
+    /// Whether nothing is left of anything.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.violation.is_some()
+            || (self.is_all_at_rest()
+                && self.queues.is_empty()
+                && self.github.in_flight == 0
+                && self.undelivered().is_none()
+                && !self.github.queued().any(|job| self.is_ours(job))
+                // GitHub gives up a lost runner after some minutes.
+                && !self.github.known().any(|(_, job)| job.status == Status::InProgress))
+    }
+
+    /// Whether nothing lives and nothing waits but what is kept idle.
+    fn is_all_at_rest(&self) -> bool {
+        let kept = self.tables.live_rows().filter(|row| self.is_kept(row)).count();
+        self.tables.live.len() == kept
+            && self.ec2.live() == kept
+            && self.tables.orphans.is_empty()
+            && self.tables.index.is_at_rest(kept, |job| self.is_served(job))
+    }
+
+    /// Whether a row is one of a min idle, at rest.
+    fn is_kept(&self, row: &Instance) -> bool {
+        let pool = self.checker.pool(&row.pool);
+        pool.is_some_and(|pool| pool.idle_wanted() > 0 && row.is_kept_idle_by(pool))
+            && row.state() == State::Running
+            && row.runner.state == RunnerState::Idle
+    }
+
+    /// A job with a row that one of our pools serves, now or when the pause ends that the pool file
+    /// orders.
+    fn is_ours(&self, job: u32) -> bool {
+        let row = self.tables.jobs.get(&self.github.job(job).key);
+        row.is_some_and(|row| self.is_served(row))
+    }
+
+    pub(crate) fn is_served(&self, row: &Job) -> bool {
+        self.checker.pools.iter().any(|pool| pool.serves(row).is_ok() && !pool.paused)
+    }
+
+    /// Closes the books.
+    pub fn look_for_leftovers(&mut self) {
+        if self.violation.is_some() {
+            return;
+        }
+        self.close_githubs_book();
+        self.close_ec2s_book();
+        self.close_the_audit();
+    }
+
+    fn close_githubs_book(&mut self) {
+        let lost: Vec<u32> = self.github.queued().filter(|job| self.is_ours(*job)).collect();
+        self.tally.lost += lost.len() as u64;
+        if let Some(job) = lost.first() {
+            self.broken("I8", || format!("job {job} is still queued"));
+        }
+        if let Some((job, at)) = self.undelivered() {
+            self.broken("I8", || {
+                let at = at / MINUTE;
+                format!("a delivery of job {job} failed in minute {at}, and was never repeated")
+            });
+        }
+        let mut wrong = None;
+        for (job, truth) in self.github.known() {
+            let row = self.tables.jobs.get(&job.key);
+            match truth.status {
+                Status::Completed if truth.conclusion.as_deref() == Some("cancelled") => {
+                    self.tally.cancelled += 1;
+                }
+                Status::Queued if !self.is_served(&self.told_of(truth)) => self.tally.not_ours += 1,
+                Status::Queued if row.is_none() => {
+                    self.tally.never_heard_of += 1;
+                    if !job.event_lost && !job.turned_away {
+                        wrong = Some((job.key, "has no row, and no fault took its event"));
+                    }
+                }
+                // A paused pool launches nothing for it, and the day may end before it is asked for.
+                Status::Waiting
+                    if row.is_some_and(|row| row.is_waiting() && self.is_served(row)) =>
+                {
+                    wrong =
+                        Some((job.key, "waits for an approval, and its row says for a machine"));
+                }
+                Status::InProgress => wrong = Some((job.key, "is still in progress")),
+                _ => {}
+            }
+            let is_unseen = truth.began_at.is_some() && job.lied_at.is_some() && !job.hooked;
+            self.tally.unseen_jobs += u64::from(is_unseen);
+        }
+        if let Some((key, what)) = wrong {
+            self.broken("I8", || format!("job {key} {what}"));
+        }
+        let is_known = |name: &str| {
+            let row = instance_of_runner(name).and_then(|name| self.tables.instances.get(&name));
+            row.is_some_and(|row| row.state().is_live())
+        };
+        let left = self.github.truth.runners().filter(|runner| !is_known(&runner.name)).count();
+        self.tally.registrations_left += left as u64;
+    }
+
+    fn close_ec2s_book(&mut self) {
+        let row = self.tables.live_rows().find(|row| !self.is_kept(row)).cloned();
+        if let Some(row) = row {
+            self.broken("I11", || {
+                format!("{} is still {}: {:?}", row.name, row.state(), row.events.last())
+            });
+        }
+        let leaked = |machine: &&Machine| {
+            let owner = self.owner(&machine.id);
+            machine.launch.is_some() && !owner.is_some_and(|row| self.is_kept(row))
+        };
+        let living = self.ec2.living().filter(leaked);
+        let leaked: Vec<String> =
+            living.map(|one| format!("machine {} of launch {:?}", one.id, one.launch)).collect();
+        self.tally.leaked += leaked.len() as u64;
+        if let Some(machine) = leaked.first() {
+            self.broken("I2", || format!("{machine} still lives"));
+        }
+        if let Some(orphan) = self.tables.orphans.keys().next().cloned() {
+            self.broken("I2", || format!("{orphan} is still in the ledger"));
+        }
+    }
+
+    /// I14, of all orders at once. Of a record that has expired only its lines are left.
+    fn close_the_audit(&mut self) {
+        let rows = self.tables.instances.values();
+        let ordered: BTreeSet<&str> =
+            rows.filter(|row| row.order().is_some()).map(|row| row.name.as_str()).collect();
+        let lines = self.tables.audits.iter().filter(|line| line.kind == AuditKind::Ordered);
+        let is_there =
+            |name: &&str| name.parse().is_ok_and(|name| self.tables.instances.contains_key(&name));
+        let told: BTreeSet<&str> =
+            lines.map(|line| line.subject.as_str()).filter(is_there).collect();
+        let differs = ordered.symmetric_difference(&told).next().map(ToString::to_string);
+        if let Some(name) = differs {
+            self.broken("I14", || {
+                format!("an order for {name}, and no line; or the other way round")
+            });
+        }
+    }
+}
