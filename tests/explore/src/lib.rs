@@ -5,9 +5,7 @@
 
 pub mod act;
 pub mod key;
-pub mod naive;
 pub mod passes;
-pub mod rules;
 pub mod search;
 pub mod stop;
 

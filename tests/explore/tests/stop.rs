@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use muster_explore::rules::Rules;
 use muster_explore::search::{Report, explore};
 use muster_explore::stop::{Config, DeadGithub, Stop};
 
@@ -14,7 +13,7 @@ const ORDERS: &[usize] = &[0, 1, 2, 3, 4];
 const FORCE: &[usize] = &[3, 5];
 
 fn complete(name: &str, config: Config, acts: &[&str]) -> Report {
-    let report = match explore(&Stop::new(config, Rules::real()), LIMIT) {
+    let report = match explore(&Stop::new(config), LIMIT) {
         Ok(report) => report,
         Err(found) => panic!("{name}: {found}"),
     };

@@ -129,7 +129,7 @@ impl Stop {
             return Err(ReportError::Draining);
         }
         let name = muster_domain::ids::runner_name(&row.name, state.number);
-        let answer = (self.rules.job_started)(&mut row, &name, report, state.now)?;
+        let answer = row.job_started(&name, report, state.now)?;
         Ok((answer, row))
     }
 

@@ -25,7 +25,6 @@ pub use self::operator::ORDERS;
 pub use self::outside::DeadGithub;
 use self::state::{Agent, State, Vm, Worker};
 use crate::act::Act;
-use crate::rules::Rules;
 use crate::search::{Step, World};
 
 /// Older machines are ended, whatever runs on them.
@@ -57,26 +56,21 @@ pub struct Config {
 /// The world.
 pub struct Stop {
     config: Config,
-    rules: Rules,
     timings: Timings,
     settings: Settings,
 }
 
 impl Stop {
-    /// A world of this kind under these rules.
+    /// A world of this kind.
     #[must_use]
-    pub fn new(config: Config, rules: Rules) -> Self {
+    pub fn new(config: Config) -> Self {
         let timings = timings();
         // No pool is known, so none asks for anything of its own.
         let settings = Settings {
             longest_life: LIFETIME,
-            ..Settings::from_parameters(
-                "s".to_owned(),
-                Vec::new(),
-                (rules.timings)(timings.clone()),
-            )
+            ..Settings::from_parameters("s".to_owned(), Vec::new(), timings.clone())
         };
-        Self { config, rules, timings, settings }
+        Self { config, timings, settings }
     }
 
     /// Writes the row.
@@ -86,20 +80,10 @@ impl Stop {
         }
         next.events = Arc::default();
         state.row = Arc::new(state.row.change(next).stored(&Committed::by_table()));
-        if self.rules.versions_are_checked {
-            for worker in 0..state.workers.len() {
-                self.overtake(state, worker);
-            }
+        for worker in 0..state.workers.len() {
+            self.overtake(state, worker);
         }
         Ok(())
-    }
-
-    /// The row as a pass reads it now.
-    fn as_read(&self, state: &State) -> Arc<Stored<Instance>> {
-        match (self.rules.reads)(&state.row, state.now) {
-            Some(row) => Arc::new(Stored::read(row, state.row.version())),
-            None => state.row.clone(),
-        }
     }
 
     fn worker_steps(&self, state: &State, steps: &mut Vec<Step<State>>) {

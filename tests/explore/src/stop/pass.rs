@@ -54,8 +54,7 @@ impl Stop {
         cause: Cause,
         steps: &mut Vec<Step<State>>,
     ) {
-        let row = self.as_read(state);
-        match Pass::begin(cause, state.now, &row, &self.settings) {
+        match Pass::begin(cause, state.now, &state.row, &self.settings) {
             Some(pass) => {
                 let running = Running { pass, corrects: false };
                 self.step_pass(state, worker, &running, steps);
@@ -86,7 +85,6 @@ impl Stop {
             if !fair && next.faults == 0 {
                 continue;
             }
-            let answer = (self.rules.hears)(answer);
             let next = match &*pass.call {
                 Call::Deregister(_) => self.judge_removal(state, next, &pass.row),
                 Call::Terminate => self.judge_end(state, next, &pass.row),
@@ -132,19 +130,16 @@ impl Stop {
         };
         let mut after = state.clone();
         after.workers[worker] = Worker::Idle;
-        let next = match (self.rules.writes)(&state.row, writes.to_vec()) {
-            Some(writes) => self.commit(&mut after, &writes).map(|committed| {
-                self.go_on(&mut after, worker, pass, Answer::Committed(committed), false);
-                after
-            }),
-            None => Ok(after),
-        };
+        let next = self.commit(&mut after, writes).map(|committed| {
+            self.go_on(&mut after, worker, pass, Answer::Committed(committed), false);
+            after
+        });
         Step { act: act(words, worker), fair: true, next }
     }
 
     /// Takes a pass to its next call, or to its end.
     fn go_on(&self, state: &mut State, worker: usize, pass: &Pass, answer: Answer, corrects: bool) {
-        let row = self.as_read(state);
+        let row = Arc::clone(&state.row);
         let conflict = answer == Answer::Committed(false);
         match pass.answered(answer, &row, &self.settings) {
             Some(pass) if conflict && pass.is_like_new(&row, &self.settings) => {
@@ -204,7 +199,7 @@ impl Stop {
             _ => None,
         });
         let is_stale = change.is_some_and(|change| change.replaces() != Some(state.row.version()));
-        if is_stale && self.rules.versions_are_checked {
+        if is_stale {
             return Ok(false);
         }
         let mut given_up = false;
