@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use crate::agenda::Millis;
 use crate::executor::{Pause, Sim};
-use crate::naive::PeerPolicy;
 use crate::world::World;
 
 /// A caller's end of the simulated cloud: all four ports.
@@ -40,12 +39,6 @@ impl Door {
     pub fn now(&self) -> muster_domain::time::Time {
         let world = self.sim.world.borrow();
         muster_domain::time::Time::from_millis(world.now + self.skew)
-    }
-
-    /// The policy that stands in place of ours.
-    #[must_use]
-    pub fn naive(&self) -> Option<PeerPolicy> {
-        self.sim.world.borrow().naive
     }
 
     /// A random number, for what is random in the functions too.

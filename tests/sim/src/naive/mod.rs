@@ -58,8 +58,6 @@ policies! {
     CreatingCannotBeDeleted = "creating-cannot-be-deleted",
     /// Each call of a launch has a client token of its own.
     NewTokenPerCall = "new-token-per-call",
-    /// After a time-out the next zone is tried, under the same token; EC2's tokens are zonal there.
-    NextZoneAfterTimeout = "next-zone-after-time-out",
     /// GitHub's `completed` ends the runner at once.
     CompletedEndsTheRunner = "completed-ends-the-runner",
     /// A runner waits for its job for ever.
@@ -68,8 +66,6 @@ policies! {
     LastDeliveryWins = "last-delivery-wins",
     /// After some failed launches a job is given up.
     RetriesRunOut = "retries-run-out",
-    /// A machine without an owner is ended at sight.
-    StraysEndAtSight = "strays-end-at-sight",
     /// One owner's refusal fails the whole batch.
     OneRefusalFailsTheBatch = "one-refusal-fails-the-batch",
     /// A runner has one name, whichever call of the configuration it is.
@@ -85,13 +81,6 @@ impl PeerPolicy {
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|policy| policy.as_str() == word)
-    }
-
-    /// The rules about how things are done (intent on record, order, audit, evidence) are ours. A
-    /// peer is held to what comes of it.
-    #[must_use]
-    pub fn is_forgiven(self, rule: &str) -> bool {
-        matches!(rule, "I13" | "I14" | "gate" | "order" | "stale")
     }
 
     /// Durations of which the peer knows nothing.
@@ -140,10 +129,6 @@ impl PeerPolicy {
                 ours(door, call, door, door).await;
             }
             (Self::ScaleDownLoop, Call::Sweep) => reaper::scale_down(door).await,
-            (Self::StraysEndAtSight, Call::Sweep) => {
-                reaper::end_strays(door).await;
-                ours(door, call, door, door).await;
-            }
             (Self::WakeUpsAreTheClock, Call::Sweep) => reaper::sweep_without_rows(door).await,
             (Self::CreatingCannotBeDeleted, Call::Operator(number)) => {
                 if !reaper::refuses_order(door, *number) {

@@ -21,22 +21,15 @@ pub(super) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// Which call of this launch it is.
-    fn calls(&self, id: &LaunchId) -> u32 {
-        let world = self.door.sim.world.borrow();
-        world.tables.launches.get(id).map_or(1, |launch| launch.calls)
-    }
-
-    /// What EC2 takes for the token, where it is not the launch's id from the second call on.
+    /// What EC2 takes for the token.
     fn token(&self, id: &LaunchId) -> LaunchId {
-        let again = self.calls(id) - 1;
-        let token = match self.naive {
-            PeerPolicy::NewTokenPerCall if again > 0 => format!("{id}-call-{again}"),
-            // The same token in another zone is another token (EC2 API idempotency, "zonal").
-            PeerPolicy::NextZoneAfterTimeout if again > 0 => format!("{id}-zone-{again}"),
-            _ => return id.clone(),
-        };
-        token.parse().unwrap_or_else(|_| id.clone())
+        let world = self.door.sim.world.borrow();
+        let calls = world.tables.launches.get(id).map_or(1, |launch| launch.calls);
+        if self.naive == PeerPolicy::NewTokenPerCall && calls > 1 {
+            format!("{id}-call-{calls}").parse().unwrap_or_else(|_| id.clone())
+        } else {
+            id.clone()
+        }
     }
 }
 
@@ -46,12 +39,7 @@ impl Compute for Peer<'_> {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
-        let mut request = request.clone();
-        if self.naive == PeerPolicy::NextZoneAfterTimeout {
-            let zones = request.overrides.len().max(1);
-            request.overrides.rotate_left((self.calls(id) as usize - 1) % zones);
-        }
-        self.door.launch(&self.token(id), &request).await
+        self.door.launch(&self.token(id), request).await
     }
 
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {

@@ -95,16 +95,6 @@ pub(super) async fn end_completed(door: &Door, batch: &[Received]) {
     }
 }
 
-/// The tag is ours and no row knows the machine: it ends, however young it is.
-pub(super) async fn end_strays(door: &Door) {
-    let Ok(listed) = door.list(None).await else { return };
-    for machine in listed.items {
-        if door.owner_of(&machine.id).await == Ok(None) {
-            one(door, &machine.id).await;
-        }
-    }
-}
-
 /// The sweep, without its look for rows whose time has come.
 pub(super) async fn sweep_without_rows(door: &Door) {
     sweep(door, &WithoutRows(door)).await;
