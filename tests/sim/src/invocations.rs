@@ -134,6 +134,7 @@ impl World {
 
 /// Runs an invocation to its end.
 pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
+    sim.world.borrow_mut().note_invocation(&call);
     let is_api = matches!(call, Call::Api(_));
     let door = Door { sim, skew, cold: Cell::new(cold), is_api };
     let naive = door.sim.world.borrow().naive;

@@ -8,6 +8,7 @@
 pub mod agenda;
 mod books;
 pub mod calls;
+pub mod chosen;
 mod delay;
 pub mod door;
 pub mod ec2;

@@ -12,6 +12,7 @@ use muster_domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
 use crate::calls::Calls;
+use crate::chosen::ChosenAnswers;
 use crate::ec2::Ec2;
 use crate::fault::{Counts, Fault, FaultRates, FaultStreams};
 use crate::github::Github;
@@ -125,6 +126,8 @@ pub struct World {
     pub naive: Option<PeerPolicy>,
     /// The calls that go wrong, in a disturbed scenario.
     pub(crate) disturbed: Option<Disturbed>,
+    /// What one invocation's calls are answered, where a test chooses.
+    pub chosen: Option<ChosenAnswers>,
     /// What the stack's parameters say since a later deployment.
     pub deployed: Option<Rc<Settings>>,
 }
@@ -197,6 +200,7 @@ impl World {
             story: None,
             naive: None,
             disturbed: None,
+            chosen: None,
             deployed: None,
         }
     }
@@ -253,6 +257,10 @@ impl World {
 
     /// Whether a fault strikes at this opportunity.
     pub fn strikes(&mut self, fault: Fault) -> bool {
+        if self.is_chosen(fault) {
+            self.strike(fault);
+            return true;
+        }
         let fault_rates = self.fault_rates.of(fault);
         if fault_rates == 0
             || self.now >= self.faults_end

@@ -156,7 +156,7 @@ fn disturb(
 }
 
 /// Nothing fails any more, machines boot, and jobs run for a minute, without anybody's word.
-fn go_on_by_itself(world: &mut World) {
+pub(super) fn go_on_by_itself(world: &mut World) {
     world.cloud_config.by_hand = false;
     world.fault_rates = FaultRates::none();
     world.windows.clear();

@@ -11,6 +11,7 @@ mod expect;
 mod failures;
 mod narrate;
 mod operator;
+mod stage;
 mod timeline;
 
 use muster_control::Settings;
@@ -27,6 +28,7 @@ use crate::world::{CloudConfig, World};
 
 pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each};
 pub(crate) use self::disturbed::{Disturbed, Way};
+pub use self::stage::Stage;
 pub use self::timeline::render;
 
 /// How much time passes after each command.

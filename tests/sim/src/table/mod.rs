@@ -64,6 +64,8 @@ pub struct Tables {
     pub pools: Option<Stored<PoolSet>>,
     /// Its versions.
     pub pool_versions: BTreeMap<u64, PoolSet>,
+    /// How many records one page of a listing holds. Small, so that paging happens.
+    pub page: usize,
     /// What listings see.
     pub index: Index,
     /// Names of live instances: for the checks, so that they never walk the tombstones.
@@ -139,6 +141,7 @@ impl Tables {
             cooldowns: None,
             pools: None,
             pool_versions: BTreeMap::new(),
+            page: 40,
             index: Index::new(pools),
             live: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -354,6 +357,7 @@ impl World {
 
     /// A commit, with everything that can go wrong.
     fn commit(&mut self, writes: &[Write]) -> Result<Committed, CommitError> {
+        self.note_writes(writes);
         if !self.check_form(writes) {
             return Err(CommitError::Unavailable(Unavailable::new("not a transaction")));
         }

@@ -12,6 +12,7 @@ mod bench;
 mod counts;
 mod ends;
 mod events;
+mod every_answer;
 mod lateness;
 mod listings;
 mod names;

@@ -11,9 +11,6 @@ use muster_domain::time::Time;
 use crate::door::Door;
 use crate::table::index::OfPool;
 
-/// How many records one page of a listing holds. Small, so that paging happens.
-const PAGE: usize = 40;
-
 /// The partitions of the real `due` index (`shared/aws/src/table/keys.rs`).
 const DUE_SHARDS: u64 = 4;
 
@@ -53,12 +50,11 @@ impl Instances for Door {
         page: Option<String>,
     ) -> Result<Page<Stored<Instance>>, ReadError> {
         let start = start_of(page)?;
-        let limit = (limit as usize).min(PAGE);
         // Each shard is asked; a later page goes on in one of them.
         let queries = if start == 0 { DUE_SHARDS } else { 1 };
         self.list_by(queries, |tables| {
             let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
-            page_of(due.map(|(_, instance)| instance), start, limit)
+            page_of(due.map(|(_, instance)| instance), start, tables.page.min(limit as usize))
         })
         .await
     }
@@ -70,8 +66,8 @@ impl Instances for Door {
     ) -> Result<Page<Stored<Instance>>, ReadError> {
         let start = start_of(page)?;
         self.list(|tables| match tables.index.pool(pool) {
-            Some(of) => page_of(of.live.values(), start, PAGE),
-            None => page_of(std::iter::empty(), 0, PAGE),
+            Some(of) => page_of(of.live.values(), start, tables.page),
+            None => page_of(std::iter::empty(), 0, 1),
         })
         .await
     }

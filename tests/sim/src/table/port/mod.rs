@@ -6,6 +6,7 @@ mod jobs;
 mod launches;
 mod operations;
 
+use muster_control::causes::Cause;
 use muster_control::ports::{CommitError, ReadError, Table, Unavailable, Write};
 use muster_domain::ids::PoolName;
 use muster_domain::stored::Committed;
@@ -20,12 +21,20 @@ fn unavailable() -> ReadError {
     ReadError::Unavailable(Unavailable::new("no answer"))
 }
 
+fn unreadable() -> ReadError {
+    let why = Cause::new(Unavailable::new("schema 9"));
+    ReadError::Unreadable { key: "a record".to_owned(), why }
+}
+
 impl Door {
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
             world.calls.reads += 1;
             if world.is_away(Fault::OutageTable) || world.strikes(Fault::ReadFailed) {
                 return Err(unavailable());
+            }
+            if world.is_unreadable() {
+                return Err(unreadable());
             }
             Ok(read(&world.tables))
         })

@@ -12,6 +12,7 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use crate::door::Door;
+use crate::fault::Fault;
 
 impl Operations for Door {
     async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
@@ -64,7 +65,8 @@ impl Operations for Door {
         to: Time,
     ) -> Result<(), CommitError> {
         self.write(|world| {
-            if world.tables.cursors.get(name).copied() != from {
+            let is_moved = world.tables.cursors.get(name).copied() != from;
+            if is_moved || world.is_chosen(Fault::CommitCollided) {
                 return Err(CommitError::Conflict);
             }
             world.tables.cursors.insert(name.to_owned(), to);

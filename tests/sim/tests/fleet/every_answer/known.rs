@@ -1,0 +1,61 @@
+//! What is so, and by whose decision.
+
+use muster_sim::agenda::{MINUTE, Millis};
+use muster_sim::fault::Fault;
+
+/// How long the rules wait after such an answer, beside the sweep's minute.
+pub(crate) fn allowed(fault: Fault, call: &str) -> Millis {
+    match fault {
+        // A recorded intent stands until its lease is over: another pass may be at it.
+        Fault::CommitAnswerLost => 2 * MINUTE,
+        Fault::CommitRefused | Fault::CommitCollided if call == "commit of Instance, Launch" => {
+            2 * MINUTE
+        }
+        // `unauthorized_retry_seconds`.
+        Fault::Unauthorized => 5 * MINUTE,
+        // A runner that GitHub calls busy begins to idle anew.
+        Fault::BusyLieIdle => 10 * MINUTE,
+        _ => 0,
+    }
+}
+
+/// Something that is wrong, and why it stays.
+pub(crate) struct Known {
+    /// Parts of the sentence that tells of it.
+    pub(crate) told: &'static [&'static str],
+    pub(crate) why: &'static str,
+}
+
+impl Known {
+    pub(crate) fn is_about(&self, wrong: &str) -> bool {
+        self.told.iter().all(|part| wrong.contains(part))
+    }
+}
+
+pub(crate) const KNOWN: &[Known] = &[
+    Known {
+        told: &["request for a configuration", "configure_conflict: no record knows"],
+        why: "a registration whose answer was lost is never used, and GitHub removes it after a day",
+    },
+    Known {
+        told: &["request for a configuration", "(commit of Instance): commit_", "no record knows"],
+        why: "the same: nobody may remove what no record leads to (I13)",
+    },
+    Known {
+        told: &["request for a configuration", "(entity_health): ", "no record knows"],
+        why: "a defect: the call fails before the registration is on record",
+    },
+    Known {
+        told: &["sweep after failed deliveries", "(redeliver) asks GitHub within its limit"],
+        why: "a defect: the other deliveries are asked for all the same",
+    },
+    Known {
+        told: &["sweep after failed deliveries", "(redeliver)", "s later"],
+        why: "deliveries are looked at every five minutes, also those whose repetition failed",
+    },
+    Known {
+        told: &["sweep that asks for a silent job", "(job)", "the last machine was gone"],
+        why: "nobody told us that the job is over: without GitHub's answer it is launched for",
+    },
+    Known { told: &["of a job that is over", "the last machine was gone"], why: "the same" },
+];

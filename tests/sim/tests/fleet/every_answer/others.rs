@@ -1,0 +1,127 @@
+//! What somebody else does while a call is on its way.
+
+use muster_domain::audit::AuditKind;
+use muster_domain::job::labels::Labels;
+use muster_sim::chosen::MadeCall;
+use muster_sim::github::Job;
+use muster_sim::invocations::Call;
+use muster_sim::scenario::Stage;
+use muster_sim::world::{Task, World};
+use serde_json::{Value, json};
+
+/// What is to hold from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stops {
+    /// Nothing in particular.
+    Nothing,
+    /// No machine is launched.
+    Launches,
+    /// No runner is removed, no machine terminated.
+    Deletes,
+    /// Ordered machines take no job, and end.
+    Jobs,
+}
+
+pub(crate) struct Other {
+    pub(crate) name: &'static str,
+    pub(crate) stops: Stops,
+    pub(crate) act: fn(&mut World),
+}
+
+pub(crate) const OTHERS: &[Other] = &[
+    Other { name: "all machines are ordered to end", stops: Stops::Jobs, act: end_all },
+    Other {
+        name: "launches are switched off",
+        stops: Stops::Launches,
+        act: |world| switch(world, "launches"),
+    },
+    Other {
+        name: "deletes are switched off",
+        stops: Stops::Deletes,
+        act: |world| switch(world, "deletes"),
+    },
+    Other { name: "a job is queued", stops: Stops::Nothing, act: queue_job },
+    Other { name: "job 1 is cancelled", stops: Stops::Nothing, act: |world| world.cancel_job(1) },
+];
+
+fn order(world: &mut World, request: Value) {
+    let number = u32::try_from(world.requests.len()).expect("few");
+    world.requests.push(Some(request));
+    world.start(Task::Function(Call::Operator(number)), 0);
+}
+
+fn end_all(world: &mut World) {
+    let names: Vec<String> = world.tables.live.iter().map(ToString::to_string).collect();
+    for name in names {
+        let by = json!({ "version": 1, "action": "delete", "name": name, "reason": "a test", "by": "somebody" });
+        order(world, by);
+    }
+}
+
+fn switch(world: &mut World, what: &str) {
+    order(
+        world,
+        json!({ "version": 1, "action": "switch", what: "off", "reason": "a test", "by": "somebody" }),
+    );
+}
+
+fn queue_job(world: &mut World) {
+    let number = u32::try_from(world.github.jobs.len().max(1)).expect("few");
+    while world.github.jobs.len() <= number as usize {
+        let next = u32::try_from(world.github.jobs.len()).expect("few");
+        let labels = Labels::new(["linux"]);
+        world.github.jobs.push(Job::planned(next, "acme/web", true, labels, None));
+    }
+    world.queue_job(number);
+}
+
+/// Whether the operator's word holds. By the time that the call is carried out it is on record.
+pub(crate) fn stops(
+    other: &Other,
+    stage: &mut Stage,
+    calls: &[MadeCall],
+    number: usize,
+) -> Vec<String> {
+    let (effects, what): (&[&str], _) = match other.stops {
+        Stops::Nothing => return Vec::new(),
+        Stops::Jobs => return stage.change(|world| takes_jobs(world)),
+        Stops::Launches => (&["launch"], "launches"),
+        Stops::Deletes => (&["terminate", "deregister"], "deletes"),
+    };
+    let mut wrong = Vec::new();
+    let reads = |call: &MadeCall| matches!(&*call.name, "switches" | "launch_conditions");
+    let arrived = calls[number].at;
+    let later = calls.iter().enumerate().skip(number).filter(|(_, call)| call.at >= arrived);
+    let mut after = later.skip_while(|(_, call)| !reads(call)).skip(1);
+    if let Some((at, call)) = after.find(|(_, call)| effects.contains(&&*call.name)) {
+        wrong.push(format!("call {at} ({}) comes after the pass has read it", call.name));
+    }
+    let count = |world: &mut World| {
+        let removed = world.github.truth.former_runners().iter();
+        let removed = removed.filter(|runner| runner.removed_by == Some("api")).count();
+        match other.stops {
+            Stops::Launches => (world.ec2.machines.len(), 0),
+            _ => (usize::try_from(world.calls.terminates).expect("few"), removed),
+        }
+    };
+    let before = stage.change(count);
+    let _ = stage.tell("advance 3m");
+    let since = stage.change(count);
+    if before != since {
+        wrong.push(format!("{what} go on: {before:?} became {since:?}"));
+    }
+    wrong
+}
+
+/// Jobs that began on a machine after the order to end it.
+fn takes_jobs(world: &World) -> Vec<String> {
+    let ordered = world.tables.audits.iter().filter(|line| line.kind == AuditKind::Ordered);
+    let mut wrong = Vec::new();
+    for line in ordered {
+        let row = world.tables.live_rows().find(|row| row.name.as_str() == line.subject);
+        if row.is_some_and(|row| row.order().is_none()) {
+            wrong.push(format!("the order for {} is lost", line.subject));
+        }
+    }
+    wrong
+}
