@@ -108,8 +108,9 @@ impl<P: Ports> RunnerApi<'_, P> {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
-        note(self.context.table, &instance.entity, |health| health.after_configuration(pool, now))
-            .await?;
+        // What fails here fails the call, but the registration is put on record first.
+        let well = |health: &EntityHealth| health.after_configuration(pool, now);
+        let noted = note(self.context.table, &instance.entity, well).await;
         let id = config.runner;
         let stored = self
             .change(instance.clone(), |next| {
@@ -127,7 +128,9 @@ impl<P: Ports> RunnerApi<'_, P> {
             // No record will ever lead to it.
             self.remove_earlier(&registrar, &instance, Some(id)).await;
         }
-        if stored?.drain().is_some() {
+        let stored = stored?;
+        noted?;
+        if stored.drain().is_some() {
             return Err(ReportError::Draining.into());
         }
         Ok(Configuration {

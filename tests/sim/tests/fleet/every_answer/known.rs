@@ -42,10 +42,6 @@ pub(crate) const KNOWN: &[Known] = &[
         why: "the same: nobody may remove what no record leads to (I13)",
     },
     Known {
-        told: &["request for a configuration", "(entity_health): ", "no record knows"],
-        why: "a defect: the call fails before the registration is on record",
-    },
-    Known {
         told: &["sweep after failed deliveries", "(redeliver) asks GitHub within its limit"],
         why: "a defect: the other deliveries are asked for all the same",
     },
