@@ -167,8 +167,9 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
                     report.problems.push(told("a delivery could not be repeated", &trouble));
                     seen_until = seen_until.min(delivery.at);
                     troubles += 1;
-                    // One that GitHub cannot repeat must not keep the others back.
-                    if troubles == MAX_TROUBLES {
+                    // One that GitHub cannot repeat must not keep the others back; its limit does.
+                    let is_limited = matches!(trouble, ProviderError::RateLimited(_));
+                    if is_limited || troubles == MAX_TROUBLES {
                         break;
                     }
                 }

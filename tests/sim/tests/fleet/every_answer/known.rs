@@ -42,10 +42,6 @@ pub(crate) const KNOWN: &[Known] = &[
         why: "the same: nobody may remove what no record leads to (I13)",
     },
     Known {
-        told: &["sweep after failed deliveries", "(redeliver) asks GitHub within its limit"],
-        why: "a defect: the other deliveries are asked for all the same",
-    },
-    Known {
         told: &["sweep after failed deliveries", "(redeliver)", "s later"],
         why: "deliveries are looked at every five minutes, also those whose repetition failed",
     },
