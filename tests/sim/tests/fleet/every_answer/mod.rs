@@ -172,11 +172,24 @@ fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
         Way::Meanwhile(_) => None,
     };
     let late = asks_when.map(|with_machines| ends.latest(&usual.ends, with_machines));
-    if let Some((late, what)) = late.filter(|(late, _)| *late > GRACE + patience) {
+    if let Some((late, what)) = late.filter(|(late, _)| *late > grace(pass, way) + patience) {
         wrong.push(format!("{what} {} s later", late / 1000));
     }
     let story = if wrong.is_empty() { String::new() } else { stage.timeline() };
     Run { calls, after, ends, wrong, left, story }
+}
+
+/// How much later than usual it may all end. The message of a pass that fails comes again by
+/// itself within seconds; what only wakes somebody, and what is not asked by a message, is left to
+/// the sweep.
+fn grace(pass: &Pass, way: Way) -> Millis {
+    let has_message = matches!(pass.function, "scale-up" | "reaper");
+    let fails = matches!(
+        way,
+        Way::Once(Fault::ReadFailed | Fault::CommitRefused | Fault::CommitCollided)
+            | Way::Always(Fault::ReadFailed | Fault::CommitRefused | Fault::CommitCollided)
+    );
+    if has_message && fails { 20_000 } else { GRACE }
 }
 
 /// GitHub's limit is over after five seconds.
