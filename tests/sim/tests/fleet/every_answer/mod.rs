@@ -165,7 +165,10 @@ fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
     let _ = stage.tell(pass.again);
     stage.come_to_rest(MINUTE);
     let (ends, left) = stage.change(|world| (Ends::of(world), in_the_end(world)));
-    wrong.extend(left.iter().filter(|one| !usual.left.contains(one)).cloned());
+    // How many runners a pool keeps for the moment is no matter of this test.
+    let is_asked = |one: &&String| !pass.keeps_runners() || !is_count(one);
+    let more = left.iter().filter(|one| !usual.left.contains(one));
+    wrong.extend(more.filter(is_asked).cloned());
     let asks_when = match way {
         Way::Once(_) | Way::Always(_) | Way::Pages | Way::Unreadable => Some(!pass.keeps_runners()),
         Way::Meanwhile(other) if other.stops == Stops::Nothing => Some(false),
@@ -177,6 +180,11 @@ fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
     }
     let story = if wrong.is_empty() { String::new() } else { stage.timeline() };
     Run { calls, after, ends, wrong, left, story }
+}
+
+/// Whether this is how many of something are left.
+fn is_count(left: &str) -> bool {
+    left.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// How much later than usual it may all end. The message of a pass that fails comes again by
