@@ -31,7 +31,5 @@ pub(crate) mod testkit;
 pub mod time;
 pub mod timings;
 
-/// The version that every stored record carries. Readers accept this one and the one before.
+/// The version that every stored record carries. Readers accept no other.
 pub const SCHEMA: u16 = 2;
-/// The oldest record version that readers accept.
-pub const OLDEST_SCHEMA: u16 = 1;

@@ -111,12 +111,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wake_up_of_an_earlier_version_is_read() {
+    fn a_wake_up_is_read_as_it_is_written() {
         let pool: PoolName = "default".parse().expect("valid");
-        let earlier = r#"{"type":"wake_pool","pool":"default"}"#;
+        let text = r#"{"type":"wake_pool","pool":"default"}"#;
         let whole = JobsMessage::WakePool(WakePool::whole(pool.clone()));
-        assert_eq!(serde_json::from_str::<JobsMessage>(earlier).expect("read"), whole);
-        assert_eq!(to_ascii_json(&whole), earlier);
+        assert_eq!(serde_json::from_str::<JobsMessage>(text).expect("read"), whole);
+        assert_eq!(to_ascii_json(&whole), text);
         let key = "700800900/56789012345".parse().expect("a key");
         let named =
             WakePool::for_jobs(&pool, &[key]).map(JobsMessage::WakePool).next().expect("one");

@@ -23,6 +23,5 @@ pub struct Orphan {
     /// The last of those failures.
     pub last_error: Option<ErrorDetail>,
     /// EC2 does not know it, since when and until which look.
-    #[serde(default)]
     pub absence: Option<Absence>,
 }

@@ -61,10 +61,8 @@ pub struct Switches {
     /// See [`Switch::Deletes`].
     pub deletes: Option<SwitchedOff>,
     /// See [`Switch::Maintenance`]: since when it lasts.
-    #[serde(default)]
     pub maintenance: Option<SwitchedOff>,
     /// See [`Switch::Pool`].
-    #[serde(default)]
     pub pools: BTreeMap<PoolName, SwitchedOff>,
 }
 

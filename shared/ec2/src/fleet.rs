@@ -78,7 +78,7 @@ fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
     if request.market != Market::Spot {
         return None;
     }
-    Some(match request.allocation() {
+    Some(match request.allocation {
         Allocation::CapacityOptimized => SpotAllocationStrategy::CapacityOptimized,
         Allocation::CapacityOptimizedPrioritized => {
             SpotAllocationStrategy::CapacityOptimizedPrioritized
@@ -93,7 +93,7 @@ fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
 
 /// The same for on-demand.
 fn on_demand_allocation(request: &LaunchRequest) -> Option<FleetOnDemandAllocationStrategy> {
-    (request.market == Market::OnDemand).then(|| match request.allocation() {
+    (request.market == Market::OnDemand).then(|| match request.allocation {
         Allocation::LowestPrice => FleetOnDemandAllocationStrategy::LowestPrice,
         _ => FleetOnDemandAllocationStrategy::Prioritized,
     })

@@ -9,6 +9,7 @@ use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::launch::{Launch, LaunchError, LaunchRequest};
 use muster_domain::orphan::Orphan;
+use muster_domain::pool::Allocation;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -138,10 +139,9 @@ pub fn request(stack: &str, launch: &str, capacity: u32) -> LaunchRequest {
         template_id: "lt-1".into(),
         template_version: "3".into(),
         overrides: vec![choice("subnet-a"), choice("subnet-b")],
-        subnets_in_order: true,
         requirements: None,
         market: Market::Spot,
-        allocation: None,
+        allocation: Allocation::PriceCapacityOptimized,
         max_price: None,
         image: None,
         disk: None,

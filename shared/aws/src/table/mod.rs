@@ -14,7 +14,6 @@ mod launches;
 mod operations;
 mod read;
 mod row;
-mod schema;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{Client, Config};

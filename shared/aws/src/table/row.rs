@@ -23,9 +23,19 @@ use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
 
 use super::keys::{self, Place, n, s};
-use super::schema::{self, Form, FormError};
 use crate::error::text;
 use crate::item::Item;
+
+/// A record that is not to be written or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FormError {
+    #[error("the record is not a map")]
+    NoMap,
+    #[error(transparent)]
+    Value(#[from] serde_dynamo::Error),
+    #[error("its schema is {0}, and this version reads {SCHEMA}")]
+    Schema(u64),
+}
 
 /// Attributes that an index, or TTL, needs beside the record.
 pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;
@@ -34,8 +44,6 @@ pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;
 pub(crate) trait Record: Serialize + DeserializeOwned {
     /// Its table.
     const PLACE: Place;
-    /// Its form, which older versions wrote differently.
-    const FORM: Form;
     /// Whether its fields are attributes of the item itself, so that an update can count in them.
     const IS_FLAT: bool = false;
 
@@ -69,9 +77,11 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
     let unreadable = |why: Cause| ReadError::Unreadable { key: key.clone(), why };
     let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable(Cause::new("no schema")))?;
+    if schema != u64::from(SCHEMA) {
+        return Err(unreadable(Cause::new(FormError::Schema(schema))));
+    }
     let version = Version(number(&item, keys::VERSION).unwrap_or_default());
-    let mut body = if R::IS_FLAT {
-        item.remove(R::PLACE.key());
+    let body = if R::IS_FLAT {
         item
     } else {
         match item.remove(keys::BODY) {
@@ -79,9 +89,6 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
             _ => return Err(unreadable(Cause::new("no body"))),
         }
     };
-    // Earlier releases repeated it there.
-    body.remove(keys::VERSION);
-    schema::upgrade(R::FORM, schema, &mut body).map_err(|error| unreadable(Cause::new(error)))?;
     let record: R = from_attribute_value(AttributeValue::M(body))
         .map_err(|error| unreadable(Cause::new(error)))?;
     // What the conditions compare must be what the record says of itself.
@@ -111,7 +118,6 @@ fn strip_nulls_below(value: &mut AttributeValue) {
 
 impl Record for Instance {
     const PLACE: Place = Place::Instances;
-    const FORM: Form = Form::Instance;
 
     fn key(&self) -> String {
         self.name.as_str().to_owned()
@@ -156,7 +162,6 @@ pub(crate) fn expiry_of_deleted(instance: &Instance, timings: &Timings) -> i64 {
 
 impl Record for Job {
     const PLACE: Place = Place::Jobs;
-    const FORM: Form = Form::Job;
 
     fn key(&self) -> String {
         keys::job(self.key())
@@ -210,7 +215,6 @@ impl Record for Job {
 
 impl Record for Launch {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Launch;
 
     fn key(&self) -> String {
         keys::launch(&self.id)
@@ -232,7 +236,6 @@ impl Record for Launch {
 
 impl Record for Capacity {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Capacity;
     const IS_FLAT: bool = true;
 
     fn key(&self) -> String {
@@ -246,7 +249,6 @@ impl Record for Capacity {
 
 impl Record for Orphan {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Orphan;
 
     fn key(&self) -> String {
         keys::orphan(&self.machine)
@@ -262,7 +264,6 @@ impl Record for Orphan {
 
 impl Record for Audit {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Audit;
 
     /// Made of the whole line, so that a line written twice is one, and two lines of one moment are
     /// two.
@@ -281,7 +282,6 @@ impl Record for Audit {
 
 impl Record for Switches {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Switches;
 
     fn key(&self) -> String {
         keys::SWITCHES.to_owned()
@@ -294,7 +294,6 @@ impl Record for Switches {
 
 impl Record for Cooldowns {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Cooldowns;
 
     fn key(&self) -> String {
         keys::COOLDOWNS.to_owned()
@@ -307,7 +306,6 @@ impl Record for Cooldowns {
 
 impl Record for PoolSet {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Pools;
 
     fn key(&self) -> String {
         keys::POOLS.to_owned()
@@ -325,7 +323,6 @@ pub(crate) struct KeptPoolSet(pub(crate) PoolSet);
 
 impl Record for KeptPoolSet {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Pools;
 
     fn key(&self) -> String {
         keys::pools_version(self.0.version)
@@ -338,7 +335,6 @@ impl Record for KeptPoolSet {
 
 impl Record for EntityHealth {
     const PLACE: Place = Place::Control;
-    const FORM: Form = Form::Entity;
 
     fn key(&self) -> String {
         keys::entity(&self.entity)
@@ -375,7 +371,8 @@ mod tests {
             ])
         };
         let cases = [
-            (item(u64::from(SCHEMA) + 1, Item::new()), "its schema is "),
+            (item(u64::from(SCHEMA) + 1, Item::new()), "its schema is 3"),
+            (item(u64::from(SCHEMA) - 1, Item::new()), "its schema is 1"),
             (
                 item(u64::from(SCHEMA), Item::from([("schema".to_owned(), s("two"))])),
                 "Expected num",

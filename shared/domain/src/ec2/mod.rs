@@ -213,7 +213,6 @@ pub enum CooldownScope {
         place: Override,
         /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any
         /// type. None: for all.
-        #[serde(default)]
         pool: Option<PoolName>,
     },
 }

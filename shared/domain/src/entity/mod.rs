@@ -46,11 +46,9 @@ pub struct EntityHealth {
     /// The last refusal.
     pub last_error: Option<ErrorDetail>,
     /// Until when GitHub's rate limit lasts; none when it was not met since the last registration.
-    #[serde(default)]
     pub limited_until: Option<Time>,
     /// As far as we know, nothing but registrations is refused: no answer to another question shows
     /// that this has healed.
-    #[serde(default)]
     pub registrations_alone: bool,
     /// The pools whose configurations GitHub calls wrong here: their runner group was deleted, say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -78,7 +78,6 @@ pub struct Instance {
     /// The App installation to use.
     pub installation: Option<InstallationId>,
     /// When it joined the launch that it belongs to, where that is not its first.
-    #[serde(default)]
     pub relaunched_at: Option<Time>,
     /// The launch that its machine comes from.
     pub launch: LaunchId,
@@ -87,9 +86,7 @@ pub struct Instance {
     /// The counters of limits that it is counted in, beside its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
-    /// The pool's generation at that launch. Zero in rows of releases that knew none, which is what
-    /// their pools had.
-    #[serde(default)]
+    /// The pool's generation at that launch.
     pub pool_generation: u64,
     machine: Option<MachineId>,
     /// When the machine was bound.
@@ -106,12 +103,10 @@ pub struct Instance {
     /// Failed launch attempts; after binding, failed terminations.
     pub attempts: u32,
     /// What the last refusal of a launch was.
-    #[serde(default)]
     pub refused: Option<ErrorClass>,
     /// The last error of a provider.
     pub last_error: Option<ErrorDetail>,
     /// EC2 does not know the machine, since when and until which look.
-    #[serde(default)]
     pub absence: Option<Absence>,
     /// When EC2 announced that it takes the machine back.
     pub spot_notice_at: Option<Time>,

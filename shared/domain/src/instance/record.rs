@@ -139,7 +139,6 @@ pub struct DeleteMark {
     /// Calls to GitHub in a row that brought no answer.
     pub silences: u32,
     /// GitHub is told, and the audit trail if a job runs, that the end does not wait for a job.
-    #[serde(default)]
     pub kill_told: bool,
 }
 

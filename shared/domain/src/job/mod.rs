@@ -44,7 +44,6 @@ pub struct JobEvent {
     pub private: bool,
     /// Whether a person rather than an organization owns the repository: its runners can only be
     /// registered at the repository itself.
-    #[serde(default)]
     pub user_owned: bool,
     /// The App's installation that sent the event.
     pub installation: Option<InstallationId>,
@@ -160,17 +159,13 @@ pub struct Job {
     /// Set when the job was given up as expired; it needs no runner any more.
     pub expired: bool,
     /// Its last move to another pool.
-    #[serde(default)]
     pub moved: Option<Moved>,
     /// When GitHub was last asked for the job, because nothing had been heard of it for long.
-    #[serde(default)]
     pub asked_at: Option<Time>,
     /// When we first heard that it was queued. Before, it may have waited for days for somebody's
     /// approval.
-    #[serde(default)]
     pub queued_seen_at: Option<Time>,
     /// Set while it is known or said to wait for an approval, although it was queued before.
-    #[serde(default)]
     pub gate: Option<Gate>,
 }
 

@@ -8,7 +8,7 @@ mod bucket;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::backoff;
@@ -95,25 +95,7 @@ pub struct Cooldowns {
     /// Version of the record's form.
     pub schema: u16,
     /// At most one of each.
-    #[serde(deserialize_with = "known_ones")]
     pub list: Arc<[Cooldown]>,
-}
-
-/// The record is advice: a refusal that another version has written, and that is not known here, is
-/// forgotten.
-fn known_ones<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Cooldown]>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum One {
-        Known(Cooldown),
-        Other(de::IgnoredAny),
-    }
-    let all = Vec::<One>::deserialize(from)?;
-    let known = all.into_iter().filter_map(|one| match one {
-        One::Known(cooldown) => Some(cooldown),
-        One::Other(_) => None,
-    });
-    Ok(known.collect())
 }
 
 impl Default for Cooldowns {
@@ -200,7 +182,7 @@ impl Cooldowns {
             Err(refusals) => refusals,
         };
         let falls_back = first == Market::Spot
-            && refusals.iter().any(|one| pool.falls_back_after(Some(one.class), &one.code));
+            && refusals.iter().any(|one| pool.falls_back_after(one.class, &one.code));
         let more = match falls_back.then(|| self.on_market(pool, Market::OnDemand, now)) {
             Some(Ok(offer)) => return Ok(offer),
             Some(Err(more)) => more,

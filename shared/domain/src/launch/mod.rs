@@ -29,27 +29,17 @@ pub struct LaunchRequest {
     pub template_version: Arc<str>,
     /// Types times subnets, or, with requirements, subnets.
     pub overrides: Vec<Override>,
-    /// Whether their order is one of preference for the subnets too. Records of earlier versions
-    /// say no, and are sent as they were: EC2 compares a replay with the first call.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub subnets_in_order: bool,
     /// What every machine must have, where no types are listed.
-    #[serde(default)]
     pub requirements: Option<Requirements>,
     /// Spot or on-demand.
     pub market: Market,
-    /// How EC2 chooses; one that the market knows. Records of earlier versions have none: the
-    /// market's default.
-    #[serde(default)]
-    pub allocation: Option<Allocation>,
+    /// How EC2 chooses; one that the market knows.
+    pub allocation: Allocation,
     /// The most to pay for a spot machine, in US dollars an hour.
-    #[serde(default)]
     pub max_price: Option<String>,
     /// The image, where it is not the launch template's.
-    #[serde(default)]
     pub image: Option<Image>,
     /// The disk, where it is not the launch template's.
-    #[serde(default)]
     pub disk: Option<Disk>,
     /// The device of the launch template's own disk, where `disk` is on another: it would be a
     /// second disk.
@@ -62,24 +52,14 @@ pub struct LaunchRequest {
 }
 
 impl LaunchRequest {
-    /// How EC2 is to choose.
-    #[must_use]
-    pub fn allocation(&self) -> Allocation {
-        allocation(self.market, self.allocation, self.requirements.is_some())
-    }
-
     /// The place of a choice in the order of preference, where EC2 is to go by that: 0 is the
     /// first.
     #[must_use]
     pub fn priority(&self, choice: &Override) -> Option<u16> {
-        let rank = match self.allocation() {
-            Allocation::Prioritized if self.subnets_in_order => {
-                self.overrides.iter().position(|one| one == choice)?
-            }
+        let rank = match self.allocation {
+            Allocation::Prioritized => self.overrides.iter().position(|one| one == choice)?,
             // Free capacity comes first there, and chooses the subnet.
-            Allocation::Prioritized | Allocation::CapacityOptimizedPrioritized => {
-                self.rank_of_type(&choice.instance_type)?
-            }
+            Allocation::CapacityOptimizedPrioritized => self.rank_of_type(&choice.instance_type)?,
             _ => return None,
         };
         u16::try_from(rank).ok()
@@ -201,8 +181,7 @@ impl Launch {
             lease_until: now + timings.creating_lease_seconds,
             calls: self.calls + 1,
             called_at: Some(now),
-            // Records of releases that did not keep it: the first call is as good as any.
-            doubtful_at: self.called_at.or(self.doubtful_at).or(Some(self.created_at)),
+            doubtful_at: self.called_at.or(self.doubtful_at),
             ..self.clone()
         })
     }
@@ -261,7 +240,6 @@ pub struct LaunchError {
     /// EC2's sentence.
     pub message: String,
     /// The type and subnet that it is about; none when it is about the whole call.
-    #[serde(default)]
     pub place: Option<Override>,
 }
 

@@ -319,7 +319,8 @@ fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
 fn next_market(pool: &Pool, slot: &Instance) -> Market {
     let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
-    if slot.attempts > 0 && !waits_for_quota && pool.falls_back_after(slot.refused, code) {
+    let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class, code));
+    if slot.attempts > 0 && !waits_for_quota && falls_back {
         return Market::OnDemand;
     }
     first_market(pool.market)

@@ -1,6 +1,6 @@
 //! The lease of a launch and its ways to the end.
 
-use super::{Launch, LaunchRequest, LaunchState, Market};
+use super::{Allocation, Launch, LaunchRequest, LaunchState, Market};
 use crate::testkit::{With, at, pool, slot, timings};
 
 /// Committed at second 0.
@@ -9,10 +9,9 @@ fn open() -> Launch {
         template_id: "lt-1".into(),
         template_version: "3".into(),
         overrides: Vec::new(),
-        subnets_in_order: true,
         requirements: None,
         market: Market::Spot,
-        allocation: None,
+        allocation: Allocation::PriceCapacityOptimized,
         max_price: None,
         image: None,
         disk: None,
@@ -66,9 +65,6 @@ fn every_call_without_a_certain_answer_may_still_be_under_way_for_its_lease() {
     // The third was refused for certain: nothing new is in doubt.
     let fourth = again(&third.released(at(150), true), 150);
     assert_eq!(fourth.doubtful_at, Some(at(120)));
-    // A record of a release that did not keep it.
-    let old = open().with(|launch| launch.called_at = None);
-    assert_eq!(again(&old, 130).doubtful_at, Some(at(0)));
 }
 
 #[test]
@@ -85,13 +81,4 @@ fn an_ambiguous_launch_is_looked_for_five_minutes() {
     // Counted from the commit and not from the last replay.
     let replay = open().leased_again(at(120), &timings()).expect("the lease is over");
     assert!(replay.is_given_up(at(300), &timings()));
-}
-
-/// Launches on record when a release comes in are replayed by it, and EC2 compares.
-#[test]
-fn a_request_of_the_version_before_has_no_order_of_subnets() {
-    let mut record = serde_json::to_value(open().request).expect("a record");
-    record.as_object_mut().expect("an object").remove("subnets_in_order").expect("it is written");
-    let read: LaunchRequest = serde_json::from_value(record).expect("readable");
-    assert!(!read.subnets_in_order);
 }

@@ -26,17 +26,13 @@ pub struct Capacity {
     /// Until when.
     pub lease_until: Option<Time>,
     /// When a machine was last launched.
-    #[serde(default)]
     pub scaled_up_at: Option<Time>,
     /// Set after machines that no job needed yet brought no runner: no other one before its time,
     /// and then one alone.
-    #[serde(default)]
     pub idle_hold: Option<Hold>,
     /// The pool's configuration as the last pass knew it.
-    #[serde(default)]
     pub configured: Option<Configured>,
     /// When the delayed wake-up arrives that was sent last. One is enough: its pass sends the next.
-    #[serde(default)]
     pub wake_at: Option<Time>,
 }
 

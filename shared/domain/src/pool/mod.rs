@@ -475,13 +475,12 @@ impl Pool {
             .collect()
     }
 
-    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot. The
-    /// class is unknown for refusals that an earlier version put on record.
+    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot.
     #[must_use]
-    pub fn falls_back_after(&self, class: Option<ErrorClass>, code: &str) -> bool {
+    pub fn falls_back_after(&self, class: ErrorClass, code: &str) -> bool {
         self.market == MarketPolicy::SpotThenOnDemand
             && if self.on_demand_after.is_empty() {
-                class.is_none_or(|class| matches!(class, ErrorClass::Capacity | ErrorClass::Quota))
+                matches!(class, ErrorClass::Capacity | ErrorClass::Quota)
             } else {
                 self.on_demand_after.iter().any(|known| known == code)
             }

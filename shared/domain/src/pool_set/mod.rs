@@ -40,10 +40,8 @@ pub struct PoolSet {
     /// The pools in the file's order, and behind them those that are being removed.
     pub pools: Vec<Pool>,
     /// Maxima beside those of the pools.
-    #[serde(default)]
     pub limits: Limits,
     /// How pools of equal rank share jobs.
-    #[serde(default)]
     pub balance: Balance,
 }
 

@@ -8,7 +8,7 @@ use muster_control::ports::{Compute as _, Images as _};
 use muster_control::reaps::terminate;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::launch::LaunchRequest;
+use muster_domain::launch::{LaunchRequest, allocation};
 use muster_domain::observation::{Machine, ProviderError, Termination};
 use muster_domain::pool::{Allocation, Arch, Disk, Image, Requirements};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
@@ -38,10 +38,9 @@ fn request(market: Market) -> LaunchRequest {
             choice("m7i.large", "subnet-b"),
             choice("m6i.large", "subnet-a"),
         ],
-        subnets_in_order: true,
         requirements: None,
         market,
-        allocation: None,
+        allocation: allocation(market, None, false),
         max_price: None,
         image: None,
         disk: None,
@@ -98,15 +97,6 @@ async fn on_demand_follows_the_order_of_preference() {
     let form = &stub.forms()[0];
     assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
     assert_eq!(priorities(form), [0.0, 1.0, 2.0]);
-}
-
-/// EC2 compares a replay with the first call, and the version before sent no order of subnets.
-#[tokio::test]
-async fn a_request_on_record_is_sent_as_the_version_before_sent_it() {
-    let old = LaunchRequest { subnets_in_order: false, ..request(Market::OnDemand) };
-    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
-    stub.ec2.launch(&launch_id(), &old).await.expect("launched");
-    assert_eq!(priorities(&stub.forms()[0]), [0.0, 0.0, 1.0]);
 }
 
 fn priorities(form: &Form) -> Vec<f64> {
@@ -185,6 +175,7 @@ async fn requirements_stand_where_types_would() {
             memory_mib_min: 8192,
             memory_mib_max: None,
         }),
+        allocation: allocation(Market::OnDemand, None, true),
         image: Some(Image::Id("ami-1".into())),
         ..request(Market::OnDemand)
     };
@@ -229,7 +220,10 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
     ];
     for (market, wanted, sent, order) in rows {
         let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
-        let own = LaunchRequest { allocation: Some(wanted), ..request(market) };
+        let own = LaunchRequest {
+            allocation: allocation(market, Some(wanted), false),
+            ..request(market)
+        };
         stub.ec2.launch(&launch_id(), &own).await.expect("launched");
         let form = &stub.forms()[0];
         let option = match market {

@@ -41,6 +41,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
     let drain = json!({
         "at": early, "reason": {"kind": "idle"}, "not_busy_since": null, "gate_passed": false,
         "removing_until": null, "deregistered": false, "waiting": null, "silences": 0,
+        "kill_told": false,
     });
     let order = json!({
         "at": early, "by": "operator", "reason": "reason", "force": false,

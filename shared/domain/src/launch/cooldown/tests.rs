@@ -171,18 +171,6 @@ fn a_stack_that_works_at_its_quota_asks_every_half_minute() {
     }
 }
 
-/// What the version before called a market. The record is advice.
-#[test]
-fn a_refusal_of_a_kind_that_is_not_known_is_forgotten() {
-    let known = first(&of(MarketPolicy::Spot), &Err(refusal(Quota)));
-    let mut stored = serde_json::to_value(&known).expect("JSON");
-    assert_eq!(serde_json::from_value::<Cooldowns>(stored.clone()).expect("read"), known);
-    let mut old = stored["list"][0].clone();
-    old["closed"] = serde_json::json!({ "market": "spot" });
-    stored["list"].as_array_mut().expect("a list").push(old);
-    assert_eq!(serde_json::from_value::<Cooldowns>(stored).expect("read"), known);
-}
-
 #[test]
 fn a_place_without_capacity_is_left_out_for_a_minute() {
     let pool = of(MarketPolicy::Spot);

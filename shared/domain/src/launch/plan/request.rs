@@ -112,10 +112,9 @@ pub(super) fn request(
         template_id: pool.launch_template_id.clone(),
         template_version: pool.launch_template_version.clone(),
         overrides: beginning_elsewhere(&offer.places, id),
-        subnets_in_order: true,
         requirements: pool.requirements.clone(),
         market: offer.market,
-        allocation: Some(allocation(offer.market, pool.allocation, pool.requirements.is_some())),
+        allocation: allocation(offer.market, pool.allocation, pool.requirements.is_some()),
         max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
         image: pool.image.clone(),
         omitted_device: device
