@@ -6,8 +6,11 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::Settings;
 use muster_control::causes::with_causes;
 use muster_control::jobs::batch::{JobsBatch, Received};
+use muster_control::launches::scale_up::LaunchReport;
+use muster_control::launches::wake_up::WakeUp;
 use muster_control::metrics::Metric;
 use muster_control::ports::{Compute, Queue, Table};
+use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::time::Time;
 
 /// What an invocation works with.
@@ -41,18 +44,50 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
     now: impl Fn() -> Time,
 ) -> Outcome {
     let Deps { table, queue, compute, settings } = deps;
-    let batch = JobsBatch { table, queue, compute, settings, invocation, deadline, clock: &now };
-    let messages: Vec<Received> = event.records.into_iter().map(received).collect();
-    // Boxed, so that the compiler computes the pass's layout by itself.
-    let report = Box::pin(batch.run(&messages)).await;
+    let messages: Vec<_> = event.records.into_iter().map(received).collect();
+    let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
+    // Each boxed, so that the compiler computes the pass's layout by itself.
+    let (acked, metrics) = match wake_up(messages) {
+        Ok(wake) => {
+            let pass =
+                WakeUp { table, queue, compute, settings, invocation, deadline, clock: &now };
+            let report = Box::pin(pass.run(&wake)).await;
+            let metrics = report.passed.as_ref().map(LaunchReport::metrics);
+            (vec![report.acked], metrics.unwrap_or_default())
+        }
+        Err(messages) => {
+            let batch = JobsBatch { table, queue, settings, clock: &now };
+            let report = Box::pin(batch.run(&messages)).await;
+            let metrics = report.metrics();
+            (report.acked, metrics)
+        }
+    };
     let mut response = SqsBatchResponse::default();
-    for (received, _) in messages.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
-        response.add_failure(received.id);
+    for (id, _) in ids.into_iter().zip(acked).filter(|(_, acked)| !acked) {
+        response.add_failure(id);
     }
-    Outcome { response, metrics: report.metrics() }
+    Outcome { response, metrics }
 }
 
-fn received(record: SqsMessage) -> Received {
+/// The wake-up of the launch queue, which hands over one message at a time; anything else is a
+/// batch of the jobs queue.
+fn wake_up(
+    mut messages: Vec<Received<Option<JobsMessage>>>,
+) -> Result<Received<WakePool>, Vec<Received<Option<JobsMessage>>>> {
+    match messages.pop() {
+        Some(Received { message: Some(JobsMessage::WakePool(wake)), id, receipt, receives })
+            if messages.is_empty() =>
+        {
+            Ok(Received { message: wake, id, receipt, receives })
+        }
+        last => {
+            messages.extend(last);
+            Err(messages)
+        }
+    }
+}
+
+fn received(record: SqsMessage) -> Received<Option<JobsMessage>> {
     let id = record.message_id.unwrap_or_default();
     let message = serde_json::from_str(record.body.as_deref().unwrap_or_default())
         .inspect_err(|error| {
@@ -71,8 +106,6 @@ fn received(record: SqsMessage) -> Received {
 
 #[cfg(test)]
 mod tests {
-    use muster_domain::message::JobsMessage;
-
     use super::*;
 
     fn messages(event: &str) -> Vec<JobsMessage> {

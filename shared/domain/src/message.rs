@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
-/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One type
-/// for both, because wake-ups were on the jobs queue once, and some may be there during an upgrade.
+/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One
+/// function takes both, and the type tells them apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobsMessage {

@@ -11,6 +11,7 @@ use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
+use muster_control::launches::wake_up::WakeUp;
 use muster_control::ports::{Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::sweep::Sweep;
@@ -147,8 +148,8 @@ pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
 /// Our own functions. EC2 and GitHub are named apart, so that a naive policy can stand before them.
 pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, github: &impl Github) {
     match call {
-        Call::ScaleUp(batch) => Box::pin(jobs(door, Which::Jobs, batch, compute)).await,
-        Call::Launch(batch) => Box::pin(jobs(door, Which::Launch, batch, compute)).await,
+        Call::ScaleUp(batch) => Box::pin(jobs(door, batch)).await,
+        Call::Launch(batch) => Box::pin(launch(door, batch, compute)).await,
         Call::Reap(batch) => Box::pin(reap(door, batch, compute, github)).await,
         Call::Sweep => Box::pin(sweep(door, door)).await,
         Call::Api(number) => Box::pin(runner_api(door, *number, github)).await,
@@ -165,38 +166,59 @@ async fn webhook(door: &Door, number: u32) {
     door.sim.world.borrow_mut().delivered(number, sent.is_ok());
 }
 
-/// A batch of the jobs queue or of the launch queue.
-async fn jobs(door: &Door, which: Which, batch: &[Received], compute: &impl Compute) {
+/// A batch of the jobs queue.
+async fn jobs(door: &Door, batch: &[Received]) {
     let message = |received: &Received| match &*received.body {
         Body::Jobs(message) => Some(message.clone()),
         Body::Reap(_) => None,
     };
-    let messages: Vec<jobs::Received> = batch
-        .iter()
-        .map(|received| jobs::Received {
-            message: message(received),
-            id: received.id.to_string(),
-            receipt: received.receipt(),
-            receives: received.receives,
-        })
-        .collect();
+    let messages: Vec<_> = batch.iter().map(|one| handed_over(one, message(one))).collect();
+    // This invocation has a request id as well, which nothing asks for: drawn, so that all that is
+    // drawn after it stays what the timelines have recorded.
+    let _ = door.random();
     let parameters = parameters(door);
-    let pass = jobs::JobsBatch {
-        table: door,
-        queue: door,
-        compute,
-        settings: parameters.of(door),
-        invocation: &format!("invocation-{:016x}", door.random()),
-        deadline: door.now() + TIME_LIMIT,
-        clock: &|| door.now(),
-    };
+    let settings = parameters.of(door);
+    let pass = jobs::JobsBatch { table: door, queue: door, settings, clock: &|| door.now() };
     let report = pass.run(&messages).await;
-    for (pool, passed) in &report.passes {
-        note(door, || format!("  launch pass of {pool}: {passed:?}"));
-    }
     let acked = batch.iter().zip(report.acked);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
-    acknowledge(door, which, &done).await;
+    acknowledge(door, Which::Jobs, &done).await;
+}
+
+/// What the launch queue has handed over: one wake-up, in the stack. Where a story hands over more
+/// at once, each has an invocation's time after the one before.
+async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
+    let parameters = parameters(door);
+    let mut done = Vec::new();
+    for received in batch {
+        let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
+        let pass = WakeUp {
+            table: door,
+            queue: door,
+            compute,
+            settings: parameters.of(door),
+            invocation: &format!("invocation-{:016x}", door.random()),
+            deadline: door.now() + TIME_LIMIT,
+            clock: &|| door.now(),
+        };
+        let report = pass.run(&handed_over(received, wake.clone())).await;
+        if let Some(passed) = report.passed {
+            note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));
+        }
+        if report.acked {
+            done.push(received);
+        }
+    }
+    acknowledge(door, Which::Launch, &done).await;
+}
+
+fn handed_over<M>(received: &Received, message: M) -> jobs::Received<M> {
+    jobs::Received {
+        message,
+        id: received.id.to_string(),
+        receipt: received.receipt(),
+        receives: received.receives,
+    }
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {

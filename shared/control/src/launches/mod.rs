@@ -5,3 +5,4 @@ pub(crate) mod headroom;
 mod overflow;
 pub(crate) mod quota;
 pub mod scale_up;
+pub mod wake_up;

@@ -65,26 +65,13 @@ pub struct ScaleUp<'a, T, C> {
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     /// Runs the launch pass of a pool, unless another invocation does: then that one runs once
-    /// more, and what it may not see comes again. `receives`: how often this wake-up was received.
+    /// more, and what it may not see comes again. `looked` was read for this wake-up, which was
+    /// received `receives` times.
     ///
     /// # Errors
     /// When the tables do not answer. What was committed before is picked up by a later pass, and
     /// is in the report.
     pub async fn pass(
-        &self,
-        wake: &WakePool,
-        receives: u32,
-        now: Time,
-    ) -> Result<LaunchReport, LaunchStopped> {
-        let looked = Looked::read(self.table, wake, now).await?;
-        self.pass_after(looked, wake, receives).await
-    }
-
-    /// The same after a look that was made for it.
-    ///
-    /// # Errors
-    /// As those of [`Self::pass`].
-    pub async fn pass_after(
         &self,
         looked: Looked,
         wake: &WakePool,

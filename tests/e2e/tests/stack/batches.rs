@@ -20,7 +20,6 @@ fn spoilt(sample: &str) -> Result<Value> {
 pub(super) async fn answered_one_by_one(test: Test) -> Result<()> {
     let stack = test.stack(&[]).await?;
     let samples = [
-        ("scale-up", "scale-up-wake-pool.json"),
         ("scale-up", "scale-up-jobs.json"),
         ("reaper", "reaper-reap.json"),
         ("reaper", "reaper-ec2-state-change.json"),

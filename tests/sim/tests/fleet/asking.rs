@@ -13,7 +13,7 @@ use muster_sim::executor::Pause;
 use muster_sim::fault::Fault;
 use muster_sim::schedule;
 
-use crate::bench::{Bench, waiting};
+use crate::bench::{Bench, look_and_pass, waiting};
 
 /// Two pools that serve the same jobs, three of which wait in the first. GitHub refuses the runners
 /// of the second, for so long that it is time to ask again.
@@ -40,7 +40,7 @@ fn stack(small: Pool) -> Bench {
 
 fn pass(bench: &Bench, wake: &WakePool, now: Time) -> usize {
     let work = bench.launch_pass(&bench.door.sim.settings);
-    bench.drive(work.pass(wake, 1, now)).expect("a pass").launched
+    bench.drive(look_and_pass(&work, wake, 1, now)).expect("a pass").launched
 }
 
 fn whole(pool: &str) -> WakePool {

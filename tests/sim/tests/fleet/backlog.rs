@@ -10,7 +10,7 @@ use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::schedule;
 
-use super::bench::{Bench, waiting};
+use super::bench::{Bench, look_and_pass, waiting};
 
 /// How many jobs of each organization get a machine where `acme`, which may have two, queued so
 /// many before the other's one.
@@ -29,7 +29,8 @@ fn served(acme: u64) -> (usize, usize) {
     let settings = &Settings { limits, ..door.sim.settings.clone() };
     let pool: PoolName = "small".parse().expect("a pool");
     bench
-        .drive(bench.launch_pass(settings).pass(
+        .drive(look_and_pass(
+            &bench.launch_pass(settings),
             &WakePool::whole(pool.clone()),
             1,
             later + Seconds(1),
@@ -69,8 +70,9 @@ fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
         };
         let pass = ScaleUp { last_call, clock: &clock, ..bench.launch_pass(settings) };
         let pool: PoolName = "small".parse().expect("a pool");
-        let report =
-            bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now())).expect("passed");
+        let report = bench
+            .drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()))
+            .expect("passed");
         // One that has no time at all leaves the message itself, with the jobs that it names.
         let (again, unfinished) = (launched == 0, 0 < launched && launched < 100);
         let told = (report.launched, report.again, report.unfinished);

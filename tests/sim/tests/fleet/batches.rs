@@ -1,6 +1,7 @@
 //! What an invocation is done with, and what comes again.
 
 use muster_control::jobs::batch::{JobsBatch, JobsReport, Received};
+use muster_control::launches::wake_up::{WakeReport, WakeUp};
 use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::Change;
@@ -12,23 +13,36 @@ use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 
-fn received(message: JobsMessage) -> Received {
-    Received { message: Some(message), id: "1".to_owned(), receipt: "1/1".to_owned(), receives: 1 }
+type Event = Received<Option<JobsMessage>>;
+
+fn received<M>(message: M) -> Received<M> {
+    Received { message, id: "1".to_owned(), receipt: "1/1".to_owned(), receives: 1 }
 }
 
-fn queued(bench: &Bench, n: u64) -> Received {
+fn queued(bench: &Bench, n: u64) -> Event {
     let event = Box::new(waiting(n, bench.door.now()).last_event);
-    received(JobsMessage::JobEvent { event, delivery: n.to_string() })
+    received(Some(JobsMessage::JobEvent { event, delivery: n.to_string() }))
 }
 
-fn run(bench: &Bench, messages: &[Received]) -> JobsReport {
-    run_with(bench, messages, |_| ())
+fn run(bench: &Bench, messages: &[Event]) -> JobsReport {
+    let door = &bench.door;
+    let settings = &door.sim.settings;
+    let batch = JobsBatch { table: door, queue: door, settings, clock: &|| door.now() };
+    bench.drive(batch.run(messages))
+}
+
+fn wake(bench: &Bench, received: &Received<WakePool>) -> WakeReport {
+    wake_with(bench, received, |_| ())
 }
 
 /// `before` each call of the invocation, which it numbers.
-fn run_with(bench: &Bench, messages: &[Received], before: impl FnMut(usize)) -> JobsReport {
+fn wake_with(
+    bench: &Bench,
+    received: &Received<WakePool>,
+    before: impl FnMut(usize),
+) -> WakeReport {
     let door = &bench.door;
-    let batch = JobsBatch {
+    let pass = WakeUp {
         table: door,
         queue: door,
         compute: door,
@@ -37,7 +51,7 @@ fn run_with(bench: &Bench, messages: &[Received], before: impl FnMut(usize)) -> 
         deadline: door.now() + Seconds(60),
         clock: &|| door.now(),
     };
-    bench.drive_with(batch.run(messages), before)
+    bench.drive_with(pass.run(received), before)
 }
 
 fn wakes(bench: &Bench) -> usize {
@@ -83,25 +97,25 @@ fn a_wake_up_comes_again_while_its_pool_is_held_and_when_its_pass_failed() {
     run(&bench, &[queued(&bench, 1)]);
     let (door, pool) = (&bench.door, "small".parse().expect("a pool"));
     let key = waiting(1, door.now()).key();
-    let wake = WakePool::for_jobs(&pool, &[key]).next().expect("one message");
-    let wake = [received(JobsMessage::WakePool(wake))];
+    let message = received(WakePool::for_jobs(&pool, &[key]).next().expect("one message"));
 
     bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 1_000_000));
-    assert_eq!(run(&bench, &wake).acked, [false], "the pass failed");
+    assert!(!wake(&bench, &message).acked, "the pass failed");
     // The sweep sends another one: only what nobody can read ends among the dead letters.
-    let often = [Received { receives: 50, ..wake[0].clone() }];
-    assert_eq!(run(&bench, &often).acked, [true], "it was received fifty times");
+    let often = Received { receives: 50, ..message.clone() };
+    assert!(wake(&bench, &often).acked, "it was received fifty times");
     bench.change(|world| world.fault_rates.set(Fault::ReadFailed, 0));
 
     let held = Capacity::empty(pool.clone()).woken("another", door.now(), &Timings::default());
     bench.put(&[Change::create(held).into()]);
-    let report = run(&bench, &wake);
-    assert_eq!((report.acked, report.passes.len()), (vec![false], 1), "another pass holds it");
+    let report = wake(&bench, &message);
+    let held = report.passed.is_some_and(|passed| passed.held_by_other);
+    assert_eq!((report.acked, held), (false, true), "another pass holds it");
 
     let stored = bench.change(|world| world.tables.capacities[&pool].clone());
     bench.put(&[stored.change(stored.released()).into()]);
-    let report = run(&bench, &wake);
-    assert_eq!((report.acked, report.passes[0].1.launched), (vec![true], 1));
+    let report = wake(&bench, &message);
+    assert_eq!((report.acked, report.passed.map(|passed| passed.launched)), (true, Some(1)));
 }
 
 /// Wherever a launch pass is stopped: the pool to which it has moved jobs hears of them.
@@ -113,12 +127,11 @@ fn a_pass_that_fails_wakes_the_pools_of_the_jobs_that_it_moved() {
         let bench = Bench::of(vec![pool("small", 0), pool("other", 10)]);
         bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
         let small = "small".parse().expect("a pool");
-        let wake = received(JobsMessage::WakePool(WakePool::whole(small)));
-        let report = run_with(&bench, &[wake], |call| {
+        let report = wake_with(&bench, &received(WakePool::whole(small)), |call| {
             let rate = if call == broken { 1_000_000 } else { 0 };
             bench.change(|world| world.fault_rates.set(Fault::CommitRefused, rate));
         });
-        failed += usize::from(report.acked == [false]);
+        failed += usize::from(!report.acked);
         let pool =
             bench.change(|world| world.tables.jobs.values().next().expect("one").pool.clone());
         if pool.is_some_and(|pool| pool.as_str() == "other") {

@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use muster_control::Settings;
-use muster_control::launches::scale_up::ScaleUp;
+use muster_control::launches::scale_up::{LaunchReport, LaunchStopped, Looked, ScaleUp};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::instance::{DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;
+use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::Change;
@@ -221,6 +222,17 @@ impl Bench {
             world.tables.instances.values().filter(|row| row.state() == state).count()
         })
     }
+}
+
+/// Looks, and runs the pass after it, as an invocation does.
+pub(crate) async fn look_and_pass(
+    work: &ScaleUp<'_, Door, Door>,
+    wake: &WakePool,
+    receives: u32,
+    now: Time,
+) -> Result<LaunchReport, LaunchStopped> {
+    let looked = Looked::read(work.table, wake, now).await?;
+    work.pass(looked, wake, receives).await
 }
 
 fn until_woken(world: &mut World) {

@@ -17,7 +17,7 @@ use muster_sim::agenda::{Millis, Which};
 use muster_sim::fault::Fault;
 use muster_sim::schedule;
 
-use crate::bench::{Bench, waiting};
+use crate::bench::{Bench, look_and_pass, waiting};
 
 /// GitHub's times are those of the job's creation, also after days of waiting for an approval.
 #[test]
@@ -93,7 +93,8 @@ fn one_job_that_a_listing_shows_as_it_was_costs_the_others_one_round() {
     bench.put(&[Stored::read(before, Version(0)).change(ended).into()]);
     let pool: PoolName = "small".parse().expect("a pool");
     let work = bench.launch_pass(&bench.door.sim.settings);
-    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), 1, now)).expect("a pass");
+    let report =
+        bench.drive(look_and_pass(&work, &WakePool::whole(pool.clone()), 1, now)).expect("a pass");
     assert_eq!((report.launched, report.unfinished), (59, false), "{report:?}");
     assert_eq!(bench.change(|world| world.calls.conflicts), 1);
 }
@@ -113,7 +114,8 @@ fn a_runner_that_a_listing_shows_as_free_costs_the_jobs_one_round() {
     bench.put(&[free.change(taken).into()]);
     let pool: PoolName = "small".parse().expect("a pool");
     let work = bench.launch_pass(&bench.door.sim.settings);
-    let report = bench.drive(work.pass(&WakePool::whole(pool.clone()), 1, now)).expect("a pass");
+    let report =
+        bench.drive(look_and_pass(&work, &WakePool::whole(pool.clone()), 1, now)).expect("a pass");
     assert_eq!((report.claimed, report.launched, report.unfinished), (0, 60, false), "{report:?}");
     assert_eq!(bench.change(|world| world.calls.conflicts), 1);
 }
@@ -129,7 +131,7 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         let pool: PoolName = "small".parse().expect("a pool");
         let work = bench.launch_pass(&bench.door.sim.settings);
         let wake = WakePool::whole(pool.clone());
-        let pass = work.pass(&wake, 1, bench.door.now());
+        let pass = look_and_pass(&work, &wake, 1, bench.door.now());
         let done = bench.drive_with(pass, |call| {
             let fault_rates = if call == broken { 1_000_000 } else { 0 };
             bench.change(|world| world.fault_rates.set(Fault::ReadFailed, fault_rates));
@@ -155,8 +157,9 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let work = bench.launch_pass(&bench.door.sim.settings);
     let keys: Vec<JobKey> = (0..2).map(|n| waiting(n, now).key()).collect();
     let named = WakePool::for_jobs(&pool, &keys).next().expect("one message");
-    let received =
-        |wake: &WakePool, receives: u32| bench.drive(work.pass(wake, receives, bench.door.now()));
+    let received = |wake: &WakePool, receives: u32| {
+        bench.drive(look_and_pass(&work, wake, receives, bench.door.now()))
+    };
     let pass = |wake: &WakePool| received(wake, 1);
 
     let report = pass(&named);
@@ -197,7 +200,7 @@ fn a_pass_whose_first_commit_meets_another_writer_launches_at_once() {
     let work = bench.launch_pass(&bench.door.sim.settings);
     let wake = WakePool::for_jobs(&pool, &[waiting(1, now).key()]).next().expect("one message");
     let before = bench.change(|world| world.calls);
-    let report = bench.drive_with(work.pass(&wake, 1, now), |call| {
+    let report = bench.drive_with(look_and_pass(&work, &wake, 1, now), |call| {
         if call == 3 {
             // All is read, and nothing written.
             let stored = bench.change(|world| world.tables.capacities[&pool].clone());
@@ -226,7 +229,8 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     let clock = || door.now();
     let sent = || {
         let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
-        let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now()));
+        let report =
+            bench.drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()));
         let report = report.expect("passed");
         bench.drive(send_wakes(door, &pool, &report)).expect("sent");
         (report.later, bench.change(|world| world.queues.of(Which::Launch).len()))
@@ -245,6 +249,6 @@ fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     bench.put(&[Change::create(next).into()]);
     let clock = || door.now();
     let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
-    let report = bench.drive(pass.pass(&WakePool::whole(pool.clone()), 1, door.now()));
+    let report = bench.drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()));
     assert_eq!(report.map(|report| report.later), Ok(None), "the sweep's");
 }

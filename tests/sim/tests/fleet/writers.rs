@@ -19,7 +19,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::schedule;
 
-use super::bench::{Bench, waiting};
+use super::bench::{Bench, look_and_pass, waiting};
 
 /// Two pools that serve the same jobs. EC2 refuses the requests of the first one for some time, so
 /// that its pass puts off what it has, and then moves the jobs to the other.
@@ -81,13 +81,14 @@ fn pass_with(bench: &Bench, at: usize, other: impl FnOnce(&Bench)) -> bool {
     let pass = bench.launch_pass(settings);
     let (pool, now) = (small(), door.now());
     let mut other = Some(other);
-    let done = bench.drive_with(pass.pass(&WakePool::whole(pool.clone()), 1, now), |call| {
-        if call == at
-            && let Some(other) = other.take()
-        {
-            other(bench);
-        }
-    });
+    let done =
+        bench.drive_with(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, now), |call| {
+            if call == at
+                && let Some(other) = other.take()
+            {
+                other(bench);
+            }
+        });
     done.expect("passed");
     let stale = bench.change(|world| world.violation.take()).filter(|one| one.rule == "stale");
     assert_eq!(stale, None, "call {at}");

@@ -7,6 +7,7 @@ use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 
+use crate::metrics::Metric;
 use crate::ports::{Queue, QueueError};
 use crate::woken::Woken;
 use crate::writes::PassError;
@@ -46,6 +47,24 @@ pub struct LaunchReport {
 }
 
 impl LaunchReport {
+    /// What CloudWatch is told.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        let mut metrics = Vec::new();
+        if self.failed > 0 {
+            metrics.push((Metric::LaunchFailed, self.failed as f64));
+        }
+        if !self.refusals.is_empty() {
+            // The others as none, so that each class has a line once there is any.
+            let of = |class| self.refusals.get(&class).map_or(0.0, |count| *count as f64);
+            let classes = ErrorClass::ALL.iter().copied();
+            metrics
+                .extend(classes.filter_map(|class| Some((Metric::for_refusal(class)?, of(class)))));
+        }
+        metrics
+    }
+
     /// The pool is another pass's. That one reads an index, which may not show the jobs of this
     /// wake-up before it is done: if one `waits`, it comes again.
     pub(super) const fn found_held(&mut self, waits: bool) {

@@ -1,0 +1,117 @@
+//! A wake-up of the launch queue: runs the launch pass of its pool. One that fails comes again soon.
+
+use futures_util::future::join;
+use muster_domain::hash::{fnv1a, fnv1a_on};
+use muster_domain::message::WakePool;
+use muster_domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::causes::with_causes;
+use crate::jobs::batch::Received;
+use crate::launches::scale_up::{
+    LaunchReport, LaunchStopped, Looked, ScaleUp, comes_again, last_call, send_wakes,
+};
+use crate::ports::{Compute, Queue, Table};
+
+/// What became of a wake-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakeReport {
+    /// Done with it; otherwise it comes back.
+    pub acked: bool,
+    /// What the launch pass did, also one that was stopped by an error. None without the set of
+    /// pools.
+    pub passed: Option<LaunchReport>,
+}
+
+/// An invocation for the launch queue, which hands over one message at a time.
+pub struct WakeUp<'a, T, Q, C> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// EC2.
+    pub compute: &'a C,
+    /// The stack, as its parameters say.
+    pub settings: &'a Settings,
+    /// Names the invocation among all that may overlap.
+    pub invocation: &'a str,
+    /// When Lambda stops it.
+    pub deadline: Time,
+    /// The time.
+    pub clock: &'a dyn Fn() -> Time,
+}
+
+impl<T: Table, Q: Queue, C: Compute> WakeUp<'_, T, Q, C> {
+    /// Handles a wake-up. What the launch pass reads first is read at the same moment as the set of
+    /// pools.
+    pub async fn run(&self, received: &Received<WakePool>) -> WakeReport {
+        let (wake, receives) = (&received.message, received.receives);
+        let now = (self.clock)();
+        let last_call = last_call(now, self.deadline);
+        let (settings, looked) =
+            join(self.settings.followed(self.table, now), Looked::read(self.table, wake, now))
+                .await;
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(error) => {
+                tracing::error!(error = with_causes(&error), "cannot read the set of pools");
+                let wait = comes_again(&Err(error), receives);
+                return WakeReport { acked: self.leave(received, wait).await, passed: None };
+            }
+        };
+        let pass = ScaleUp {
+            table: self.table,
+            compute: self.compute,
+            settings: &settings,
+            holder: self.invocation,
+            seed: seed(self.invocation, &received.id),
+            last_call,
+            clock: self.clock,
+        };
+        let passed = match looked {
+            Ok(looked) => pass.pass(looked, wake, receives).await,
+            Err(error) => Err(error.into()),
+        };
+        let wait = comes_again(&passed, receives);
+        let passed = passed.unwrap_or_else(|LaunchStopped { report, error }| {
+            tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");
+            *report
+        });
+        tracing::info!(pool.name = %wake.pool, report = ?passed, "launch pass ended");
+        if let Err(error) = send_wakes(self.queue, &wake.pool, &passed).await {
+            tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
+        }
+        WakeReport { acked: self.leave(received, wait).await, passed: Some(passed) }
+    }
+
+    /// The wake-up comes again after `wait`, or is done with. Which of the two.
+    async fn leave(&self, received: &Received<WakePool>, wait: Option<Seconds>) -> bool {
+        let Some(wait) = wait else { return true };
+        if let Err(error) = self.queue.hide_wake(&received.receipt, wait).await {
+            tracing::warn!(
+                sqs.message_id = received.id,
+                error = with_causes(&error),
+                "failed to hide a message; it comes again after the queue's time-out"
+            );
+        }
+        false
+    }
+}
+
+/// A number that differs between passes, from the request id and the message: launch ids must never
+/// repeat.
+fn seed(invocation: &str, message: &str) -> u64 {
+    fnv1a_on(fnv1a(invocation.as_bytes()), message.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seed;
+
+    #[test]
+    fn passes_have_seeds_of_their_own() {
+        assert_eq!(seed("8f5e-1", "a"), seed("8f5e-1", "a"));
+        assert_ne!(seed("8f5e-1", "a"), seed("8f5e-2", "a"));
+        assert_ne!(seed("8f5e-1", "a"), seed("8f5e-1", "b"));
+    }
+}
