@@ -73,7 +73,6 @@ PARAMETERS = {
     "QuotaWaitSeconds": "3",
     "PoolPauseSeconds": "3",
     "SettlingSeconds": "5",
-    "LaunchDeadlineSeconds": "60",
     "JobExpirySeconds": "600",
 }
 

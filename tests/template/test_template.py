@@ -389,9 +389,9 @@ class Alarms(unittest.TestCase):
         self.assertEqual(METRICS - watched, counted)
         self.assertEqual(watched - METRICS, set())
 
-    def test_every_dead_letter_queue_has_an_alarm_and_so_has_the_queue_of_jobs(self):
+    def test_the_queue_of_jobs_has_alarms_and_the_queues_of_wake_ups_have_none(self):
         watched = {d["Value"] for a in self.alarms().values() for d in a["Dimensions"] if d["Name"] == "QueueName"}
-        names = {n for n in rendered().of_type("AWS::SQS::Queue") if n.endswith("DeadLetters")} | {"JobsQueue"}
+        names = ("JobsQueue", "JobsDeadLetters")
         self.assertEqual(watched, {rendered().resolve({"Fn::GetAtt": [n, "QueueName"]}) for n in names})
 
     def test_only_the_heartbeat_breaches_when_it_is_missing(self):

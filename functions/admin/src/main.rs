@@ -24,9 +24,7 @@ async fn main() -> Result<(), Error> {
         };
         let pass = Admin { context: context.with(&settings), yaml: yaml::read };
         // Boxed, so that the compiler computes the pass's layout by itself.
-        let reply = Box::pin(pass.answer(event.payload, muster_aws::clock::now())).await;
-        muster_aws::emf::emit(&context.settings.stack, &reply.metrics());
-        Ok::<Reply, Error>(reply)
+        Ok::<Reply, Error>(Box::pin(pass.answer(event.payload, muster_aws::clock::now())).await)
     }))
     .await
 }

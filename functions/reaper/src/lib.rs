@@ -113,7 +113,6 @@ async fn batch<P: Ports>(
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     let mut response = SqsBatchResponse::default();
-    let mut metrics = Vec::new();
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for record in event.records {
         let id = record.message_id.clone().unwrap_or_default();
@@ -128,7 +127,6 @@ async fn batch<P: Ports>(
                     error = with_causes(&why),
                     "rejected a message that cannot be read"
                 );
-                metrics.push((Metric::UnknownRecords, 1.0));
                 response.add_failure(id);
             }
         }
@@ -140,10 +138,7 @@ async fn batch<P: Ports>(
     if report.postponed > 0 {
         tracing::warn!(report.postponed, "left passes to a later invocation");
     }
-    if report.outlived > 0 {
-        metrics.push((Metric::MaxLifetimeKills, f64::from(report.outlived)));
-    }
-    Ok(Outcome { response: serde_json::to_value(response)?, metrics })
+    Ok(Outcome { response: serde_json::to_value(response)?, metrics: Vec::new() })
 }
 
 fn received(record: SqsMessage) -> Result<Received, MessageError> {

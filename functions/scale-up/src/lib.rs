@@ -57,9 +57,7 @@ pub async fn handle<T: Table, Q: Queue, C: Compute>(
         }
         Err(messages) => {
             let batch = JobsBatch { table, queue, settings, clock: &now };
-            let report = Box::pin(batch.run(&messages)).await;
-            let metrics = report.metrics();
-            (report.acked, metrics)
+            (Box::pin(batch.run(&messages)).await, Vec::new())
         }
     };
     let mut response = SqsBatchResponse::default();

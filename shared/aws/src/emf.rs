@@ -3,14 +3,13 @@
 //! Source:
 //! docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use muster_control::metrics::{DIMENSION, Metric, NAMESPACE};
 use muster_domain::time::Time;
 use serde_json::{Map, Value, json};
 
-/// Writes values of metrics. A metric may occur several times: CloudWatch gets every value.
+/// Writes values of metrics, one of each.
 ///
 /// CloudWatch may count a line twice, so alarms on gauges look at the maximum and never at the sum.
 pub fn emit(stack: &str, metrics: &[(Metric, f64)]) {
@@ -21,17 +20,12 @@ pub fn emit(stack: &str, metrics: &[(Metric, f64)]) {
 
 /// The line, with its line feed; none when there is nothing to say.
 fn line(stack: &str, metrics: &[(Metric, f64)], now: Time) -> Option<String> {
-    let mut values: BTreeMap<&str, (Metric, Vec<f64>)> = BTreeMap::new();
-    for (metric, value) in metrics.iter().filter(|(_, value)| value.is_finite()) {
-        values.entry(metric.name()).or_insert((*metric, Vec::new())).1.push(*value);
-    }
-    if values.is_empty() {
+    let values = || metrics.iter().filter(|(_, value)| value.is_finite());
+    let definitions: Vec<Value> =
+        values().map(|(metric, _)| json!({"Name": metric.name(), "Unit": metric.unit()})).collect();
+    if definitions.is_empty() {
         return None;
     }
-    let definitions: Vec<Value> = values
-        .values()
-        .map(|(metric, _)| json!({"Name": metric.name(), "Unit": metric.unit()}))
-        .collect();
     let mut line = Map::new();
     line.insert(
         "_aws".to_owned(),
@@ -45,9 +39,8 @@ fn line(stack: &str, metrics: &[(Metric, f64)], now: Time) -> Option<String> {
         }),
     );
     line.insert(DIMENSION.to_owned(), json!(stack));
-    for (name, (_, values)) in values {
-        let value = if let [value] = values[..] { json!(value) } else { json!(values) };
-        line.insert(name.to_owned(), value);
+    for (metric, value) in values() {
+        line.insert(metric.name().to_owned(), json!(value));
     }
     Some(format!("{}\n", Value::Object(line)))
 }
@@ -72,8 +65,8 @@ mod tests {
                     "Namespace": "Muster",
                     "Dimensions": [["Stack"]],
                     "Metrics": [
-                        {"Name": "OldestQueuedJobAgeSeconds", "Unit": "Seconds"},
                         {"Name": "Orphans", "Unit": "Count"},
+                        {"Name": "OldestQueuedJobAgeSeconds", "Unit": "Seconds"},
                     ],
                 }],
             },
@@ -82,14 +75,6 @@ mod tests {
             "Orphans": 2.0,
         });
         assert_eq!(line, expected);
-    }
-
-    #[test]
-    fn a_metric_given_twice_keeps_both_values() {
-        let line = parsed(&[(Metric::ForceUsed, 1.0), (Metric::ForceUsed, 3.0)]);
-        assert_eq!(line["ForceUsed"], json!([1.0, 3.0]));
-        let metrics = &line["_aws"]["CloudWatchMetrics"][0]["Metrics"];
-        assert_eq!(metrics.as_array().map(Vec::len), Some(1));
     }
 
     #[test]

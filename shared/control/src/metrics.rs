@@ -18,20 +18,12 @@ pub enum Metric {
     OldestQueuedJobAgeSeconds,
     /// A sweep ran to its end.
     ReaperTick,
-    /// A delete with force, or of a running job, was ordered.
-    ForceUsed,
     /// Machines in the orphan ledger.
     Orphans,
     /// Launch slots that EC2 refused.
     LaunchFailed,
     /// Entities whose GitHub credentials are refused.
     EntitiesUnhealthy,
-    /// Jobs given up because GitHub has long cancelled them.
-    JobsExpired,
-    /// Records or messages that this version cannot read.
-    UnknownRecords,
-    /// Machines ended because they were older than their pool allows.
-    MaxLifetimeKills,
     /// How long something has been switched off, seconds.
     SwitchedOffSeconds,
     /// A comparison with EC2 found more machines without a record than it may end.
@@ -48,14 +40,10 @@ pub enum Metric {
     LaunchDenied,
     /// Launch calls that named something which EC2 does not show yet.
     LaunchNotYetVisible,
-    /// Launch calls whose token EC2 knows with other parameters.
-    LaunchTokenMismatch,
     /// Launch calls of which nobody knows what they did.
     LaunchUnanswered,
     /// Pools whose launches EC2 refuses as wrong or not allowed.
     PoolsPaused,
-    /// Jobs that have waited past the deadline without a runner; of each pool at most forty.
-    JobsOverdue,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
 }
@@ -65,7 +53,7 @@ impl Metric {
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The one that counts launch calls with an answer of this class; none for those that no launch
-    /// gets.
+    /// gets, or only one whose token was used before.
     #[must_use]
     pub const fn for_refusal(class: ErrorClass) -> Option<Self> {
         Some(match class {
@@ -75,9 +63,8 @@ impl Metric {
             ErrorClass::Configuration => Self::LaunchMisconfigured,
             ErrorClass::Authorization => Self::LaunchDenied,
             ErrorClass::Consistency => Self::LaunchNotYetVisible,
-            ErrorClass::Idempotency => Self::LaunchTokenMismatch,
             ErrorClass::Ambiguous => Self::LaunchUnanswered,
-            ErrorClass::Blocked => return None,
+            ErrorClass::Idempotency | ErrorClass::Blocked => return None,
         })
     }
 

@@ -104,6 +104,4 @@ timings! {
     /// How long after a pool's configuration was first seen such refusals are taken for EC2 not
     /// knowing it yet.
     settling_seconds = 600,
-    /// A job that has waited this long without a machine is counted, and an alarm tells.
-    launch_deadline_seconds = 900,
 }

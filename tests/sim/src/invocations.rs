@@ -179,8 +179,7 @@ async fn jobs(door: &Door, batch: &[Received]) {
     let parameters = parameters(door);
     let settings = parameters.of(door);
     let pass = jobs::JobsBatch { table: door, queue: door, settings, clock: &|| door.now() };
-    let report = pass.run(&messages).await;
-    let acked = batch.iter().zip(report.acked);
+    let acked = batch.iter().zip(pass.run(&messages).await);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Jobs, &done).await;
 }

@@ -145,7 +145,6 @@ impl StackConfig {
         let timings = read.json(&variables::TIMINGS);
         let settings = Settings::from_parameters(stack, pools(read), timings);
         let tables = TableNames {
-            stack: settings.stack.clone(),
             instances: read.required(&variables::INSTANCES_TABLE),
             jobs: read.required(&variables::JOBS_TABLE),
             control: read.required(&variables::CONTROL_TABLE),

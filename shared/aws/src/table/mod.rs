@@ -17,7 +17,6 @@ mod row;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{Client, Config};
-use muster_control::metrics::Metric;
 use muster_control::ports::{CommitError, ReadError, Table, Write};
 use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
@@ -32,8 +31,6 @@ use crate::item::Item;
 /// The names of a stack's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableNames {
-    /// The stack, for the metric of records that cannot be read.
-    pub stack: String,
     /// Instances, and the owners of machines.
     pub instances: String,
     /// Jobs.
@@ -72,19 +69,14 @@ impl DynamoTable {
         Reader { client: &self.client, names: &self.names }
     }
 
-    /// A listing without pages. Records that this version cannot read are left alone; nobody
-    /// further up learns of them, so they are counted here.
+    /// A listing without pages. Records that this version cannot read are left alone, and told in
+    /// the log.
     async fn listed<R: Record>(
         &self,
         range: Range,
         limit: Option<u32>,
     ) -> Result<Vec<Stored<R>>, ReadError> {
-        let page = self.reader().all(&range, limit).await?;
-        if !page.unreadable.is_empty() {
-            let count = u32::try_from(page.unreadable.len()).unwrap_or(u32::MAX);
-            crate::emf::emit(&self.names.stack, &[(Metric::UnknownRecords, f64::from(count))]);
-        }
-        Ok(page.items)
+        Ok(self.reader().all(&range, limit).await?.items)
     }
 
     async fn put(&self, item: Item, condition: Condition) -> Result<(), CommitError> {

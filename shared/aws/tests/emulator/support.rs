@@ -106,7 +106,6 @@ impl Stack {
             instances: format!("{stack}-instances"),
             jobs: format!("{stack}-jobs"),
             control: format!("{stack}-control"),
-            stack,
         };
         let dynamodb = aws_sdk_dynamodb::Client::new(&config);
         // As in template.yaml.
@@ -120,9 +119,9 @@ impl Stack {
 
         let sqs = aws_sdk_sqs::Client::new(&config);
         let urls = QueueUrls {
-            jobs: create_queue(&sqs, &format!("{}-q-jobs", names.stack)).await,
-            launch: create_queue(&sqs, &format!("{}-q-launch", names.stack)).await,
-            reap: create_queue(&sqs, &format!("{}-q-reap", names.stack)).await,
+            jobs: create_queue(&sqs, &format!("{stack}-q-jobs")).await,
+            launch: create_queue(&sqs, &format!("{stack}-q-launch")).await,
+            reap: create_queue(&sqs, &format!("{stack}-q-reap")).await,
         };
         Self {
             table: DynamoTable::new(&config, names.clone(), Timings::default()),

@@ -9,7 +9,6 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::scale_up::again_after;
-use crate::metrics::Metric;
 use crate::ports::{Queue, Table};
 use crate::woken::Woken;
 
@@ -26,24 +25,6 @@ pub struct Received<M> {
     pub receives: u32,
 }
 
-/// What became of a batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobsReport {
-    /// For each message, in order: done with it; the others come back.
-    pub acked: Vec<bool>,
-    /// Messages that this version cannot read. They end in the dead-letter queue, where nothing is
-    /// lost.
-    pub unreadable: u32,
-}
-
-impl JobsReport {
-    /// What CloudWatch is told.
-    #[must_use]
-    pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        vec![(Metric::UnknownRecords, 1.0); self.unreadable as usize]
-    }
-}
-
 /// An invocation for the jobs queue.
 pub struct JobsBatch<'a, T, Q> {
     /// The tables.
@@ -57,21 +38,22 @@ pub struct JobsBatch<'a, T, Q> {
 }
 
 impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
-    /// Handles a batch. A message says nothing where this version cannot read it.
-    pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
-        let mut report = JobsReport { acked: vec![false; messages.len()], unreadable: 0 };
+    /// Handles a batch. For each message, in order: done with it; the others come back. One that
+    /// this version cannot read says nothing; it ends in the dead-letter queue, where it is not
+    /// lost.
+    pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> Vec<bool> {
+        let mut acked = vec![false; messages.len()];
         let (mut events, mut told) = (Vec::new(), Vec::new());
         for (number, received) in messages.iter().enumerate() {
             if let Some(JobsMessage::JobEvent { event, delivery }) = &received.message {
                 events.push((**event).clone());
                 told.push((number, delivery.as_str()));
             } else {
-                report.unreadable += 1;
                 self.leave(received).await;
             }
         }
         match self.settings.followed(self.table, (self.clock)()).await {
-            Ok(settings) => self.take_in(&settings, messages, &events, told, &mut report).await,
+            Ok(settings) => self.take_in(&settings, messages, &events, told, &mut acked).await,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
                 tracing::error!(error = with_causes(&error), "cannot read the set of pools");
@@ -80,7 +62,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
                 }
             }
         }
-        report
+        acked
     }
 
     /// Folds the events of a batch, and wakes the pools that have something to do now. An event
@@ -91,7 +73,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
         messages: &[Received<Option<JobsMessage>>],
         events: &[JobEvent],
         told: Vec<(usize, &str)>,
-        report: &mut JobsReport,
+        acked: &mut [bool],
     ) {
         let ingest = Ingest { table: self.table, settings };
         let folded = ingest.fold_all(events, (self.clock)()).await;
@@ -100,7 +82,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
             match folded {
                 Ok(Folded::Stored { wake, jobs }) => {
                     tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
-                    report.acked[number] = true;
+                    acked[number] = true;
                     if !wake.is_empty() {
                         woken.after(&wake, &jobs, settings);
                         wakers.push(number);
@@ -108,7 +90,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
                 }
                 Ok(Folded::NotOurs(why)) => {
                     tracing::info!(job.id = %event.key, delivery, why, "ignored a job event: no pool is meant");
-                    report.acked[number] = true;
+                    acked[number] = true;
                 }
                 Err(error) => {
                     tracing::error!(job.id = %event.key, delivery, error = with_causes(&error), "failed to record a job event; it comes again");
@@ -125,7 +107,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
                 "failed to wake the pools; the events come again"
             );
             for number in wakers {
-                report.acked[number] = false;
+                acked[number] = false;
                 self.leave(&messages[number]).await;
             }
         }

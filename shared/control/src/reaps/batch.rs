@@ -49,8 +49,6 @@ impl Received {
 pub struct BatchReport {
     /// For each message, in order: done with it; the others come back.
     pub acked: Vec<bool>,
-    /// Machines whose end began because they were older than their pool allows.
-    pub outlived: u32,
     /// Passes that were left to a later invocation, because this one's time was running out.
     pub postponed: u32,
 }
@@ -80,11 +78,11 @@ impl<P: Ports> Batch<'_, P> {
                 return self.leave_all(messages).await;
             }
         };
-        let (outlived, postponed) = (&Cell::new(0), Cell::new(0));
+        let postponed = Cell::new(0);
         let together = &TerminateBatcher::new(self.context.compute, now);
         let known = &self.known(messages).await;
         let context = self.context.with(&settings);
-        let reap = &Reap { context, together, known, outlived };
+        let reap = &Reap { context, together, known };
         let acked: Vec<Cell<bool>> = messages.iter().map(|_| Cell::new(false)).collect();
         let mut left = messages.iter().zip(&acked);
         let (postponed_ref, begins) = (&postponed, || now() <= begin_until);
@@ -105,7 +103,7 @@ impl<P: Ports> Batch<'_, P> {
             })
             .await;
         let acked = acked.iter().map(Cell::get).collect();
-        BatchReport { acked, outlived: outlived.get(), postponed: postponed.get() }
+        BatchReport { acked, postponed: postponed.get() }
     }
 
     /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of

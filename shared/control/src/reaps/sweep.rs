@@ -49,8 +49,6 @@ const BLAST_RADIUS: usize = 5;
 pub struct SweepReport {
     /// Rows sent to the reap queue.
     pub sent: usize,
-    /// Rows that this version cannot read.
-    pub unreadable: usize,
     /// Pools woken.
     pub woken: usize,
     /// Jobs given up as cancelled by GitHub long ago.
@@ -65,9 +63,6 @@ pub struct SweepReport {
     pub oldest_pending_delete: u32,
     /// Seconds.
     pub oldest_queued_job: u32,
-    /// Jobs that have waited past the deadline without a runner; of each pool at most the oldest
-    /// twenty with a claim, and twenty without.
-    pub overdue: usize,
     /// Pools that EC2 refuses.
     pub paused: usize,
     /// Entities that GitHub refuses us, or has limited lately.
@@ -94,12 +89,9 @@ impl SweepReport {
             (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
-            (Metric::JobsOverdue, self.overdue as f64),
             (Metric::PoolsPaused, self.paused as f64),
             (Metric::Orphans, self.orphans as f64),
             (Metric::EntitiesUnhealthy, self.refused() as f64),
-            (Metric::JobsExpired, self.expired as f64),
-            (Metric::UnknownRecords, self.unreadable as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
             (Metric::BlastRadius, if self.stopped_at_blast_radius { 1.0 } else { 0.0 }),
         ]
@@ -166,7 +158,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut page = None;
         loop {
             let due = self.table.due_instances(now, PAGE, page).await?;
-            report.unreadable += due.unreadable.len();
             for key in &due.unreadable {
                 tracing::error!(instance.id = key, "skipped a record: not of this version");
             }
@@ -206,8 +197,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 // Nobody is late while the pool wants the job to wait.
                 let age = now.since(job.waits_since().max(pool.launches_at(job)));
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
-                let late = age >= self.settings.timings.launch_deadline_seconds;
-                report.overdue += usize::from(late);
             } else if expired < MAX_EXPIRED {
                 self.expire(job).await?;
                 expired += 1;

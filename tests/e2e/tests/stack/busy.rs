@@ -44,7 +44,6 @@ pub(super) async fn refused_and_killed(test: Test) -> Result<()> {
     stack.until_state(&name, &["deleted"], 40).await?;
     let killed = stack.killed_jobs().await?;
     ensure!(killed.iter().any(|kill| kill["job"] == job.id), "the job was not killed: {killed:?}");
-    ensure!(stack.metric("ForceUsed").await?.len() == 1, "the killing order was not counted");
     let audit = stack.show(&name).await?["audit"].clone();
     let kinds = |kind: &str| {
         audit.as_array().into_iter().flatten().filter(|one| one["kind"] == kind).count()

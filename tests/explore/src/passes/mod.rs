@@ -8,7 +8,6 @@
 mod ports;
 mod table;
 
-use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -225,7 +224,6 @@ async fn reap(
         context: Context::new(ports, ports, ports, ports, settings),
         together: &together,
         known: &BatchCache::default(),
-        outlived: &Cell::default(),
     };
     let pass = async || {
         // An error ends the invocation, and its message comes again: a pass may begin at any time.

@@ -11,7 +11,6 @@ use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
-use muster_control::metrics::Metric;
 use muster_control::ports::{Entities, Instances, ReadError, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::entity::{EntityHealth, RefusedPool};
@@ -248,22 +247,4 @@ fn errors() {
     check(&bench, "error_busy", order);
     let no_answer = ReadError::Unavailable(Unavailable::new("no answer"));
     compare("error_unavailable", &json!(unavailable(no_answer)));
-}
-
-/// Orders only gain flags, so a plain one that follows force is by force as well.
-#[test]
-fn a_delete_by_force_is_counted() {
-    let (bench, rows) = busy();
-    let counted = |row: &Instance, fields: Value| {
-        let mut order = json!({ "action": "delete", "name": row.name.as_str(),
-            "reason": "old image" });
-        order.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
-        reply(&bench, order).metrics() == [(Metric::ForceUsed, 1.0)]
-    };
-    assert!(!counted(&rows[0], json!({})));
-    assert!(!counted(&rows[0], json!({ "force": true, "dry_run": true })));
-    assert!(!counted(&rows[0], json!({ "force": true, "reason": "?" })));
-    assert!(counted(&rows[0], json!({ "kill_running_job": true })));
-    assert!(counted(&rows[1], json!({ "force": true })));
-    assert!(counted(&rows[1], json!({})));
 }

@@ -18,7 +18,6 @@ pub use self::status::{
 };
 use super::error::AdminError;
 use super::request::VERSION;
-use crate::metrics::Metric;
 
 /// An answer. Its fields stand beside `version` and `ok` in the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,18 +54,6 @@ pub enum Answer {
 pub struct Reply {
     /// The answer, or why there is none.
     pub outcome: Result<Answer, AdminError>,
-}
-
-impl Reply {
-    /// What the alarms are to know of it: a delete that may take a running job with it, or leave
-    /// a machine behind.
-    #[must_use]
-    pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        match &self.outcome {
-            Ok(Answer::Delete(done)) if done.is_by_force() => vec![(Metric::ForceUsed, 1.0)],
-            Ok(_) | Err(_) => Vec::new(),
-        }
-    }
 }
 
 impl Serialize for Reply {

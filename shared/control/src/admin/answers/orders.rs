@@ -20,14 +20,6 @@ pub struct OrderedDelete {
     pub message: &'static str,
 }
 
-impl OrderedDelete {
-    /// Whether the order does not wait for GitHub and EC2, or for a running job.
-    #[must_use]
-    pub fn is_by_force(&self) -> bool {
-        self.order.as_ref().is_some_and(|order| order.force || order.kill_running_job)
-    }
-}
-
 /// What a delete would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeleteDryRun {

@@ -1,7 +1,7 @@
 //! What a pass writes, in one commit.
 
 use muster_domain::ids::JobKey;
-use muster_domain::instance::{DeleteReason, Instance, State};
+use muster_domain::instance::Instance;
 use muster_domain::lifecycle::Record;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
@@ -57,11 +57,6 @@ impl<P: Ports> Reap<'_, P> {
         if before.state() != next.state() {
             tracing::info!(instance.id = %next.name, from = %before.state(), to = %next.state(),
                 reason = next.events.last().map(|event| &*event.what), "instance changed state");
-            let outlived =
-                next.drain().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime);
-            if before.state() == State::Running && outlived {
-                self.outlived.set(self.outlived.get() + 1);
-            }
         }
         let stored = match before.record() == next {
             true => before.clone(),

@@ -6,7 +6,7 @@ mod observe;
 mod perform;
 mod settle;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, InstanceName, MachineId};
@@ -58,8 +58,6 @@ pub struct Reap<'a, P: Ports> {
     pub together: &'a TerminateBatcher<'a, P::Compute>,
     /// What they know in common.
     pub known: &'a BatchCache,
-    /// Counts the machines whose end began because they were older than their pool allows.
-    pub outlived: &'a Cell<u32>,
 }
 
 /// What the passes of one invocation read once.
