@@ -16,7 +16,7 @@ impl Instance {
     pub fn bind(&mut self, machine: MachineId, now: Time, timings: &Timings) {
         assert!(self.machine.is_none(), "instance {} has a machine already", self.name);
         assert!(self.state.is_live(), "instance {} is deleted", self.name);
-        self.note(now, format!("machine {machine} bound"));
+        self.tell(now, format!("machine {machine} bound"));
         self.machine = Some(machine);
         self.bound_at = Some(now);
         self.attempts = 0;
@@ -95,7 +95,7 @@ impl Instance {
     /// marks, no job.
     pub fn mark(&mut self, reason: DeleteReason, now: Time) {
         if self.drain.is_none() {
-            self.note(now, format!("marked for delete: {}", reason.as_str()));
+            self.tell(now, format!("marked for delete: {}", reason.as_str()));
             self.drain = Some(DeleteMark {
                 at: now,
                 reason,
@@ -122,14 +122,14 @@ impl Instance {
     /// was done, that is before the row left `running`.
     pub fn unmark(&mut self, now: Time, why: &str) {
         if self.drain.take().is_some() {
-            self.note(now, format!("delete mark cleared: {why}"));
+            self.tell(now, format!("delete mark cleared: {why}"));
         }
     }
 
     /// Takes the mark back for a claim, which is the change of the record.
     pub(crate) fn keep_for_a_job(&mut self, now: Time) {
         if self.drain.take().is_some() {
-            self.note(now, "delete mark cleared: a job needs it".to_owned());
+            self.tell(now, "delete mark cleared: a job needs it".to_owned());
         }
     }
 
@@ -171,7 +171,7 @@ impl Instance {
 
     /// EC2 has ended the machine, or somebody through it, and says why.
     pub fn ended_by_ec2(&mut self, why: &StateReason, now: Time) {
-        self.note(now, format!("EC2: {}: {}", why.code, why.message));
+        self.tell(now, format!("EC2: {}: {}", why.code, why.message));
         self.last_error = Some(ErrorDetail {
             at: now,
             operation: "the machine's end".to_owned(),

@@ -171,7 +171,7 @@ impl Instance {
             wake: None,
             events: Arc::default(),
         };
-        instance.note(
+        instance.tell(
             now,
             match slot.claim {
                 Some(job) => format!("pending_create: planned for job {job}"),
@@ -353,14 +353,14 @@ impl Instance {
     pub fn set_claim(&mut self, job: JobKey, now: Time) {
         self.claim = Some(job);
         self.claimed_at = Some(now);
-        self.note(now, format!("claims job {job}"));
+        self.tell(now, format!("claims job {job}"));
     }
 
     /// Ends the claim.
     pub fn clear_claim(&mut self, now: Time, why: &str) {
         if let Some(job) = self.claim.take() {
             self.claimed_at = None;
-            self.note(now, format!("claim on job {job} ends: {why}"));
+            self.tell(now, format!("claim on job {job} ends: {why}"));
         }
     }
 
@@ -377,17 +377,12 @@ impl Instance {
     }
 
     /// Adds a line to the story.
-    fn note(&mut self, at: Time, what: String) {
+    pub fn tell(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
         events.push(Event { at, what: what.into() });
         if events.len() > MAX_EVENTS {
             events.remove(0);
         }
-    }
-
-    /// Adds a line to the story.
-    pub fn tell(&mut self, at: Time, what: String) {
-        self.note(at, what);
     }
 
     /// The one place where `state` is written.
@@ -400,7 +395,7 @@ impl Instance {
         );
         self.state = to;
         self.since = now;
-        self.note(now, format!("{to}: {why}"));
+        self.tell(now, format!("{to}: {why}"));
     }
 }
 

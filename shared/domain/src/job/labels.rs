@@ -59,13 +59,6 @@ impl Labels {
         let counts = |label: &&str| *label != SELF_HOSTED;
         self.iter().filter(counts).eq(job.iter().filter(counts))
     }
-
-    /// Whether a runner with these labels can take a job with those. A job without labels asks for
-    /// nothing of ours: GitHub sends such events for hosted runners and in odd `completed` events.
-    #[must_use]
-    pub fn can_run(&self, job: &Self) -> bool {
-        !job.is_empty() && self.missing(job).next().is_none()
-    }
 }
 
 /// Rows of labels, any of which will do. Written as one list, or as a list of lists.
@@ -153,11 +146,9 @@ mod tests {
     #[test]
     fn a_runner_takes_jobs_that_ask_for_a_subset_in_any_case() {
         let runner = Labels::new(["Linux", "X64", "gpu"]);
-        assert!(runner.can_run(&Labels::new(["linux", "GPU"])));
-        assert!(runner.can_run(&Labels::new(["self-hosted"])));
-        assert!(runner.can_run(&Labels::new(["self-hosted", "x64"])));
-        assert!(!runner.can_run(&Labels::new(["self-hosted", "arm64"])));
-        assert!(!runner.can_run(&Labels::default()));
+        assert!(runner.missing_for(&Labels::new(["linux", "GPU"])).is_empty());
+        assert!(runner.missing_for(&Labels::new(["self-hosted"])).is_empty());
+        assert!(runner.missing_for(&Labels::new(["self-hosted", "x64"])).is_empty());
         assert_eq!(runner.missing_for(&Labels::new(["arm64", "gpu"])), ["arm64"]);
     }
 
@@ -167,12 +158,12 @@ mod tests {
         let (own, common) = (Labels::new(["muster"]), Labels::new(["muster", "linux", "x64"]));
         let elses = Labels::new(["self-hosted", "linux", "x64"]);
         assert!(
-            common.can_run(&elses),
+            common.missing_for(&elses).is_empty(),
             "the word alone protects nothing, as long as others stand beside it"
         );
-        assert!(!own.can_run(&elses));
-        assert!(own.can_run(&Labels::new(["self-hosted", "muster"])));
-        assert!(own.can_run(&Labels::new(["muster"])));
+        assert_eq!(own.missing_for(&elses), ["linux", "x64"]);
+        assert!(own.missing_for(&Labels::new(["self-hosted", "muster"])).is_empty());
+        assert!(own.missing_for(&Labels::new(["muster"])).is_empty());
     }
 
     #[test]

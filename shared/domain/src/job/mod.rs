@@ -319,10 +319,4 @@ impl Job {
         let (owner, _) = repository.split_once('/')?;
         if self.last_event.user_owned { repository } else { owner }.parse().ok()
     }
-
-    /// The owner of the repository, as an entity.
-    #[must_use]
-    pub fn repository_entity(&self) -> Option<Entity> {
-        self.last_event.repository.parse().ok()
-    }
 }
