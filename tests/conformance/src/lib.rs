@@ -1,7 +1,8 @@
 //! One suite for every door to the cloud.
 //!
-//! The passes run over ports, and each port has two implementations: the simulated cloud's own, and
-//! the real adapters, which are tested on the simulated world of `tests/world` and on an emulator.
+//! The passes run over ports. Two implementations of each are asked here: the simulated cloud's own,
+//! and the real adapters, which are tested on the simulated world of `tests/world` and on an
+//! emulator.
 //! What the simulator proves about the passes holds for AWS and GitHub only as far as its doors
 //! behave like theirs. Each check here is a sentence about a port, asked of both sides; where they
 //! differ, [`differences`] says so, by name.

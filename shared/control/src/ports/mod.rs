@@ -1,7 +1,7 @@
 //! What the passes need of the world, in the domain's words.
 //!
-//! Each port has exactly two implementations: the real cloud (crates `aws`, `ec2`, `github`), and
-//! the simulated one. The passes are written once, over these.
+//! The real cloud implements each port (crates `aws`, `ec2`, `github`), and the simulated one does;
+//! some tests bring smaller ones. The passes are written once, over these.
 
 mod compute;
 mod github;

@@ -371,9 +371,14 @@ impl Instance {
         }
     }
 
-    /// Moves the row's time to this one, if it is later.
-    pub(crate) fn bring_forward(&mut self, at: Time) {
+    /// Makes the next pass due at this time, if it is due later. A row that is not due stays so.
+    pub(crate) fn bring_due_forward(&mut self, at: Time) {
         self.due_at = self.due_at.map(|due| due.min(at));
+    }
+
+    /// Makes the next pass due at this time, if it is due later or not at all.
+    fn set_due_by(&mut self, at: Time) {
+        self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
     }
 
     /// Adds a line to the story.

@@ -174,7 +174,7 @@ impl Instance {
         self.runner.hooks |= hooks;
         if starts {
             self.runner.move_to(RunnerState::Idle, now);
-            self.hurry_due(now + timings.claim_idle_seconds);
+            self.set_due_by(now + timings.claim_idle_seconds);
         }
         self.tell(now, "runner started".to_owned());
         Ok(())
@@ -273,7 +273,7 @@ impl Instance {
             && job.completed_at.is_none()
         {
             job.completed_at = Some(now);
-            self.hurry_due(now + timings.completed_grace_seconds);
+            self.set_due_by(now + timings.completed_grace_seconds);
             self.tell(now, "job completed".to_owned());
         }
         Ok(())
@@ -297,7 +297,7 @@ impl Instance {
         // Without a job it may still hold a claim, and that job must not wait for this machine's
         // end.
         let grace = now + timings.shutdown_grace_seconds;
-        self.hurry_due(if self.runner.has_taken_job() { grace } else { now });
+        self.set_due_by(if self.runner.has_taken_job() { grace } else { now });
         self.tell(
             now,
             match code {
@@ -331,7 +331,7 @@ impl Instance {
             self.runner.github_job = None;
             self.runner.github_completed_at = Some(now);
             if self.runner.exit.is_none() {
-                self.hurry_due(now + timings.completed_grace_seconds);
+                self.set_due_by(now + timings.completed_grace_seconds);
             }
             self.tell(now, format!("GitHub: job {job} completed"));
         }
@@ -344,11 +344,6 @@ impl Instance {
         // Also when it was active before: every wait starts over.
         self.runner.since = now;
         self.unmark(now, why);
-    }
-
-    /// Makes the next pass earlier, never later.
-    fn hurry_due(&mut self, at: Time) {
-        self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
     }
 
     fn expect_registration(&self, name: &str) -> Result<(), ReportError> {

@@ -103,7 +103,7 @@ pub fn assign(job: &mut Job, instance: &mut Instance, now: Time, timings: &Timin
     set_job_claim(job, Some(instance.name.clone()));
     instance.set_claim(job.key(), now);
     if instance.runner.state == RunnerState::Idle {
-        instance.bring_forward(now + timings.claim_idle_seconds);
+        instance.bring_due_forward(now + timings.claim_idle_seconds);
     }
 }
 
