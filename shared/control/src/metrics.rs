@@ -43,7 +43,7 @@ pub enum Metric {
     /// Launch calls of which nobody knows what they did.
     LaunchUnanswered,
     /// Pools whose launches EC2 refuses as wrong or not allowed.
-    PoolsPaused,
+    PoolsRefused,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
 }

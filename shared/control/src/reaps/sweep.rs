@@ -64,7 +64,7 @@ pub struct SweepReport {
     /// Seconds.
     pub oldest_queued_job: u32,
     /// Pools that EC2 refuses.
-    pub paused: usize,
+    pub refused_pools: usize,
     /// Entities that GitHub refuses us, or has limited lately.
     pub unwell: Vec<EntityHealth>,
     /// Seconds; how long the first of what is switched off has been off.
@@ -89,7 +89,7 @@ impl SweepReport {
             (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
-            (Metric::PoolsPaused, self.paused as f64),
+            (Metric::PoolsRefused, self.refused_pools as f64),
             (Metric::Orphans, self.orphans as f64),
             (Metric::EntitiesUnhealthy, self.refused() as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
@@ -142,7 +142,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         match self.table.cooldowns().await {
             Ok(known) => {
-                report.paused = known.map_or(0, |known| known.paused_pools(now).count());
+                report.refused_pools = known.map_or(0, |known| known.refused_pools(now).count());
             }
             Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }

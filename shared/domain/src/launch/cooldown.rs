@@ -154,7 +154,7 @@ impl Cooldowns {
     }
 
     /// The pools that EC2 refuses. Between two attempts as well: only a success ends it, or quiet.
-    pub fn paused_pools(&self, now: Time) -> impl Iterator<Item = &PoolName> {
+    pub fn refused_pools(&self, now: Time) -> impl Iterator<Item = &PoolName> {
         self.list.iter().filter(move |one| !one.is_forgotten(now)).filter_map(|one| {
             match &one.closed {
                 CooldownScope::Pool(name) => Some(name),

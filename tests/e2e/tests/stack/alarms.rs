@@ -68,7 +68,7 @@ async fn describe(stack: &Stack) -> Result<Vec<Value>> {
     Ok(answer["MetricAlarms"].as_array().cloned().unwrap_or_default())
 }
 
-/// Launch calls by class: for graphs. What a person must mend is told by `PoolsPaused` and
+/// Launch calls by class: for graphs. What a person must mend is told by `PoolsRefused` and
 /// `LaunchFailed`, what waits too long by `OldestQueuedJobAgeSeconds`.
 const TOLD_BY_OTHERS: [Metric; 6] = [
     Metric::LaunchThrottled,

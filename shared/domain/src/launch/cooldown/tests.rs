@@ -290,7 +290,7 @@ fn a_wrong_place_is_left_out_and_a_wrong_request_pauses_the_pool() {
     );
     let known = first(&pool, &answer(0, errors));
     assert!(offered(&known, &pool, 1).contains("refuses the launches of pool default"));
-    assert_eq!(known.paused_pools(at(1)).collect::<Vec<_>>(), [&pool.name]);
+    assert_eq!(known.refused_pools(at(1)).collect::<Vec<_>>(), [&pool.name]);
     // Beside places without capacity it is one of them.
     let mixed = vec![
         part(Configuration, place("m7i.large", "subnet-a")),
@@ -298,7 +298,7 @@ fn a_wrong_place_is_left_out_and_a_wrong_request_pauses_the_pool() {
     ];
     let known = first(&pool, &answer(0, mixed));
     assert_eq!(offered(&known, &pool, 1), "spot: m7a.large/subnet-a m7a.large/subnet-b");
-    assert_eq!(known.paused_pools(at(1)).count(), 0);
+    assert_eq!(known.refused_pools(at(1)).count(), 0);
 }
 
 /// What one pool is refused for its price, its image or its requirements is no other's matter.
