@@ -130,9 +130,9 @@ pub(crate) async fn for_instance<T: Table>(
     Ok(writes)
 }
 
-/// The job that the instance claimed, if it still waits: demand again. After a failure that the
-/// next instance may share it is held back for a while, longer each time, so that machines are not
-/// burnt without pause on a launch or a job that cannot succeed.
+/// The job that the instance claimed, if it still waits: demand again. Where the next instance may
+/// fare no better with this job it is held back for a while, longer each time. A machine that
+/// served nothing is its pool's matter (`launch/trouble.rs`).
 async fn released_job<T: Table>(
     table: &T,
     key: JobKey,
@@ -163,28 +163,17 @@ fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
         let ErrorDetail { code, message, .. } = fault;
         return Some(format!("GitHub refuses its runner a configuration ({code}: {message})"));
     }
-    if next.passed_over && !before.passed_over {
-        return Some(if next.runner.exit.is_some() {
-            "its runner ended without taking it".to_owned()
-        } else {
-            "GitHub did not give it to its idle runner (check the runner group's access)".to_owned()
-        });
-    }
-    if before.died_unheard(next) {
-        let what = "its machine ended before its runner was there";
-        // An error that was known before did not cause this end.
-        let told = next.last_error.as_ref().filter(|_| next.last_error != before.last_error);
-        return Some(match told {
-            Some(fault) => format!("{what}: {}: {}", fault.code, fault.message),
-            None => what.to_owned(),
-        });
+    if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
+        return Some(
+            "GitHub did not give it to its idle runner (check the runner group's access)"
+                .to_owned(),
+        );
     }
     match next.drain()?.reason {
         DeleteReason::LaunchFailed => Some(match &next.last_error {
             Some(fault) => format!("the launch failed: {}: {}", fault.code, fault.message),
             None => "the launch failed".to_owned(),
         }),
-        DeleteReason::BootTimeout => Some("its machine did not start a runner".to_owned()),
         _ => None,
     }
 }

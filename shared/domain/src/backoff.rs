@@ -27,18 +27,6 @@ pub fn hold_wait(failures: u32, timings: &Timings) -> Seconds {
     launch_wait(failures.saturating_add(1), timings)
 }
 
-/// The wait before the next machine that no job needs yet, where `failures` such machines in a row
-/// brought no runner. Longer at last than for jobs: nobody waits for it, and a broken pool must not
-/// launch for ever.
-#[must_use]
-pub fn idle_wait(failures: u32, timings: &Timings) -> Seconds {
-    doubled(
-        timings.launch_retry_seconds,
-        failures.saturating_sub(1),
-        timings.idle_retry_cap_seconds,
-    )
-}
-
 /// A wait that doubles with each time in a row, up to a cap. The first time is 1.
 #[must_use]
 pub fn grown(first: Seconds, times: u32, cap: Seconds) -> Seconds {
@@ -62,12 +50,6 @@ mod tests {
     }
 
     #[test]
-    fn the_min_idle_is_tried_less_and_less_often() {
-        let waits: Vec<u32> = (1..=10).map(|n| idle_wait(n, &Timings::default()).0).collect();
-        assert_eq!(waits, [15, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600]);
-    }
-
-    #[test]
     fn a_job_whose_machines_fail_has_five_in_ten_minutes() {
         let waits: Vec<u32> = (1..=6).map(|n| hold_wait(n, &Timings::default()).0).collect();
         assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
@@ -81,7 +63,6 @@ mod tests {
         for n in 0..200 {
             assert!(delete_wait(n, &timings) <= delete_wait(n + 1, &timings));
             assert!(launch_wait(n, &timings) <= launch_wait(n + 1, &timings));
-            assert!(idle_wait(n, &timings) <= idle_wait(n + 1, &timings));
         }
     }
 }

@@ -62,9 +62,6 @@ timings! {
     /// In which time the surplus of idle runners shrinks by half: a little less than the sweep's
     /// minute, so that each sweep finds it over.
     shrink_seconds = 50,
-    /// Longest wait before another machine is launched for the min idle of a pool where such
-    /// machines fail.
-    idle_retry_cap_seconds = 3600,
     /// How long a machine may take to shut itself down after its runner ended.
     shutdown_grace_seconds = 120,
     /// How long after GitHub's `completed` the machine's own report may follow.

@@ -32,10 +32,12 @@ impl World {
             self.say(|| format!("  job {key} has waited {} s for its claim", waited / SECOND));
         }
         let tally = &mut self.tally;
-        let count = match waited {
-            ..=PROMPT => &mut tally.claimed_promptly,
-            ..=MINUTE => &mut tally.claimed_in_a_minute,
-            _ => &mut tally.claimed_later,
+        let count = if waited <= PROMPT {
+            &mut tally.claimed_promptly
+        } else if waited <= MINUTE {
+            &mut tally.claimed_in_a_minute
+        } else {
+            &mut tally.claimed_later
         };
         *count += 1;
     }

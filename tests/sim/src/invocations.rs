@@ -318,6 +318,12 @@ async fn operator(door: &Door, number: u32) {
     if outcome.as_ref().is_err_and(|error| error.code == AdminErrorCode::Busy) {
         door.sim.world.borrow_mut().check_refusal(&name, &by);
     }
+    if let Ok(Answer::ExplainJob(job)) = &outcome {
+        let mut world = door.sim.world.borrow_mut();
+        job.explanation.iter().for_each(|line| world.narrate(|| format!("  {line}")));
+        world.explained.clone_from(&job.explanation);
+        return;
+    }
     door.sim.world.borrow_mut().narrate(|| {
         let told = match &outcome {
             Err(error) => &error.message,

@@ -93,6 +93,8 @@ pub struct World {
     pub ordered: Option<InstanceName>,
     /// Requests of a scenario's operators.
     pub requests: Vec<Option<serde_json::Value>>,
+    /// What the last of them was told of a job.
+    pub explained: Vec<String>,
     /// Outages.
     pub windows: Vec<Window>,
     /// What GitHub and EC2 know behind the names of a pool file.
@@ -182,6 +184,7 @@ impl World {
             flips: Vec::new(),
             ordered: None,
             requests: Vec::new(),
+            explained: Vec::new(),
             windows: Vec::new(),
             names: Answers::default(),
             app: right_app(),

@@ -136,6 +136,10 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             let own = diff.pools.iter().find(|own| own.pool == pool.name);
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
+        self.open_anew(|pool| {
+            set.pools.iter().filter(changed).any(|changed| changed.name == *pool)
+        })
+        .await;
         // The launch template is not stored, and no reason for an end here.
         for pool in self.context.settings.with_template(set.clone()).pools.iter().filter(changed) {
             let wake = [WakePool::whole(pool.name.clone())];

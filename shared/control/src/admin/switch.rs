@@ -1,6 +1,7 @@
 //! The switches: launches, deletes, single pools.
 
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::ids::PoolName;
 use muster_domain::stored::Change;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
@@ -8,8 +9,9 @@ use muster_domain::time::Time;
 use super::answers::{Answer, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
+use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::ports::{Operations as _, Table as _, Write};
+use crate::ports::{Launches as _, Operations as _, Table as _, Write};
 use crate::writes;
 
 /// The subject of the switches' lines in the audit trail.
@@ -29,7 +31,7 @@ impl<P: Ports> Admin<'_, P> {
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
         let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
-        writes::in_rounds(async || {
+        let answer: Result<_, AdminError> = writes::in_rounds(async || {
             let stored = self.context.table.switches().await?;
             let before = stored.as_deref().cloned().unwrap_or_default();
             for (pool, to) in &request.pools {
@@ -52,7 +54,39 @@ impl<P: Ports> Admin<'_, P> {
             tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
             Ok(answer(next))
         })
-        .await
+        .await;
+        let answer = answer?;
+        let opens = |switch: &Switch, pool: &PoolName| match switch {
+            Switch::Launches | Switch::Maintenance => true,
+            Switch::Pool(name) => name == pool,
+            Switch::Deletes => false,
+        };
+        let opened = settings.iter().filter(|(switch, to)| !holds_back(switch, *to));
+        let opened: Vec<&Switch> = opened.map(|(switch, _)| switch).collect();
+        self.open_anew(|pool| opened.iter().any(|switch| opens(switch, pool))).await;
+        Ok(answer)
+    }
+
+    /// Lets pools whose machines served nothing begin anew: somebody has looked at them.
+    pub(super) async fn open_anew(&self, is_opened: impl Fn(&PoolName) -> bool) {
+        let table = self.context.table;
+        let opened = writes::update(
+            table,
+            async || table.cooldowns().await,
+            |known| {
+                let known = known?;
+                let pools =
+                    known.troubles.iter().map(|one| &one.pool).filter(|pool| is_opened(pool));
+                let next = pools.fold(known.clone(), |next, pool| next.without_trouble(pool));
+                (next != *known).then_some(next)
+            },
+        );
+        if let Err(error) = opened.await {
+            tracing::warn!(
+                error = with_causes(&error),
+                "failed to open pools in trouble; one machine at a time finds out"
+            );
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
 use muster_domain::job::explain::{self, JobContext};
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
@@ -221,9 +222,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn status(&self, now: Time) -> Result<Answer, AdminError> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
+        let cooldowns = self.context.table.cooldowns().await?;
         let mut pools = Vec::new();
         for pool in &self.context.settings.pools {
-            pools.push(self.pool_status(pool, &switches, now).await?);
+            pools.push(self.pool_status(pool, &switches, cooldowns.as_deref(), now).await?);
         }
         let mut unhealthy = self.context.table.unhealthy_entities().await?;
         // A rate limit that is over stands on record until GitHub's next answer.
@@ -239,7 +241,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             pools,
             limits: self.limits().await?,
             switches: switches.into(),
-            cooldowns: self.context.table.cooldowns().await?.map(|known| known.on(now)),
+            cooldowns: cooldowns.map(|known| known.on(now)),
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             app: self.app().await,
             entities: self.entities(&unhealthy, now),
@@ -252,6 +254,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         &self,
         pool: &Pool,
         switches: &Switches,
+        cooldowns: Option<&Cooldowns>,
         now: Time,
     ) -> Result<PoolStatus, AdminError> {
         let capacity = self.context.table.capacity(&pool.name).await?;
@@ -267,7 +270,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             paused: pool.paused,
             max: pool.max,
             min_idle: pool.idle_wanted(),
-            min_idle_hold: capacity.as_ref().and_then(|capacity| capacity.idle_hold.clone()),
+            trouble: cooldowns.and_then(|known| known.trouble(pool)).cloned(),
             live: capacity.map_or(0, |capacity| capacity.live),
             ending: ending.len(),
             waiting_jobs: waiting.len(),

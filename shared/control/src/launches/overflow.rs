@@ -194,7 +194,8 @@ impl<'a, T: Table> Overflow<'a, T> {
         let held = pool.paused
             || conditions.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
             || conditions.cooldowns.is_some_and(|refused| {
-                refused.offer(pool, first_market(pool.market), now).is_err()
+                refused.trouble(pool).is_some()
+                    || refused.offer(pool, first_market(pool.market), now).is_err()
             });
         let live = conditions.capacity.map_or(0, |capacity| capacity.live);
         let mut left = if held { 0 } else { pool.max.saturating_sub(live) };

@@ -8,6 +8,7 @@ mod look;
 mod pool_lease;
 mod pool_snapshot;
 mod report;
+mod trouble;
 mod unplaced;
 mod view;
 

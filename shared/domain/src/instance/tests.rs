@@ -24,9 +24,9 @@ pub(crate) fn at(seconds: u32) -> Time {
     T0 + Seconds(seconds)
 }
 
-/// It would hold the min idle back for up to an hour.
+/// Such machines make the others of their pool wait: none that served may count.
 #[test]
-fn only_a_machine_whose_runner_never_listened_has_failed_the_min_idle() {
+fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     use crate::testkit::{
         Story as _, With as _, active, booting, completed, exited_unused, idle, idle_without_hooks,
         timings,
@@ -34,40 +34,41 @@ fn only_a_machine_whose_runner_never_listened_has_failed_the_min_idle() {
     let ends_well =
         |row: Instance| row.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
     let (ended_well, without_hooks) = (ends_well(idle()), ends_well(idle_without_hooks()));
-    let rows = [
-        ("booting", booting(), true),
-        ("its agent gave up", exited_unused(), true),
-        ("listening", idle(), false),
-        ("its agent ended with 0, and its hooks told of no job", ended_well, true),
-        ("ran a job that nobody could tell us of", without_hooks, false),
-        ("with a job", active(), false),
-        ("after its job", completed(), false),
-    ];
-    for (what, row, fails) in rows {
-        let row = row.unclaimed();
-        let next = row.clone().marked(DeleteReason::MachineGone, 120);
-        assert_eq!(row.failed_idle(&next).is_some(), fails, "{what}");
-    }
-}
-
-/// Else a job whose machines all die at once costs one after the other without pause.
-#[test]
-fn a_machine_that_dies_before_its_agent_listens_is_a_failure_of_its_jobs() {
-    use crate::testkit::{Story as _, With as _, active, booting, exited_unused, idle};
     let noticed = booting().with(|row| row.spot_notice(at(115)));
+    let gone = || DeleteReason::MachineGone;
     let rows = [
-        ("booting", booting(), DeleteReason::MachineGone, true),
+        ("booting", booting(), gone(), true),
         ("stopped", booting(), DeleteReason::MachineStopped, true),
-        ("its agent gave up", exited_unused(), DeleteReason::MachineGone, true),
-        ("taken back by EC2", noticed, DeleteReason::MachineGone, false),
-        ("listening", idle(), DeleteReason::MachineGone, false),
-        ("with a job", active(), DeleteReason::MachineGone, false),
+        ("not up in time", booting(), DeleteReason::BootTimeout, true),
+        ("its agent gave up", exited_unused(), gone(), true),
+        (
+            "its agent gave up, and the machine lives",
+            exited_unused(),
+            DeleteReason::RunnerEnded,
+            true,
+        ),
+        ("its agent lost GitHub", idle(), DeleteReason::Unreachable, true),
+        ("taken back by EC2", noticed, gone(), false),
+        ("listening", idle(), gone(), false),
+        ("its agent ended with 0, and its hooks told of no job", ended_well, gone(), true),
+        ("ran a job that nobody could tell us of", without_hooks, gone(), false),
+        ("with a job", active(), gone(), false),
+        ("after its job", completed(), gone(), false),
         ("ordered", booting(), DeleteReason::Ordered, false),
+        ("not needed any more", booting(), DeleteReason::NotNeeded, false),
     ];
-    for (what, row, reason, fails) in rows {
+    for (what, row, reason, is_failure) in rows {
         let next = row.clone().marked(reason, 120);
-        assert_eq!(row.died_unheard(&next), fails, "{what}");
+        assert_eq!(row.served_nothing(&next).is_some(), is_failure, "{what}");
+        // Once: what follows the mark says nothing new.
+        let later = next.clone().with(|row| row.set_due(at(130)));
+        assert_eq!(next.served_nothing(&later), None, "{what}, again");
     }
+    let row = exited_unused();
+    let gave_back = row.clone().with(|row| row.passed_over = true);
+    assert!(row.served_nothing(&gave_back).is_some(), "its job gets another runner at once");
+    let marked = gave_back.clone().marked(DeleteReason::RunnerEnded, 130);
+    assert_eq!(gave_back.served_nothing(&marked), None, "and its end is no second failure");
 }
 
 /// GitHub removes an ephemeral runner with the end of its job, and no other.

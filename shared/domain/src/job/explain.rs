@@ -144,7 +144,9 @@ fn what_stands_in_the_way(
             "The limit of {scope} is reached ({count}); the job is served when an instance ends."
         );
     }
-    match context.github.cloned().or_else(|| refused(pool, context, now)) {
+    let trouble = context.cooldowns.and_then(|known| known.trouble(pool));
+    let trouble = trouble.map(|trouble| trouble.block(now));
+    match trouble.or_else(|| context.github.cloned()).or_else(|| refused(pool, context, now)) {
         Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
         None => "The next launch pass finds it a runner.".to_owned(),
     }

@@ -14,6 +14,8 @@ use crate::SCHEMA;
 use crate::backoff;
 use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use crate::ids::{LaunchId, PoolName};
+use crate::instance::Instance;
+use crate::launch::trouble::Trouble;
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool};
 use crate::time::{Seconds, Time};
@@ -96,12 +98,14 @@ pub struct Cooldowns {
     pub schema: u16,
     /// At most one of each.
     pub list: Arc<[Cooldown]>,
+    /// The pools whose machines serve nothing, at most one entry of each.
+    pub troubles: Arc<[Trouble]>,
 }
 
 impl Default for Cooldowns {
     /// Nothing was refused.
     fn default() -> Self {
-        Self { schema: SCHEMA, list: Arc::default() }
+        Self { schema: SCHEMA, list: Arc::default(), troubles: Arc::default() }
     }
 }
 
@@ -217,6 +221,35 @@ impl Cooldowns {
         Ok(LaunchOptions { market, places })
     }
 
+    /// The trouble of a pool as it is configured now, if its jobs wait for that.
+    #[must_use]
+    pub fn trouble(&self, pool: &Pool) -> Option<&Trouble> {
+        self.troubles.iter().find(|one| one.holds(pool))
+    }
+
+    /// The record after a machine that served nothing, if that changes it.
+    #[must_use]
+    pub fn after_failure(&self, instance: &Instance, reason: String, now: Time) -> Option<Self> {
+        let known = self.troubles.iter().find(|one| one.pool == instance.pool);
+        let next = Trouble::after(known, instance, reason, now)?;
+        let others = self.troubles.iter().filter(|one| one.pool != instance.pool);
+        Some(Self { troubles: others.cloned().chain([next]).collect(), ..self.clone() })
+    }
+
+    /// The record after a machine that served, if that ends the trouble of its pool.
+    #[must_use]
+    pub fn after_service(&self, instance: &Instance, now: Time) -> Option<Self> {
+        let ends = |one: &&Trouble| one.pool == instance.pool && one.is_ended_by(instance, now);
+        self.troubles.iter().find(ends).map(|one| self.without_trouble(&one.pool))
+    }
+
+    /// The record without the trouble of a pool.
+    #[must_use]
+    pub fn without_trouble(&self, pool: &PoolName) -> Self {
+        let others = self.troubles.iter().filter(|one| one.pool != *pool);
+        Self { troubles: others.cloned().collect(), ..self.clone() }
+    }
+
     /// The record after the end of a machine of this pool, if that changes it: the quotas that may
     /// have counted it have room again. Of which type it was, and on which market, nobody has
     /// written down; one that is opened in vain costs a call.
@@ -228,7 +261,7 @@ impl Cooldowns {
         };
         let list: Arc<[Cooldown]> =
             self.list.iter().filter(|one| !counts(&one.closed)).cloned().collect();
-        (list.len() < self.list.len()).then_some(Self { schema: self.schema, list })
+        (list.len() < self.list.len()).then_some(Self { list, ..self.clone() })
     }
 
     /// The record after EC2's answer to a launch, if that changes it.
@@ -253,7 +286,7 @@ impl Cooldowns {
         (list != known).then(|| {
             list.sort_by_key(|one| std::cmp::Reverse(one.until));
             list.truncate(MAX_COOLDOWNS);
-            Self { schema: self.schema, list: list.into() }
+            Self { list: list.into(), ..self.clone() }
         })
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod cooldown;
 pub mod plan;
+pub mod trouble;
 pub mod withheld;
 
 use std::sync::Arc;

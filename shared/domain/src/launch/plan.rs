@@ -56,8 +56,9 @@ pub struct View<'a> {
     pub live: u32,
     /// What the limits of stack and entities leave.
     pub room: Headroom,
-    /// Set after machines of the min idle brought no runner.
-    pub idle_hold: Option<Hold>,
+    /// Where the pool's last machines served nothing: how many may be launched now, and why no
+    /// more.
+    pub trouble: Option<(u32, LaunchBlock)>,
     /// Why no machine is launched now, whatever the demand: an operator's switch, or the
     /// configuration.
     pub held: Option<String>,
@@ -199,6 +200,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         left: view.pool.max.saturating_sub(view.live),
         limits: view.room.clone(),
         allowances: view.allowances.clone(),
+        trouble: view.trouble.clone(),
     };
     if view.held.is_none() {
         view.retries = retried(&view, &mut room, &mut plan);
@@ -238,6 +240,16 @@ fn nearness(instance: &Instance) -> u8 {
 /// The slots to try again that GitHub is not in the way of. They come before new ones.
 fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Stored<Instance>> {
     let mut goes_on = |slot: &&Stored<Instance>| {
+        if let Some((most, block)) = &mut room.trouble {
+            if *most == 0 {
+                plan.put_off.extend(put_off(slot, block, view));
+                plan.stuck.push(BlockedSlot { slot: (*slot).clone(), why: block.reason.clone() });
+                return false;
+            }
+            // What EC2 refuses uses nothing up.
+            let offer = view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now);
+            *most -= u32::from(offer.is_ok());
+        }
         let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
         let Some(allowance) = allowance else { return true };
         if allowance.most == 0 {

@@ -3,10 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::backoff;
 use crate::ids::PoolName;
-use crate::instance::{Instance, RunnerState};
-use crate::job::Hold;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
@@ -27,9 +24,6 @@ pub struct Capacity {
     pub lease_until: Option<Time>,
     /// When a machine was last launched.
     pub scaled_up_at: Option<Time>,
-    /// Set after machines that no job needed yet brought no runner: no other one before its time,
-    /// and then one alone.
-    pub idle_hold: Option<Hold>,
     /// The pool's configuration as the last pass knew it.
     pub configured: Option<Configured>,
     /// When the delayed wake-up arrives that was sent last. One is enough: its pass sends the next.
@@ -60,7 +54,6 @@ impl Capacity {
             holder: None,
             lease_until: None,
             scaled_up_at: None,
-            idle_hold: None,
             configured: None,
             wake_at: None,
         }
@@ -125,34 +118,6 @@ impl Capacity {
         self.wake_at = Some(at);
         // Not a moment too early: whole seconds, and the queue's clock is another one.
         Some(Seconds(at.since(now).0 + 1))
-    }
-
-    /// Counts a machine of the min idle that brought no runner.
-    #[must_use]
-    pub fn idle_failed(&self, reason: String, now: Time, timings: &Timings) -> Self {
-        let failures = self.idle_hold.as_ref().map_or(0, |hold| hold.failures) + 1;
-        let until = now + backoff::idle_wait(failures, timings);
-        Self { idle_hold: Some(Hold { until, reason, failures, closed: None }), ..self.clone() }
-    }
-
-    /// The hold lifted.
-    #[must_use]
-    pub fn idle_healed(&self) -> Self {
-        Self { idle_hold: None, ..self.clone() }
-    }
-
-    /// Whether one of these runners has come to listen since the last failure: such machines come
-    /// up again.
-    #[must_use]
-    pub fn is_idle_healed(&self, free: &[impl AsRef<Instance>], timings: &Timings) -> bool {
-        self.idle_hold.as_ref().is_some_and(|hold| {
-            let failed_at = hold.until - backoff::idle_wait(hold.failures, timings);
-            free.iter().map(AsRef::as_ref).any(|one| {
-                one.is_free_supply()
-                    && one.runner.state == RunnerState::Idle
-                    && one.runner.since > failed_at
-            })
-        })
     }
 }
 

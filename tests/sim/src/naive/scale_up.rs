@@ -65,7 +65,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         pool,
         live: stored.as_ref().map_or(0, |capacity| capacity.live),
         room: Headroom::default(),
-        idle_hold: None,
+        trouble: None,
         held: None,
         demand: vec![job],
         supply: Vec::new(),

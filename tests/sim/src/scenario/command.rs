@@ -105,6 +105,7 @@ impl Scenario {
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
+            ["explain", "job", number] => self.explain(index(number)?)?,
             ["apply", pools @ ..] => self.apply(pools)?,
             ["rename", "pool", from, "to", to] => self.rename(from, to)?,
             ["restore", version] => {

@@ -72,6 +72,11 @@ impl Scenario {
                 let told = self.hold(index(job)?);
                 (if told.starts_with(&why) { why.clone() } else { told }, why)
             }
+            ["told", words @ ..] => {
+                let words = words.join(" ");
+                let told = self.change(|world| world.explained.join(" "));
+                (if told.contains(&words) { words.clone() } else { told }, words)
+            }
             ["launched", count] => {
                 let launched = self.change(|world| world.ec2.machines.len());
                 (launched.to_string(), (*count).to_owned())

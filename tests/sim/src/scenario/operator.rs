@@ -21,6 +21,14 @@ impl Scenario {
         self.request(request);
     }
 
+    /// Asks why a job is where it is.
+    pub(super) fn explain(&mut self, job: u32) -> Result<(), String> {
+        let key = self.change(|world| world.github.jobs.get(job as usize).map(|job| job.key));
+        let key = key.ok_or("no such job")?.to_string();
+        self.request(json!({ "version": 1, "action": "explain", "job": key }));
+        Ok(())
+    }
+
     /// Has the admin function answer a request.
     pub(super) fn request(&mut self, request: Value) {
         self.change(|world| {

@@ -18,6 +18,7 @@ use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{ErrorDetail, Instance, Waiting};
 use muster_domain::job::{Hold, Moved};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::trouble::Trouble;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::limits::{Limits, Scope};
 use muster_domain::stored::Change;
@@ -125,6 +126,17 @@ fn add_troubles(bench: &Bench) {
         code: "InvalidSubnetID.NotFound".to_owned(),
         message: "there is no such subnet".to_owned(),
     };
+    let trouble = Trouble {
+        pool: "small".parse().expect("a pool"),
+        generation: 0,
+        since: ago(200),
+        at: ago(20),
+        failures: 4,
+        probes: 1,
+        until: NOW + Seconds(220),
+        last: "small-7-0".parse().expect("a name"),
+        reason: "its machine did not start a runner".to_owned(),
+    };
     let schema = muster_domain::SCHEMA;
     let orphan = Orphan {
         attempts: 3,
@@ -133,7 +145,8 @@ fn add_troubles(bench: &Bench) {
     };
     let (scope, max) = (Scope::Stack, 10);
     bench.put(&[
-        Change::create(Cooldowns { schema, list: [cooldown].into() }).into(),
+        Change::create(Cooldowns { schema, list: [cooldown].into(), troubles: [trouble].into() })
+            .into(),
         Write::Orphan(Change::create(orphan)),
         Write::CountUp { scope, count: 2, max },
     ]);

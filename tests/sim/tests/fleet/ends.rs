@@ -7,7 +7,6 @@ use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::{Instance, Slot};
-use muster_domain::job::Job;
 use muster_domain::message::ReapMessage;
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
@@ -16,9 +15,9 @@ use muster_sim::ec2::End;
 
 use crate::bench::{Bench, waiting};
 
-/// A machine that boots for a job, and how EC2 ends it. Answers both records as they are after the
-/// pass that hears of it.
-fn ended(end: End) -> (Instance, Job) {
+/// A machine that boots for a job, and how EC2 ends it. Answers its record and what is told of its
+/// pool, as they are after the pass that hears of it.
+fn ended(end: End) -> (Instance, String) {
     let bench = Bench::new();
     let now = bench.door.now();
     let timings = Timings::default();
@@ -50,7 +49,9 @@ fn ended(end: End) -> (Instance, Job) {
     bench.drive(batch.run(&received, now + Seconds(60), &|| door.now()));
     bench.change(|world| {
         let row = Instance::clone(&world.tables.instances[&row.name]);
-        (row, Job::clone(&world.tables.jobs[&job.key()]))
+        assert_eq!(world.tables.jobs[&job.key()].claim, None, "its job looks for another one");
+        let told = world.tables.cooldowns.as_ref().expect("on record").troubles[0].reason.clone();
+        (row, told)
     })
 }
 
@@ -58,12 +59,9 @@ fn ended(end: End) -> (Instance, Job) {
 /// only its record says why.
 #[test]
 fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
-    let (row, job) = ended(End::LaunchFailed("Client.InternalError".to_owned()));
+    let (row, told) = ended(End::LaunchFailed("Client.InternalError".to_owned()));
     let why = "Client.InternalError: Client error on launch";
-    assert_eq!(
-        job.hold.expect("held").reason,
-        format!("its machine ended before its runner was there: {why}")
-    );
+    assert_eq!(told, format!("its machine ended before its runner was there: {why}"));
     assert!(row.events.iter().any(|event| *event.what == *format!("EC2: {why}")));
     assert_eq!(row.last_error.expect("an error").code, "Client.InternalError");
 }
@@ -71,7 +69,7 @@ fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
 /// Each of our machines shuts itself down in the end: there EC2's words say nothing.
 #[test]
 fn a_machine_that_shuts_itself_down_is_no_error_of_ec2() {
-    let (row, job) = ended(End::ShutItselfDown);
-    assert_eq!(job.hold.expect("held").reason, "its machine ended before its runner was there");
+    let (row, told) = ended(End::ShutItselfDown);
+    assert_eq!(told, "its machine ended before its runner was there");
     assert_eq!(row.last_error, None);
 }

@@ -205,7 +205,7 @@ fn a_pass_whose_first_commit_meets_another_writer_launches_at_once() {
         if call == 3 {
             // All is read, and nothing written.
             let stored = bench.change(|world| world.tables.capacities[&pool].clone());
-            bench.put(&[stored.change(stored.idle_healed()).into()]);
+            bench.put(&[stored.change(stored.record().clone()).into()]);
         }
     });
     let conflicts = bench.change(|world| world.calls.conflicts) - before.conflicts;

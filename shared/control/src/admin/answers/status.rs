@@ -6,9 +6,9 @@ use muster_domain::audit::Audit;
 use muster_domain::entity::{EntityHealth, RefusedPool};
 use muster_domain::ids::{Entity, InstanceName, MachineId, PoolName};
 use muster_domain::instance::ErrorDetail;
-use muster_domain::job::Hold;
 use muster_domain::job::labels::LabelRows;
 use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::trouble::Trouble;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::limits::Scope;
 use muster_domain::switches::SwitchedOff;
@@ -67,8 +67,8 @@ pub struct PoolStatus {
     pub max: u32,
     /// How many idle runners it keeps.
     pub min_idle: u32,
-    /// Why it launches no idle runner now.
-    pub min_idle_hold: Option<Hold>,
+    /// The machines that served nothing, where its jobs wait for that.
+    pub trouble: Option<Trouble>,
     /// Live instances.
     pub live: u32,
     /// Instances on their way out.

@@ -75,15 +75,7 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         if !withheld::is_suspected(demand) {
             return Ok(BTreeMap::new());
         }
-        let (mut live, mut page) = (Vec::new(), None);
-        loop {
-            let listed = self.table.live_instances(&pool.name, page).await?;
-            live.extend(listed.items);
-            page = listed.next;
-            if page.is_none() {
-                break;
-            }
-        }
+        let live = self.live_instances(pool).await?;
         Ok(withheld::allowances(pool, demand, &live, now, &self.settings.timings))
     }
 

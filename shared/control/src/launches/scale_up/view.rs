@@ -1,13 +1,11 @@
 //! What a round of the launch pass knows.
 
-use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::job::untold;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::plan::{self, View};
 use muster_domain::pool::Pool;
-use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Limits;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
@@ -16,7 +14,7 @@ use super::ScaleUp;
 use super::pool_snapshot::{PoolSnapshot, newest};
 use crate::launches::headroom;
 use crate::ports::{Compute, Table};
-use crate::writes::{self, PassError};
+use crate::writes::PassError;
 
 impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
     pub(super) async fn view<'b>(
@@ -45,17 +43,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
         supply.retain(|one| one.is_free_supply() || one.may_be_kept());
         let limits = if works { &self.settings.limits } else { &Limits::default() };
         let room = headroom::left(self.table, limits).await?;
-        let idle_hold = if known.capacity.is_idle_healed(&supply, timings) {
-            self.hold(known).await?;
-            self.heal_idle(&pool.name).await?;
-            None
-        } else {
-            known.capacity.idle_hold.clone()
-        };
-        known.wait_for(
-            idle_hold.iter().filter(|_| pool.idle_wanted() > 0).map(|hold| hold.until),
-            now,
-        );
+        let trouble = if works { self.trouble(pool, known, now).await? } else { None };
+        known.wait_for(trouble.iter().map(|(_, block)| block.until), now);
         let listed = match has_instances {
             true => known.as_known(self.table.slots_to_retry(&pool.name).await?),
             false => Vec::new(),
@@ -70,7 +59,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             pool,
             live: known.capacity.live,
             room,
-            idle_hold,
+            trouble,
             held: None,
             demand,
             supply,
@@ -81,12 +70,5 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             now,
             timings,
         })
-    }
-
-    /// Machines of the min idle come up again: nothing holds them back any more.
-    pub(super) async fn heal_idle(&self, pool: &PoolName) -> Result<(), PassError> {
-        let healed = |stored: Option<&Capacity>| stored.map(Capacity::idle_healed);
-        writes::update(self.table, async || self.table.capacity(pool).await, healed).await?;
-        Ok(())
     }
 }

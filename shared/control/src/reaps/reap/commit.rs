@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 use super::Reap;
 use crate::context::Ports;
 use crate::launches::headroom;
-use crate::ports::{CommitError, Launches, Table, Write};
+use crate::ports::{CommitError, Entities, Launches, Table, Write};
 use crate::writes::{self, PassError};
 
 impl<P: Ports> Reap<'_, P> {
@@ -28,7 +28,7 @@ impl<P: Ports> Reap<'_, P> {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Change::create(orphan).into(),
         }));
-        writes.extend(self.idle_failure(before, next, now).await?);
+        writes.extend(self.failure(before, next, now).await?);
         if writes.is_empty() {
             return Ok((before.clone(), None));
         }
@@ -65,19 +65,27 @@ impl<P: Ports> Reap<'_, P> {
         Ok((stored, gave_back))
     }
 
-    /// Holds the min idle of the pool back after a machine that no job needed yet brought no
-    /// runner.
-    pub(super) async fn idle_failure(
+    /// Notes a machine that served nothing: after a few in a row, one at a time finds out whether
+    /// the next one does. In the commit that ends its claim, so that its job finds that on record.
+    async fn failure(
         &self,
         before: &Instance,
         next: &Instance,
         now: Time,
     ) -> Result<Option<Write>, PassError> {
-        let keeps_idle =
-            self.context.settings.pool(&next.pool).is_some_and(|pool| pool.idle_wanted() > 0);
-        let Some(why) = before.failed_idle(next).filter(|_| keeps_idle) else { return Ok(None) };
-        let Some(stored) = self.context.table.capacity(&next.pool).await? else { return Ok(None) };
-        let held = stored.idle_failed(why, now, &self.context.settings.timings);
-        Ok(Some(stored.change(held).into()))
+        let Some(why) = before.served_nothing(next) else { return Ok(None) };
+        if before.runner.n > 0 && before.runner.id.is_none() {
+            // GitHub refuses or limits its owner: that is no other owner's trouble.
+            let health = self.context.table.entity_health(&before.entity).await?;
+            if health.is_some_and(|health| !health.is_well()) {
+                return Ok(None);
+            }
+        }
+        tracing::warn!(instance.id = %next.name, pool.name = %next.pool, why,
+            "a machine served nothing");
+        let stored = self.context.table.cooldowns().await?;
+        let record = stored.as_deref().cloned().unwrap_or_default();
+        let noted = record.after_failure(next, why, now);
+        Ok(noted.map(|noted| Change::from_read(stored.as_ref(), noted).into()))
     }
 }

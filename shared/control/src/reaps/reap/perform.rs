@@ -1,10 +1,12 @@
 //! What a pass does to the world, and whom it wakes.
 
-use crate::ports::{Github, Launches, Queue};
+use crate::ports::{CommitError, Github, Launches, Queue, Table};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::Instance;
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::lifecycle::Effect;
 use muster_domain::observation::{Observation, RunnerSeen, Termination};
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use super::observe::answered;
@@ -65,7 +67,7 @@ impl<P: Ports> Reap<'_, P> {
                 headroom::waiting_for(self.context.table, self.context.settings, instance, now)
                     .await?;
             waiting.into_iter().for_each(|pool| woken.whole(pool));
-            match self.reopen_quota(instance).await {
+            match self.reopen_quota(instance, now).await {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
                 // Its wait ends by itself.
                 Err(error) => {
@@ -81,14 +83,36 @@ impl<P: Ports> Reap<'_, P> {
     }
 
     /// Opens the quotas that may have counted an ended machine.
-    pub(super) async fn reopen_quota(&self, ended: &Instance) -> Result<Vec<PoolName>, PassError> {
+    pub(super) async fn reopen_quota(
+        &self,
+        ended: &Instance,
+        now: Time,
+    ) -> Result<Vec<PoolName>, PassError> {
         let read = async || self.context.table.cooldowns().await;
         let stored = self.known.cooldowns.get(&(), self.together.moved(), read).await?;
         match stored {
             Some(stored) => {
+                let stored = self.note_service(ended, stored, now).await?;
                 quota::reopen(self.context.table, self.context.settings, ended, &stored).await
             }
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// A machine that served ends the trouble of its pool.
+    async fn note_service(
+        &self,
+        ended: &Instance,
+        stored: Stored<Cooldowns>,
+        now: Time,
+    ) -> Result<Stored<Cooldowns>, PassError> {
+        let Some(next) = stored.after_service(ended, now) else { return Ok(stored) };
+        let change = stored.change(next);
+        match self.context.table.commit(&[change.clone().into()]).await {
+            Ok(committed) => Ok(change.stored(&committed)),
+            // Whoever was faster knows of another machine; the launch pass looks at those that live.
+            Err(CommitError::Conflict) => Ok(stored),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::request::{launch_id, planned, request};
 use super::{Plan, PlannedLaunch, PoolHeadroom, View};
 use crate::ids::InstanceName;
-use crate::instance::{Instance, RunnerState, Slot};
+use crate::instance::{Instance, Slot};
 use crate::launch::Launch;
 use crate::launch::cooldown::first_market;
 use crate::stored::Stored;
@@ -14,6 +14,7 @@ use crate::stored::Stored;
 pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) {
     let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
     let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
+    let most = room.trouble.as_ref().map_or(most, |(trouble, _)| most.min(*trouble));
     let mut missing = missing(view, plan).min(most) as usize;
     while missing > 0 {
         let number = plan.launches.len();
@@ -25,20 +26,13 @@ pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) 
     }
 }
 
-/// How many runners are missing. While such machines fail, none is launched before the hold ends,
-/// and then one alone, to see whether it comes up.
+/// How many runners are missing.
 fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
     let stay: Vec<&Stored<Instance>> =
         view.supply.iter().filter(|one| one.is_kept_idle_by(view.pool) && !claimed(one)).collect();
     let there = u32::try_from(stay.len()).unwrap_or(u32::MAX);
-    let missing = view.pool.idle_wanted().saturating_sub(there);
-    let comes_up = || stay.iter().any(|one| one.runner.state != RunnerState::Idle);
-    match &view.idle_hold {
-        None => missing,
-        Some(hold) if hold.until > view.now || comes_up() => 0,
-        Some(_) => missing.min(1),
-    }
+    view.pool.idle_wanted().saturating_sub(there)
 }
 
 fn launch_of(

@@ -6,6 +6,7 @@ use super::{Plan, Unplaced, View, hold};
 use crate::entity::Allowance;
 use crate::ids::Entity;
 use crate::job::Job;
+use crate::launch::cooldown::LaunchBlock;
 use crate::pool::limits::{Full, Headroom, Scope};
 use crate::stored::Stored;
 
@@ -14,6 +15,8 @@ pub(super) struct PoolHeadroom {
     pub(super) left: u32,
     pub(super) limits: Headroom,
     pub(super) allowances: BTreeMap<Entity, Allowance>,
+    /// How many machines may find out whether the pool's machines serve again.
+    pub(super) trouble: Option<(u32, LaunchBlock)>,
 }
 
 impl PoolHeadroom {
@@ -23,6 +26,9 @@ impl PoolHeadroom {
         }
         self.limits.take(entity)?;
         self.left -= 1;
+        if let Some((most, _)) = &mut self.trouble {
+            *most = most.saturating_sub(1);
+        }
         if let Some(allowance) = self.allowances.get_mut(entity) {
             allowance.most = allowance.most.saturating_sub(1);
         }
@@ -62,6 +68,9 @@ pub(super) fn launched_for(
             (Err(mismatch), _) => Some((mismatch.to_string(), false)),
             (Ok(()), _) if !view.pool.is_old_enough(&job, view.now) => continue,
             (Ok(()), Some(held)) => Some((held.clone(), false)),
+            (Ok(()), None) if let Some((0, block)) = &room.trouble => {
+                Some((block.reason.clone(), false))
+            }
             (Ok(()), None) => entity.and_then(|entity| {
                 let full = room.take(&entity).err()?;
                 plan.over_maximum += 1;

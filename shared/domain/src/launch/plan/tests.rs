@@ -57,7 +57,7 @@ pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
         pool,
         live: 0,
         room: Headroom::default(),
-        idle_hold: None,
+        trouble: None,
         held: None,
         demand: read(demand),
         supply: Vec::new(),

@@ -1,7 +1,7 @@
 //! One launch pass a pool.
 
 use super::Capacity;
-use crate::testkit::{Story, With, at, booting, idle, pool, timings};
+use crate::testkit::{With as _, at, pool, timings};
 use crate::time::Seconds;
 
 fn empty() -> Capacity {
@@ -43,41 +43,6 @@ fn the_count_is_none_of_the_leases_business() {
     let full = empty().with(|capacity| capacity.live = 7);
     let held = full.woken("first", at(0), &timings());
     assert_eq!((held.live, held.released().live), (7, 7));
-}
-
-#[test]
-fn failures_of_the_min_idle_hold_it_longer_each_time_until_a_runner_listens() {
-    let once = empty().idle_failed("no".to_owned(), at(100), &timings());
-    let hold = once.idle_hold.clone().expect("held");
-    assert_eq!((hold.until, hold.failures), (at(115), 1));
-    let twice = once.idle_failed("no".to_owned(), at(200), &timings());
-    assert_eq!(twice.idle_hold.as_ref().map(|hold| hold.until), Some(at(230)));
-    // Neither the lease nor its end lift it.
-    let held = twice.woken("first", at(200), &timings());
-    assert_eq!((&held.idle_hold, &held.released().idle_hold), (&twice.idle_hold, &twice.idle_hold));
-
-    let listens = |second| idle().unclaimed().with(|i| i.runner.since = at(second));
-    let rows = [
-        ("since the failure", vec![listens(201)], true),
-        ("at the failure", vec![listens(200)], false),
-        ("before it", vec![listens(150)], false),
-        ("boots", vec![booting().unclaimed()], false),
-        ("has a job to take", vec![idle().with(|i| i.runner.since = at(201))], false),
-        ("none", vec![], false),
-    ];
-    for (name, free, healed) in rows {
-        assert_eq!(twice.is_idle_healed(&free, &timings()), healed, "{name}");
-    }
-    assert!(!empty().is_idle_healed(&[listens(900)], &timings()));
-    assert_eq!(twice.idle_healed().idle_hold, None);
-}
-
-#[test]
-fn a_record_of_the_version_before_is_read() {
-    let json = r#"{"schema":2,"generation":4,"pool":"default","live":3,"wakes":7,
-        "holder":null,"lease_until":null}"#;
-    let read: Capacity = serde_json::from_str(json).expect("valid");
-    assert_eq!((read.live, read.scaled_up_at, read.idle_hold), (3, None, None));
 }
 
 #[test]

@@ -50,4 +50,5 @@ pub(crate) const KNOWN: &[Known] = &[
         why: "nobody told us that the job is over: without GitHub's answer it is launched for",
     },
     Known { told: &["of a job that is over", "the last machine was gone"], why: "the same" },
+    Known { told: &["of a job that is over", "job_hidden", "with the claim"], why: "the same" },
 ];

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::Plan;
 use super::{claims, free_booting, free_idle, free_slot, launched, plan, read, view};
-use crate::job::Hold;
+use crate::job::Job;
+use crate::launch::cooldown::LaunchBlock;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
 use crate::testkit::{With, at, job, pool, timings};
@@ -102,21 +103,20 @@ fn runners_that_the_pool_would_not_launch_today_do_not_count() {
 }
 
 #[test]
-fn after_failures_one_alone_is_tried_and_not_before_its_time() {
+fn a_pool_in_trouble_launches_what_finds_out_and_no_more() {
     let (own, timings) = (keeps(3), timings());
-    let launched = |until, supply| {
-        let plan = plan(view(&own, &timings, vec![]).with(|view| {
-            view.supply = read(supply);
-            view.idle_hold =
-                Some(Hold { until: at(until), reason: "no".to_owned(), failures: 2, closed: None });
-        }));
-        idle(&plan)
+    let planned = |most, jobs: Vec<Job>| {
+        let block = LaunchBlock { until: at(1100), reason: "no".to_owned(), closed: None };
+        let plan = plan(view(&own, &timings, jobs).with(|view| view.trouble = Some((most, block))));
+        let left: Vec<String> = plan.left.iter().map(|one| one.why.clone()).collect();
+        (launched(&plan), idle(&plan), left.join(" "))
     };
-    assert_eq!(launched(1001, vec![]), [0; 0]);
-    assert_eq!(launched(1000, vec![]), [1]);
-    // The one before is still coming up.
-    assert_eq!(launched(1000, vec![free_booting(1)]), [0; 0]);
-    assert_eq!(launched(1000, vec![free_idle(1)]), [1]);
+    let no = String::new;
+    assert_eq!(planned(0, vec![]), (vec![], vec![], no()));
+    assert_eq!(planned(1, vec![]), (vec![], vec![1], no()));
+    // Jobs come first.
+    assert_eq!(planned(1, vec![job(1), job(2)]), (vec![vec![1]], vec![], "no".to_owned()));
+    assert_eq!(planned(0, vec![job(1), job(2)]), (vec![], vec![], "no no".to_owned()));
 }
 
 #[test]

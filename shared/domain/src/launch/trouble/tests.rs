@@ -1,0 +1,98 @@
+use super::*;
+use crate::launch::cooldown::Cooldowns;
+use crate::testkit::{With as _, active, at, booting, idle, pool};
+
+/// A machine that was launched then.
+fn launched(n: u32, second: u32) -> Instance {
+    booting().with(|one| {
+        one.name = crate::testkit::slot(n).name;
+        one.created_at = at(second);
+    })
+}
+
+/// A machine's number, when it was launched, and when it failed.
+type Failure = (u32, u32, u32);
+
+/// The trouble after these machines failed.
+fn after(failures: &[Failure]) -> Option<Trouble> {
+    failures.iter().fold(None, |known, (n, from, to)| {
+        let next = Trouble::after(known.as_ref(), &launched(*n, *from), "dead".to_owned(), at(*to));
+        next.or(known)
+    })
+}
+
+#[test]
+fn the_third_failure_in_a_row_makes_the_pool_wait_and_each_probe_longer() {
+    let rows: &[(&str, &[Failure], Option<u32>)] = &[
+        ("two may be chance", &[(1, 0, 10), (2, 0, 10)], None),
+        ("the third", &[(1, 0, 10), (2, 0, 11), (3, 0, 12)], Some(120)),
+        ("the same one again", &[(1, 0, 10), (2, 0, 11), (2, 0, 12)], None),
+        ("out together", &[(1, 0, 10), (2, 0, 11), (3, 0, 12), (4, 0, 90)], Some(120)),
+        ("a probe", &[(1, 0, 10), (2, 0, 11), (3, 0, 12), (4, 132, 150)], Some(372)),
+        ("one that did not boot in ten minutes", &[(1, 0, 1), (2, 0, 1), (3, 0, 600)], Some(600)),
+        ("the next", &[(1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 121, 121), (5, 400, 400)], Some(880)),
+        ("hours apart", &[(1, 0, 10), (2, 0, 20), (3, 3700, 3700)], None),
+    ];
+    for (what, failures, until) in rows {
+        let trouble = after(failures).expect("failures");
+        let waits = trouble.makes_wait().then_some(trouble.until);
+        assert_eq!(waits, until.map(at), "{what}");
+    }
+    let mut long = after(&[(1, 0, 1), (2, 0, 1), (3, 0, 1)]).expect("failures");
+    for n in 4..40 {
+        let from = long.until;
+        let probe = launched(n, 0).with(|one| one.created_at = from);
+        long = Trouble::after(Some(&long), &probe, "dead".to_owned(), from).expect("a probe");
+        assert!(long.until.since(from) <= Seconds(900), "probe {n}");
+    }
+}
+
+#[test]
+fn one_at_a_time_finds_out_and_one_that_serves_ends_it() {
+    let trouble = after(&[(1, 50, 60), (2, 50, 60), (3, 60, 60)]).expect("failures");
+    let most = |live: &[Instance], second| match trouble.finding(live, at(second)) {
+        Finding::Over => None,
+        Finding::Most(most, _) => Some(most),
+    };
+    let slot = crate::testkit::retrying().with(|one| one.created_at = at(180));
+    let serves = |row: Instance, from| row.with(|one| one.created_at = at(from));
+    let rows = [
+        ("it waits", vec![], 179, Some(0)),
+        ("one may find out", vec![], 180, Some(1)),
+        ("one is out", vec![launched(4, 180)], 200, Some(0)),
+        ("it waits for EC2's quota, and may be the one", vec![slot], 200, Some(1)),
+        ("one that was out before", vec![launched(4, 60)], 200, Some(1)),
+        ("it has a job", vec![serves(active(), 50)], 100, None),
+        ("an older one has", vec![serves(active(), 49)], 100, Some(0)),
+        ("it listens, and may end at once", vec![serves(idle(), 50)], 90, Some(0)),
+        ("it has listened for a minute", vec![serves(idle(), 50)], 101, None),
+    ];
+    for (what, live, now, expected) in rows {
+        assert_eq!(most(&live, now), expected, "{what}");
+    }
+}
+
+#[test]
+fn another_configuration_is_not_in_the_old_one_s_trouble() {
+    let mut record = Cooldowns::default();
+    for n in 1..4 {
+        let next = record.after_failure(&launched(n, 0), "dead".to_owned(), at(10));
+        record = next.expect("a failure");
+    }
+    let own = pool();
+    let other = pool().with(|pool| pool.name = "other".parse().expect("a name"));
+    let changed = pool().with(|pool| pool.generation += 1);
+    let waits = |pool: &Pool| record.trouble(pool).is_some();
+    assert_eq!((waits(&own), waits(&other), waits(&changed)), (true, false, false));
+    // What the old one launched says nothing of the new one, and ends nothing there.
+    let new = launched(9, 400).with(|one| one.pool_generation = changed.generation);
+    let record = record.after_failure(&new, "dead".to_owned(), at(500)).expect("the new one's");
+    assert_eq!(record.after_failure(&launched(5, 300), "dead".to_owned(), at(510)), None);
+    assert_eq!(record.after_service(&active(), at(520)), None);
+    let served = active().with(|one| {
+        one.created_at = at(450);
+        one.pool_generation = changed.generation;
+    });
+    let healed = record.after_service(&served, at(520)).expect("the new one's");
+    assert!(healed.troubles.is_empty());
+}
