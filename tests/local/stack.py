@@ -59,7 +59,6 @@ PARAMETERS = {
     "IdleLimitSeconds": "20",
     "ScaleDownDelaySeconds": "20",
     "ShrinkSeconds": "5",
-    "IdleRetryCapSeconds": "60",
     "ShutdownGraceSeconds": "10",
     "CompletedGraceSeconds": "15",
     "UnauthorizedRetrySeconds": "5",
