@@ -39,7 +39,10 @@ const SHORT: usize = 150;
 #[test]
 #[cfg_attr(debug_assertions, ignore = "minutes where it is not optimised")]
 fn no_rule_breaks_wherever_a_function_is_stopped_or_held_up_in_a_short_story() {
-    disturb_all(|name, text| !TOO_LONG.contains(&name) && calls_of(text) <= SHORT);
+    // One that breaks a rule undisturbed is told, to say so.
+    disturb_all(|name, text| {
+        !TOO_LONG.contains(&name) && calls_of(text).as_ref().map_or(true, |calls| *calls <= SHORT)
+    });
 }
 
 #[test]

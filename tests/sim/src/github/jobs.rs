@@ -129,12 +129,14 @@ impl World {
         }
     }
 
-    /// GitHub gives up on the runner of a job.
+    /// GitHub gives up on the runner of a job; where it does not, it thinks again an hour later.
     pub fn lost_runner(&mut self, number: u32) {
-        if !self.github.script.never_gives_up {
-            self.github.truth.give_up(id_of(number), self.now);
-            self.carry_out_news();
+        if self.github.script.never_gives_up {
+            self.agenda.at(self.now + 60 * MINUTE, Event::LostRunner(number));
+            return;
         }
+        self.github.truth.give_up(id_of(number), self.now);
+        self.carry_out_news();
     }
 
     pub(super) fn dispatch_soon(&mut self) {

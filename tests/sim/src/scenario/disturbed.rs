@@ -66,11 +66,10 @@ impl Disturbed {
 
 /// How many calls the functions make in a story where nothing goes wrong.
 ///
-/// # Panics
-/// When a rule breaks all the same.
-#[must_use]
-pub fn calls_of(text: &str) -> usize {
-    disturb(text, &[], false).unwrap_or_else(|broken| panic!("undisturbed: {}", broken.what))
+/// # Errors
+/// The rule that breaks all the same.
+pub fn calls_of(text: &str) -> Result<usize, Box<Broken>> {
+    disturb(text, &[], true)
 }
 
 /// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each
