@@ -44,6 +44,8 @@ pub enum Metric {
     LaunchUnanswered,
     /// Pools whose launches EC2 refuses as wrong or not allowed.
     PoolsRefused,
+    /// Pools whose last machines served nothing, so that one at a time is launched.
+    PoolsInTrouble,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
 }

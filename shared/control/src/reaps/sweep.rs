@@ -65,6 +65,8 @@ pub struct SweepReport {
     pub oldest_queued_job: u32,
     /// Pools that EC2 refuses.
     pub refused_pools: usize,
+    /// Pools whose last machines served nothing.
+    pub troubled_pools: usize,
     /// Entities that GitHub refuses us, or has limited lately.
     pub unwell: Vec<EntityHealth>,
     /// Seconds; how long the first of what is switched off has been off.
@@ -90,6 +92,7 @@ impl SweepReport {
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
             (Metric::PoolsRefused, self.refused_pools as f64),
+            (Metric::PoolsInTrouble, self.troubled_pools as f64),
             (Metric::Orphans, self.orphans as f64),
             (Metric::EntitiesUnhealthy, self.refused() as f64),
             (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
@@ -142,7 +145,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         match self.table.cooldowns().await {
             Ok(known) => {
+                let known = known.as_deref();
                 report.refused_pools = known.map_or(0, |known| known.refused_pools(now).count());
+                let troubled =
+                    |pool: &&Pool| known.is_some_and(|known| known.trouble(pool).is_some());
+                report.troubled_pools = self.settings.pools.iter().filter(troubled).count();
             }
             Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }
