@@ -7,9 +7,10 @@ use crate::time::Time;
 /// Merges an event into a job's record. Returns the record unchanged when the event says nothing
 /// new.
 ///
-/// Order-free: every field is a join (the larger status, the earlier time, the text that is there),
-/// so any order and any repetition of the same events ends in the same record. Deliveries are
-/// late, doubled and out of order, and a late `queued` must not revive a job that has ended.
+/// Order-free: every field is a join (the larger status and its texts, the earlier time), so any
+/// order and any repetition of the same events ends in the same record. Deliveries are late, doubled
+/// and out of order, and a late `queued` must not revive a job that has ended. One thing is taken
+/// for granted: events that disagree about the labels or the runner do not leave them out.
 #[must_use]
 pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
     let is_queued = |job: &Job| job.status() >= JobStatus::Queued;
@@ -67,25 +68,36 @@ fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
     }
 }
 
+/// The texts are those of the event with the higher status: GitHub writes them anew for each, and a
+/// repository may have another name by then (ARC #3412). Between two of the same status any rule
+/// will do that does not know which came first. What an event leaves out stays as it is known: some
+/// `completed` events carry no labels (ARC #1370).
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
+    let (older, newer) = if texts(&a) < texts(&b) { (a, b) } else { (b, a) };
     JobEvent {
-        key: a.key,
-        status: a.status.max(b.status),
-        repository: a.repository.max(b.repository),
+        key: newer.key,
+        status: newer.status,
+        repository: newer.repository,
         // Public once is public: the stricter reading wins.
-        private: a.private && b.private,
-        user_owned: a.user_owned || b.user_owned,
-        installation: a.installation.max(b.installation),
-        run: a.run.max(b.run),
-        attempt: a.attempt.max(b.attempt),
-        name: a.name.max(b.name),
-        labels: a.labels.max(b.labels),
-        runner: a.runner.max(b.runner),
-        conclusion: a.conclusion.max(b.conclusion),
-        queued_at: earlier(a.queued_at, b.queued_at),
-        started_at: earlier(a.started_at, b.started_at),
-        completed_at: earlier(a.completed_at, b.completed_at),
+        private: older.private && newer.private,
+        user_owned: older.user_owned || newer.user_owned,
+        installation: older.installation.max(newer.installation),
+        run: older.run.max(newer.run),
+        attempt: older.attempt.max(newer.attempt),
+        name: newer.name,
+        labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
+        runner: newer.runner.or(older.runner),
+        conclusion: newer.conclusion.or(older.conclusion),
+        queued_at: earlier(older.queued_at, newer.queued_at),
+        started_at: earlier(older.started_at, newer.started_at),
+        completed_at: earlier(older.completed_at, newer.completed_at),
     }
+}
+
+/// The status, and then all texts: by these an event stands above another.
+fn texts(event: &JobEvent) -> impl Ord + '_ {
+    let JobEvent { status, repository, name, labels, runner, conclusion, .. } = event;
+    (status, repository, name, labels, runner, conclusion)
 }
 
 fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {

@@ -40,21 +40,68 @@ fn fold_all(events: &[JobEvent]) -> Job {
 
 /// Every order of four events, each up to three times, in every interleaving of length twelve
 /// would be 369,600; all sequences of length seven over the four events cover the same joins.
-#[test]
-fn every_order_and_repetition_ends_in_the_same_job() {
-    use JobStatus::{Completed, InProgress, Queued, Waiting};
-    let events = [Waiting, Queued, InProgress, Completed].map(event);
-    let expected = fold_all(&events);
+fn in_every_order(events: &[JobEvent; 4], expected: &JobEvent) {
+    let job = fold_all(events);
+    assert_eq!(job.last_event, *expected);
     let mut seen_all = 0;
     for code in 0..4_u32.pow(7) {
         let picks: Vec<usize> = (0..7).map(|i| (code / 4_u32.pow(i) % 4) as usize).collect();
         if (0..4).all(|n| picks.contains(&n)) {
             let sequence: Vec<JobEvent> = picks.iter().map(|n| events[*n].clone()).collect();
-            assert_eq!(fold_all(&sequence), expected, "{picks:?}");
+            assert_eq!(fold_all(&sequence), job, "{picks:?}");
             seen_all += 1;
         }
     }
     assert_eq!(seen_all, 8400);
+}
+
+#[test]
+fn every_order_and_repetition_ends_in_the_same_job() {
+    use JobStatus::{Completed, InProgress, Queued, Waiting};
+    let events = [Waiting, Queued, InProgress, Completed].map(event);
+    let expected = JobEvent { labels: Labels::new(["linux"]), ..event(Completed) };
+    in_every_order(&events, &expected);
+}
+
+/// The alphabet is against the newer event, and `completed` leaves out what others said.
+#[test]
+fn the_texts_are_those_of_the_higher_status() {
+    use JobStatus::{Completed, InProgress, Queued, Waiting};
+    let named = |status, repository: &str, name: &str| JobEvent {
+        repository: repository.into(),
+        name: name.into(),
+        ..event(status)
+    };
+    let events = [
+        named(Waiting, "acme/web-d", "d"),
+        named(Queued, "acme/web-c", "c"),
+        named(InProgress, "acme/web-b", "b"),
+        JobEvent { runner: None, ..named(Completed, "acme/web-a", "a") },
+    ];
+    let expected = JobEvent {
+        labels: Labels::new(["linux"]),
+        runner: events[2].runner.clone(),
+        ..events[3].clone()
+    };
+    in_every_order(&events, &expected);
+    let [waiting, queued, started, ended] = events;
+    let elsewhere = JobEvent { runner: Some("default-a-0-1".into()), ..ended };
+    let expected = JobEvent { labels: Labels::new(["linux"]), ..elsewhere.clone() };
+    in_every_order(&[waiting, queued, started, elsewhere], &expected);
+}
+
+#[test]
+fn two_events_of_one_status_are_not_mixed() {
+    let named = |repository: &str, name: &str, label| JobEvent {
+        repository: repository.into(),
+        name: name.into(),
+        labels: Labels::new([label]),
+        ..event(JobStatus::Queued)
+    };
+    let (one, two) = (named("acme/a", "y", "x64"), named("acme/b", "x", "arm64"));
+    let there = fold_all(&[one.clone(), two.clone()]).last_event;
+    assert_eq!(there, fold_all(&[two.clone(), one.clone()]).last_event);
+    assert!([one, two].contains(&there), "{there:?}");
 }
 
 #[test]
