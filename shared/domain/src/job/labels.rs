@@ -133,9 +133,11 @@ impl From<Labels> for Vec<String> {
     }
 }
 
+/// In quotes: one label may look like several (terraform-aws-github-runner #4760).
 impl std::fmt::Display for Labels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.join(", "))
+        let quoted: Vec<String> = self.iter().map(|label| format!("\"{label}\"")).collect();
+        f.write_str(&quoted.join(", "))
     }
 }
 
@@ -164,6 +166,13 @@ mod tests {
         assert_eq!(own.missing_for(&elses), ["linux", "x64"]);
         assert!(own.missing_for(&Labels::new(["self-hosted", "muster"])).is_empty());
         assert!(own.missing_for(&Labels::new(["muster"])).is_empty());
+    }
+
+    #[test]
+    fn one_label_does_not_read_like_several() {
+        let text = |labels: &[&str]| Labels::new(labels).to_string();
+        assert_eq!(text(&["a, b, c", "d"]), r#""a, b, c", "d""#);
+        assert_eq!(text(&["a", "b", "c", "d"]), r#""a", "b", "c", "d""#);
     }
 
     #[test]

@@ -302,11 +302,12 @@ impl std::fmt::Display for Mismatch {
 const MAX_NAMED: usize = 5;
 const MAX_NAMED_LENGTH: usize = 32;
 
-/// The first labels, and how many more there are.
+/// The first labels, and how many more there are. In quotes: one label may look like several
+/// (terraform-aws-github-runner #4760).
 fn named(labels: &[String]) -> String {
     let cut = |label: &String| match label.char_indices().nth(MAX_NAMED_LENGTH) {
-        Some((end, _)) => format!("{}…", &label[..end]),
-        None => label.clone(),
+        Some((end, _)) => format!("\"{}…\"", &label[..end]),
+        None => format!("\"{label}\""),
     };
     let first: Vec<String> = labels.iter().take(MAX_NAMED).map(cut).collect();
     match labels.len().saturating_sub(MAX_NAMED) {

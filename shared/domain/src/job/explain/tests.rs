@@ -31,7 +31,7 @@ fn of_job(job: &Job, context: &JobContext<'_>) -> Vec<String> {
     let lines = job_lines(job, context, at(601));
     assert_eq!(
         lines[0],
-        "Job 1/1 (\"build\" of acme/web, run 3 attempt 1) asks for the labels linux, self-hosted."
+        "Job 1/1 (\"build\" of acme/web, run 3 attempt 1) asks for the labels \"linux\", \"self-hosted\"."
     );
     assert!(lines.iter().all(|line| line.ends_with('.')), "{lines:#?}");
     lines[1..].to_vec()
