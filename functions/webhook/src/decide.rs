@@ -1,6 +1,6 @@
 //! What a signed delivery asks for.
 
-use crate::payload::{Delivery, read_workflow_job};
+use crate::payload::{Delivery, Origin, read_workflow_job};
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
 
@@ -13,6 +13,15 @@ pub enum DeliveryDecision {
     Answer(Answer),
     /// Queue this, then answer.
     Enqueue(Box<JobsMessage>),
+    /// A job's event that cannot be read.
+    Unreadable {
+        /// What GitHub hears.
+        answer: Answer,
+        /// Where it comes from.
+        origin: Origin,
+        /// What is wrong, without a word of the body.
+        problem: String,
+    },
 }
 
 /// Judges a delivery whose signature is valid. `app` is our App's number, where it is known.
@@ -40,8 +49,12 @@ fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
         Ok(Delivery::Job(job)) => job,
         Ok(Delivery::Ignored(reason)) => return DeliveryDecision::Answer(Answer::ignored(reason)),
         Err(problem) => {
-            let reason = format!("not a workflow_job payload: {problem}");
-            return DeliveryDecision::Answer(Answer::malformed(reason));
+            let (line, column) = (problem.line(), problem.column());
+            return DeliveryDecision::Unreadable {
+                answer: Answer::unreadable(format!("not a workflow_job payload: {problem}")),
+                origin: Origin::of(body),
+                problem: format!("{:?} at line {line} column {column}", problem.classify()),
+            };
         }
     };
     // Without labels it asks for nothing of ours. Later events count all the same: some of them

@@ -12,6 +12,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use muster_control::metrics::Metric;
 use muster_domain::ids::JobKey;
 use muster_domain::job::JobStatus;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -270,6 +271,17 @@ impl Answer {
 
     pub(crate) fn malformed(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "malformed", reason)
+    }
+
+    /// A job's event that this version cannot read. Whatever the job waits for, nobody here knows.
+    pub(crate) fn unreadable(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, "unreadable", reason)
+    }
+
+    /// The metric that counts such answers.
+    #[must_use]
+    pub fn metric(&self) -> Option<Metric> {
+        (self.outcome == "unreadable").then_some(Metric::WebhooksUnreadable)
     }
 
     /// The same for every reason: what was nearly right is nobody's business.

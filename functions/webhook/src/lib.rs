@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 202 | queued, or knowingly ignored; the reason is in GitHub's delivery log |
 //! | 200 | `ping` |
-//! | 400 | signed, but not a payload that we can read |
+//! | 400 | signed, but not a payload that we can read; a job's is counted, and has an alarm |
 //! | 401 | not signed by GitHub: one body, whatever the reason |
 //! | 413 | over 1 MiB |
 //! | 415 | signed, but not JSON: the content_type of its webhook is not json |
@@ -28,6 +28,7 @@ use muster_domain::time::Time;
 
 pub use self::decide::{DeliveryDecision, decide};
 pub use self::event::{Answer, Body, Event, MAX_BODY, Value};
+use self::payload::Origin;
 
 /// Who can tell GitHub's signature from others.
 #[expect(async_fn_in_trait, reason = "the function runs on one thread")]
@@ -69,7 +70,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not
     /// signed.
     pub async fn handle(&self, event: &Event, now: Time) -> Answer {
-        let LoggedAnswer { verified, job, error, answer } = self.process(event, now).await;
+        let LoggedAnswer { verified, job, origin, error, answer } = self.process(event, now).await;
         let github_event = verified.then(|| event.github_event());
         // Neither the id nor the event's name is covered by the signature; both are cut to plain
         // text.
@@ -79,7 +80,10 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 delivery.id = delivery,
                 github.event = github_event,
                 job.id = job,
+                repository = origin.repository,
+                installation = origin.installation,
                 http.status = answer.status,
+                outcome = answer.outcome,
                 error,
                 "failed to handle a delivery"
             ),
@@ -113,6 +117,10 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         let logged = match decide(event, &body, self.app) {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
+            DeliveryDecision::Unreadable { answer, origin, problem } => {
+                let error = Some(format!("the event of a job cannot be read: {problem}"));
+                LoggedAnswer { origin, error, ..answer.into() }
+            }
         };
         LoggedAnswer { verified: true, ..logged }
     }
@@ -146,12 +154,14 @@ struct LoggedAnswer {
     /// Signed by GitHub.
     verified: bool,
     job: Option<String>,
+    /// Of a delivery whose job cannot be read.
+    origin: Origin,
     error: Option<String>,
     answer: Answer,
 }
 
 impl From<Answer> for LoggedAnswer {
     fn from(answer: Answer) -> Self {
-        Self { verified: false, job: None, error: None, answer }
+        Self { verified: false, job: None, origin: Origin::default(), error: None, answer }
     }
 }

@@ -13,18 +13,22 @@ use muster_webhook::{Event, Webhook};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), lambda_runtime::Error> {
     muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
-    let webhook = start().await.inspect_err(|error| {
+    let (stack, webhook) = start().await.inspect_err(|error| {
         tracing::error!(error = format!("{error:#}"), "the webhook cannot start");
     })?;
-    let webhook = &webhook;
+    let (stack, webhook) = (stack.as_str(), &webhook);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
-        Ok::<_, Infallible>(webhook.handle(&event.payload, muster_aws::clock::now()).await)
+        let answer = webhook.handle(&event.payload, muster_aws::clock::now()).await;
+        if let Some(metric) = answer.metric() {
+            muster_aws::emf::emit(stack, &[(metric, 1.0)]);
+        }
+        Ok::<_, Infallible>(answer)
     }))
     .await
 }
 
-async fn start() -> anyhow::Result<Webhook<WebhookSecret, SqsQueue>> {
-    let WebhookConfig { jobs_queue, secret, app } = from_env(WebhookConfig::read)?;
+async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
+    let WebhookConfig { stack, jobs_queue, secret, app } = from_env(WebhookConfig::read)?;
     let config = muster_aws::client::load().await;
     let secret = WebhookSecret::new(&config, secret);
     let queue = SqsQueue::new(&config, QueueUrls { jobs: jobs_queue, ..QueueUrls::default() });
@@ -33,5 +37,5 @@ async fn start() -> anyhow::Result<Webhook<WebhookSecret, SqsQueue>> {
         // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
         tracing::error!(error = with_causes(&error), "starting without the webhook secret");
     }
-    Ok(Webhook { signatures: secret, queue, app })
+    Ok((stack, Webhook { signatures: secret, queue, app }))
 }

@@ -3,7 +3,7 @@
 //! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are
 //! optional where GitHub leaves them out or writes null.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use muster_domain::ids::{InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
@@ -41,7 +41,7 @@ struct WorkflowJob {
     run_attempt: Option<u32>,
     #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     labels: Vec<String>,
     #[serde(default)]
     runner_name: Option<String>,
@@ -59,21 +59,55 @@ struct WorkflowJob {
 struct Repository {
     id: u64,
     full_name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     private: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     owner: Owner,
 }
 
 #[derive(Default, Deserialize)]
 struct Owner {
-    #[serde(default, rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
     kind: String,
 }
 
 #[derive(Deserialize)]
 struct Installation {
     id: u64,
+}
+
+/// Null is a field that was left out.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    field: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(field).map(Option::unwrap_or_default)
+}
+
+/// Where a payload comes from that cannot be read as a job: GitHub sends some whose job is null
+/// (runs-on #527, #528).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// `owner/repo`, cut to plain text.
+    pub repository: Option<String>,
+    /// The App's installation.
+    pub installation: Option<u64>,
+}
+
+impl Origin {
+    /// What can be read of it, of any bytes.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Self {
+        let payload: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let name = payload["repository"]["full_name"].as_str();
+        let is_plain = |name: &&str| {
+            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
+            name.len() <= MAX_NAME && name.bytes().all(is_plain)
+        };
+        Self {
+            repository: name.filter(is_plain).map(str::to_owned),
+            installation: payload["installation"]["id"].as_u64(),
+        }
+    }
 }
 
 /// Reads a `workflow_job` payload.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use muster_control::metrics::Metric;
 use muster_domain::message::{JobsMessage, to_ascii_json};
 use muster_webhook::{Answer, Event, MAX_BODY};
 use proptest::prelude::*;
@@ -160,10 +161,11 @@ fn refused() -> Vec<Case> {
     let form = "application/x-www-form-urlencoded";
     let declared = (MAX_BODY + 1).to_string();
     vec![
-        ("no JSON", Knock::of("no JSON"), 400, "malformed", 0),
-        ("an empty body, signed", Knock::of(""), 400, "malformed", 0),
-        ("a list", Knock::of("[]"), 400, "malformed", 0),
-        ("a job without a number", job(|job| job["id"] = Value::Null), 400, "malformed", 0),
+        ("no JSON", Knock::of("no JSON"), 400, "unreadable", 0),
+        ("an empty body, signed", Knock::of(""), 400, "unreadable", 0),
+        ("a list", Knock::of("[]"), 400, "unreadable", 0),
+        ("a job without a number", job(|job| job["id"] = Value::Null), 400, "unreadable", 0),
+        ("a job that is null", job(|job| *job = Value::Null), 400, "unreadable", 0),
         ("no event header", sample().without("x-github-event"), 400, "malformed", 0),
         ("two event headers", also(sample(), "X-GitHub-Event", "ping"), 400, "malformed", 0),
         ("a form", sample().header("content-type", form), 415, "not_json", 0),
@@ -190,6 +192,8 @@ fn every_delivery_has_its_answer() {
     for (name, knock, status, outcome, messages) in cases {
         let (answer, sent) = handle(&webhook(), &knock);
         assert_eq!((answer.status, answer.outcome, sent), (status, outcome, messages), "{name}");
+        let counted = (outcome == "unreadable").then_some(Metric::WebhooksUnreadable);
+        assert_eq!(answer.metric(), counted, "{name}");
     }
 }
 

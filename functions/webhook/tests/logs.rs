@@ -73,6 +73,21 @@ fn failures_are_errors_with_their_reason() {
 }
 
 #[test]
+fn an_event_that_cannot_be_read_is_an_error_with_its_origin() {
+    let mut payload: Value = serde_json::from_str(QUEUED).expect("the sample");
+    payload["workflow_job"] = Value::Null;
+    let lines = logged(|| drop(handle(&webhook(), &Knock::of(&payload.to_string()))));
+    let line = &lines[0];
+    assert_eq!((&line["level"], lines.len()), (&json!("ERROR"), 1));
+    assert_eq!(line["delivery.id"], "72d3162e-cc78-11e3-81ab-4c9367dc0958");
+    assert_eq!(line["repository"], payload["repository"]["full_name"]);
+    assert_eq!(line["installation"], payload["installation"]["id"]);
+    assert_eq!((&line["outcome"], &line["http.status"]), (&json!("unreadable"), &json!(400)));
+    let error = line["error"].as_str().expect("a text");
+    assert!(error.starts_with("the event of a job cannot be read: Data at line 1"), "{error}");
+}
+
+#[test]
 fn nothing_of_a_body_or_a_signature_is_logged() {
     let payload = |change: fn(&mut Value)| {
         let mut payload: Value = serde_json::from_str(QUEUED).expect("the sample");

@@ -4,7 +4,7 @@ use muster_domain::ids::{InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
-use muster_webhook::payload::{Delivery, read_workflow_job};
+use muster_webhook::payload::{Delivery, Origin, read_workflow_job};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -121,8 +121,27 @@ fn what_github_may_leave_out_is_not_missed() {
     ] {
         event(&without(&["workflow_job", field]));
     }
-    for field in ["run_attempt", "name", "runner_name", "conclusion", "started_at", "created_at"] {
-        event(&with(field, Value::Null));
+    for field in [
+        "run_attempt",
+        "name",
+        "labels",
+        "runner_name",
+        "conclusion",
+        "created_at",
+        "started_at",
+        "completed_at",
+    ] {
+        assert_eq!(event(&with(field, Value::Null)), event(&without(&["workflow_job", field])));
+    }
+    for path in [
+        ["repository", "private"].as_slice(),
+        &["repository", "owner"],
+        &["repository", "owner", "type"],
+        &["installation"],
+    ] {
+        let mut null = payload(QUEUED);
+        *path.iter().fold(&mut null, |value, key| &mut value[*key]) = Value::Null;
+        assert_eq!(event(&null), event(&without(path)), "{path:?}");
     }
     assert_eq!(event(&without(&["workflow_job", "run_attempt"])).attempt, 1);
     assert_eq!(event(&without(&["installation"])).installation, None);
@@ -209,6 +228,29 @@ fn the_largest_numbers_survive() {
     let event = event(&payload);
     assert_eq!(event.key, JobKey { repository: u64::MAX, job: u64::MAX });
     assert_eq!(event.key.to_string().parse(), Ok(event.key));
+}
+
+#[test]
+fn an_unreadable_payload_is_traced_to_its_origin() {
+    let of = |payload: &Value| Origin::of(payload.to_string().as_bytes());
+    let known = |repository: Option<&str>, installation| Origin {
+        repository: repository.map(str::to_owned),
+        installation,
+    };
+    let mut null = payload(QUEUED);
+    null["workflow_job"] = Value::Null;
+    let installation = null["installation"]["id"].as_u64();
+    let name = null["repository"]["full_name"].as_str().expect("a name").to_owned();
+    assert_eq!(of(&null), known(Some(&name), installation));
+    null["installation"] = Value::Null;
+    assert_eq!(of(&null), known(Some(&name), None));
+    for hostile in [json!("a/b\n{}"), json!("x".repeat(201)), json!(7), Value::Null] {
+        null["repository"]["full_name"] = hostile;
+        assert_eq!(of(&null), Origin::default());
+    }
+    for bytes in [b"".as_slice(), b"\xff", b"[]", b"null", &b"[".repeat(100_000)] {
+        assert_eq!(Origin::of(bytes), Origin::default());
+    }
 }
 
 /// A parser that keeps the last of two equal keys and one that keeps the first would see two jobs.

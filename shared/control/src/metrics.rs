@@ -48,6 +48,8 @@ pub enum Metric {
     PoolsInTrouble,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
+    /// Signed webhook deliveries of a job that this version cannot read.
+    WebhooksUnreadable,
 }
 
 impl Metric {

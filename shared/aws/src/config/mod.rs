@@ -12,6 +12,8 @@ use crate::table::TableNames;
 /// Of the webhook.
 #[derive(Debug)]
 pub struct WebhookConfig {
+    /// The stack's name.
+    pub stack: String,
     /// The address of the queue of job events.
     pub jobs_queue: String,
     /// The id of the secret that GitHub signs with.
@@ -94,6 +96,7 @@ impl WebhookConfig {
     /// Reads it.
     pub fn read(read: &mut Reader<'_>) -> Self {
         Self {
+            stack: read.required(&variables::STACK),
             jobs_queue: read.required(&variables::JOBS_QUEUE),
             secret: read.required(&variables::WEBHOOK_SECRET),
             app: read.optional(&variables::APP_ID).and_then(|id| id.trim().parse().ok()),
