@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
@@ -45,6 +45,8 @@ struct WorkflowJob {
     labels: Vec<String>,
     #[serde(default)]
     runner_name: Option<String>,
+    #[serde(default)]
+    runner_id: Option<u64>,
     #[serde(default)]
     conclusion: Option<String>,
     #[serde(default)]
@@ -133,6 +135,7 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
             "more than {MAX_LABELS} labels, or a label over {MAX_LABEL_LENGTH} bytes"
         )));
     }
+    let runner = job.runner_name.filter(|name| !name.is_empty());
     Ok(Delivery::Job(Box::new(JobEvent {
         key: JobKey { repository: payload.repository.id, job: job.id },
         status,
@@ -144,7 +147,9 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         attempt: job.run_attempt.unwrap_or(1),
         name: job.name.unwrap_or_default().chars().take(MAX_NAME).collect::<String>().into(),
         labels: Labels::new(&job.labels),
-        runner: job.runner_name.filter(|name| !name.is_empty()),
+        // Zero, beside an empty name, in the end of a job that no runner took.
+        runner_id: job.runner_id.filter(|id| *id != 0 && runner.is_some()).map(RunnerId),
+        runner,
         conclusion: job.conclusion,
         queued_at: job.created_at.map(time),
         // GitHub sets started_at to the queueing time before a runner took the job.

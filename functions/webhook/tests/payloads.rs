@@ -1,6 +1,6 @@
 //! GitHub's payloads as they come, as they might come, and as they must not matter.
 
-use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
@@ -92,6 +92,7 @@ fn every_field_of_the_samples_arrives() {
             name: text(&job["name"]).expect("a name").into(),
             labels: Labels::new(["linux", "self-hosted", "x64"]),
             runner: text(&job["runner_name"]),
+            runner_id: job["runner_id"].as_u64().map(RunnerId),
             conclusion: text(&job["conclusion"]),
             queued_at: time(&payload, "created_at"),
             // Before a runner took the job GitHub writes the time of queueing there.
@@ -112,6 +113,7 @@ fn what_github_may_leave_out_is_not_missed() {
         "name",
         "labels",
         "runner_name",
+        "runner_id",
         "conclusion",
         "created_at",
         "started_at",
@@ -126,6 +128,7 @@ fn what_github_may_leave_out_is_not_missed() {
         "name",
         "labels",
         "runner_name",
+        "runner_id",
         "conclusion",
         "created_at",
         "started_at",
@@ -146,6 +149,13 @@ fn what_github_may_leave_out_is_not_missed() {
     assert_eq!(event(&without(&["workflow_job", "run_attempt"])).attempt, 1);
     assert_eq!(event(&without(&["installation"])).installation, None);
     assert!(event(&without(&["workflow_job", "labels"])).labels.is_empty());
+    let named = |name: &str, id: u64| {
+        let mut payload = with("runner_name", json!(name));
+        payload["workflow_job"]["runner_id"] = json!(id);
+        event(&payload).runner_id
+    };
+    assert_eq!(named("a-1", 5), Some(RunnerId(5)));
+    assert_eq!((named("a-1", 0), named("", 5), named("", 0)), (None, None, None));
     event(&without(&["organization"]));
     event(&without(&["sender"]));
 }
@@ -332,6 +342,7 @@ const FIELDS: &[&[&str]] = &[
     &["workflow_job", "name"],
     &["workflow_job", "labels"],
     &["workflow_job", "runner_name"],
+    &["workflow_job", "runner_id"],
     &["workflow_job", "conclusion"],
     &["workflow_job", "created_at"],
     &["workflow_job", "started_at"],

@@ -259,6 +259,7 @@ pub(crate) fn job(n: u32) -> Job {
         name: "build".into(),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
+        runner_id: None,
         conclusion: None,
         queued_at: Some(at(n)),
         started_at: None,

@@ -115,6 +115,7 @@ pub fn event(n: u64, status: JobStatus) -> JobEvent {
         name: "build 👷".into(),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
+        runner_id: None,
         conclusion: None,
         queued_at: Some(at(u32::try_from(n).expect("small"))),
         started_at: None,

@@ -255,10 +255,11 @@ impl<T: Table> Ingest<'_, T> {
         if job.status() < JobStatus::InProgress {
             return Ok(Touched::default());
         }
-        let taker = match job.ran_on() {
+        let named = match job.ran_on() {
             Some(name) => self.table.instance(&name).await?,
             None => None,
         };
+        let taker = named.filter(|named| job.is_taken_by(named));
         let is_taker = |name: &InstanceName| taker.as_ref().is_some_and(|own| own.name == *name);
         let spared = match job.claim.as_ref().filter(|name| !is_taker(name)) {
             Some(name) => self.table.instance(name).await?,

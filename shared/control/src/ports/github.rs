@@ -55,6 +55,7 @@ impl JobSeen {
         JobEvent {
             status: self.status,
             runner: self.runner.filter(|name| !name.is_empty()),
+            runner_id: None,
             conclusion: self.conclusion,
             ..said
         }

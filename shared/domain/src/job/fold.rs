@@ -74,6 +74,9 @@ fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
 /// `completed` events carry no labels (ARC #1370).
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
     let (older, newer) = if texts(&a) < texts(&b) { (a, b) } else { (b, a) };
+    // A number belongs to its name. GitHub's answer to a question has the name alone.
+    let has_its_runner = newer.runner.is_none() || newer.runner == older.runner;
+    let runner_id = newer.runner_id.or(older.runner_id.filter(|_| has_its_runner));
     JobEvent {
         key: newer.key,
         status: newer.status,
@@ -87,6 +90,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         name: newer.name,
         labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
         runner: newer.runner.or(older.runner),
+        runner_id,
         conclusion: newer.conclusion.or(older.conclusion),
         queued_at: earlier(older.queued_at, newer.queued_at),
         started_at: earlier(older.started_at, newer.started_at),
@@ -96,8 +100,8 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
 
 /// The status, and then all texts: by these an event stands above another.
 fn texts(event: &JobEvent) -> impl Ord + '_ {
-    let JobEvent { status, repository, name, labels, runner, conclusion, .. } = event;
-    (status, repository, name, labels, runner, conclusion)
+    let JobEvent { status, repository, name, labels, runner, runner_id, conclusion, .. } = event;
+    (status, repository, name, labels, runner, runner_id, conclusion)
 }
 
 fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::fold::fold;
 use crate::ec2::CooldownScope;
-use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName};
+use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName, RunnerId};
+use crate::instance::Instance;
 use crate::job::labels::Labels;
 use crate::time::{Seconds, Time};
 
@@ -57,6 +58,8 @@ pub struct JobEvent {
     pub labels: Labels,
     /// The runner that took the job, by name.
     pub runner: Option<String>,
+    /// The number of that runner's registration.
+    pub runner_id: Option<RunnerId>,
     /// How it ended.
     pub conclusion: Option<String>,
     /// When GitHub queued the job.
@@ -306,10 +309,22 @@ impl Job {
         self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until.max(self.queued_at()))
     }
 
-    /// The runner that GitHub says took it, as an instance of ours.
+    /// The instance that its runner is named after. Only the name says so: see [`Job::is_taken_by`].
     #[must_use]
     pub fn ran_on(&self) -> Option<InstanceName> {
         self.last_event.runner.as_deref().and_then(crate::ids::instance_of_runner)
+    }
+
+    /// Whether it is this instance's runner that took it, by all that GitHub said. A name alone
+    /// proves nothing: it is free in every other account, and at a repository of the same
+    /// organization (github.com/github/docs/issues/17589). The registration's number is on record
+    /// before its machine has the configuration, so an instance without one has run nothing.
+    #[must_use]
+    pub fn is_taken_by(&self, instance: &Instance) -> bool {
+        let said = &self.last_event;
+        self.ran_on().as_ref() == Some(&instance.name)
+            && instance.entity.covers(&said.repository)
+            && said.runner_id.is_none_or(|told| instance.runner.id == Some(told))
     }
 
     /// Where runners for it are registered, unless its pool says otherwise.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_cloud::github::{Job as Truth, JobSpec};
-use muster_domain::ids::{InstallationId, JobKey};
+use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::time::Time;
@@ -150,6 +150,7 @@ impl World {
             name: plan.name.clone(),
             labels: if unlabelled { Labels::default() } else { plan.labels.clone() },
             runner: job.runner.as_ref().map(|runner| runner.name.clone()),
+            runner_id: job.runner.as_ref().map(|runner| RunnerId(runner.id)),
             conclusion: job.conclusion.as_deref().map(str::to_owned),
             queued_at: Some(Time::from_millis(job.queued_at)),
             started_at: job.started_at.map(Time::from_millis),

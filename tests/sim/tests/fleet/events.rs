@@ -1,9 +1,14 @@
 //! Job events that come in one batch.
 
+use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
-use muster_domain::job::JobEvent;
+use muster_control::runner_api::RunnerApi;
+use muster_domain::ids::RunnerId;
+use muster_domain::instance::{Instance, Slot};
 use muster_domain::job::labels::Labels;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::timings::Timings;
 use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
@@ -25,6 +30,61 @@ fn an_item_that_the_table_refuses_fails_no_other_event() {
             assert_eq!((stored, is_folded), (index != refused, index != refused), "{index}");
         }
     }
+}
+
+/// Whoever may register runners in another account, or at another level of ours, may give one the
+/// name of ours, which each job's log shows.
+#[test]
+fn an_event_is_of_an_instance_by_name_account_and_number() {
+    let (own, other) = (Some(RunnerId(1_000_000)), Some(RunnerId(7)));
+    for (repository, number, is_taker) in [
+        ("acme/web", own, true),
+        ("Acme/web", None, true),
+        ("acme/web", other, false),
+        ("evil/sandbox", own, false),
+        ("evil/sandbox", None, false),
+    ] {
+        let bench = Bench::new();
+        let row = bench.idle(1).remove(0);
+        let stored = told(&bench, &row, repository, number);
+        assert_eq!(stored.runner.is_busy(), is_taker, "{repository} {number:?}");
+    }
+}
+
+/// A machine that was called busy was refused its configuration, and no runner came of it.
+#[test]
+fn a_namesake_does_not_keep_a_machine_from_its_registration() {
+    for (repository, number) in [("evil/sandbox", None), ("acme/sandbox", Some(RunnerId(7)))] {
+        let bench = Bench::new();
+        let door = &bench.door;
+        let idle = bench.idle(1).remove(0);
+        let machine = idle.machine().expect("a machine").clone();
+        let Instance { name, pool, entity, installation, launch, .. } = idle;
+        let slot = Slot { name, pool, entity, installation, launch, claim: None };
+        let mut booting = Instance::planned(slot, door.now(), &Timings::default());
+        booting.bind(machine.clone(), door.now(), &Timings::default());
+        told(&bench, &booting, repository, number);
+        let context = Context::new(door, door, door, door, &door.sim.settings);
+        let pass = RunnerApi { context, owner: None };
+        let answer = bench.drive(pass.configure(&machine, door.now())).map(|_| ());
+        assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
+    }
+}
+
+/// The instance, once GitHub has told that a runner of its name took a job of the repository.
+fn told(bench: &Bench, row: &Instance, repository: &str, runner_id: Option<RunnerId>) -> Instance {
+    bench.store(std::slice::from_ref(row));
+    let door = &bench.door;
+    let event = JobEvent {
+        status: JobStatus::InProgress,
+        repository: repository.into(),
+        runner: Some(format!("{}-1", row.name)),
+        runner_id,
+        ..waiting(77, door.now()).last_event
+    };
+    let ingest = Ingest { table: door, settings: &door.sim.settings };
+    bench.drive(ingest.fold(&event, door.now())).expect("stored");
+    bench.change(|world| Instance::clone(&world.tables.instances[&row.name]))
 }
 
 /// Anyone who can write a workflow chooses the labels, and the row holds the answer of each pool.

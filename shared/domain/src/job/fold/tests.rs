@@ -1,5 +1,5 @@
 use super::*;
-use crate::ids::{InstallationId, JobKey};
+use crate::ids::{InstallationId, JobKey, RunnerId};
 use crate::job::Hold;
 use crate::job::labels::Labels;
 use crate::time::Seconds;
@@ -23,6 +23,7 @@ fn event(status: JobStatus) -> JobEvent {
             _ => Labels::new(["linux"]),
         },
         runner: started.then(|| "default-x-0-1".into()),
+        runner_id: started.then_some(RunnerId(5)),
         conclusion: (status == JobStatus::Completed).then(|| "success".into()),
         queued_at: at(1000),
         started_at: started.then(|| Time::from_millis(2000)),
@@ -76,11 +77,12 @@ fn the_texts_are_those_of_the_higher_status() {
         named(Waiting, "acme/web-d", "d"),
         named(Queued, "acme/web-c", "c"),
         named(InProgress, "acme/web-b", "b"),
-        JobEvent { runner: None, ..named(Completed, "acme/web-a", "a") },
+        JobEvent { runner: None, runner_id: None, ..named(Completed, "acme/web-a", "a") },
     ];
     let expected = JobEvent {
         labels: Labels::new(["linux"]),
         runner: events[2].runner.clone(),
+        runner_id: events[2].runner_id,
         ..events[3].clone()
     };
     in_every_order(&events, &expected);
