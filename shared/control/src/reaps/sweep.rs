@@ -145,11 +145,12 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         match self.table.cooldowns().await {
             Ok(known) => {
-                let known = known.as_deref();
-                report.refused_pools = known.map_or(0, |known| known.refused_pools(now).count());
+                let (known, pools) = (known.as_deref(), &self.settings.pools);
+                report.refused_pools =
+                    known.map_or(0, |known| known.refused_pools(pools, now).count());
                 let troubled =
                     |pool: &&Pool| known.is_some_and(|known| known.trouble(pool).is_some());
-                report.troubled_pools = self.settings.pools.iter().filter(troubled).count();
+                report.troubled_pools = pools.iter().filter(troubled).count();
             }
             Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }

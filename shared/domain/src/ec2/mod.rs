@@ -92,6 +92,12 @@ impl ErrorClass {
     pub const fn is_definite(self) -> bool {
         !matches!(self, Self::Ambiguous | Self::Idempotency)
     }
+
+    /// Whether EC2 refuses what is asked for until somebody changes it.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Self::Configuration | Self::Authorization)
+    }
 }
 
 /// Why EC2 changed a machine's state, in its words.

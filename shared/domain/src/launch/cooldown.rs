@@ -5,11 +5,13 @@
 //! else. So nothing waits for it to be written.
 
 mod bucket;
+mod closes;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::closes::closed_by;
 use crate::SCHEMA;
 use crate::backoff;
 use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
@@ -77,7 +79,13 @@ impl LaunchBlock {
     fn by(cooldown: &Cooldown) -> Self {
         let Cooldown { closed, code, message, times, .. } = cooldown;
         let often = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
-        let reason = format!("{closed} ({code}: {message}{often})");
+        let what = match closed {
+            CooldownScope::Place { place, .. } if cooldown.class != ErrorClass::Capacity => {
+                format!("EC2 refuses {place}")
+            }
+            _ => closed.to_string(),
+        };
+        let reason = format!("{what} ({code}: {message}{often})");
         Self { until: cooldown.until, reason, closed: Some(closed.clone()) }
     }
 }
@@ -157,14 +165,29 @@ impl Cooldowns {
         self.list.iter().filter(|one| one.is_on(now)).cloned().collect()
     }
 
-    /// The pools that EC2 refuses. Between two attempts as well: only a success ends it, or quiet.
-    pub fn refused_pools(&self, now: Time) -> impl Iterator<Item = &PoolName> {
-        self.list.iter().filter(move |one| !one.is_forgotten(now)).filter_map(|one| {
-            match &one.closed {
-                CooldownScope::Pool(name) => Some(name),
-                _ => None,
-            }
-        })
+    /// The pools that EC2 refuses, as a whole or in each of their places. Between two attempts as
+    /// well: only a success ends it, or quiet.
+    pub fn refused_pools<'a>(
+        &'a self,
+        pools: &'a [Pool],
+        now: Time,
+    ) -> impl Iterator<Item = &'a Pool> {
+        pools.iter().filter(move |pool| self.is_refused(pool, now))
+    }
+
+    fn is_refused(&self, pool: &Pool, now: Time) -> bool {
+        let whole = CooldownScope::Pool(pool.name.clone());
+        let known: Vec<&Cooldown> = self.list.iter().filter(|one| !one.is_forgotten(now)).collect();
+        let on = first_market(pool.market);
+        let is_closed = |at: &Override| {
+            known.iter().any(|one| {
+                let is_here = matches!(&one.closed, CooldownScope::Place { market, place, pool: of }
+                    if *market == on && place == at && of.as_ref() == Some(&pool.name));
+                let goes_on = pool.falls_back_after(one.class, &one.code);
+                is_here && one.class.is_refusal() && !goes_on
+            })
+        };
+        known.iter().any(|one| one.closed == whole) || pool.places().iter().all(is_closed)
     }
 
     /// What to ask for, beginning with a market.
@@ -325,7 +348,7 @@ fn close(
         Some(one) => one.times.saturating_add(1),
         None => 1,
     };
-    let until = now + wait(&closed, times, id, timings);
+    let until = now + wait(&closed, error.class, times, id, timings);
     list.push(Cooldown {
         closed,
         since: before.as_ref().map_or(now, |one| one.since),
@@ -338,97 +361,20 @@ fn close(
     });
 }
 
-/// What an answer closes, each once. The answer to a replay may be as old as its launch: its parts
-/// say nothing of now.
-fn closed_by<'a>(
-    launch: &Launch,
-    answer: &'a Result<LaunchAnswer, LaunchError>,
-) -> Vec<(CooldownScope, &'a LaunchError)> {
-    let places = || launch.request.overrides.iter().cloned();
-    let at = |place, error: &LaunchError| {
-        let pool = is_own(launch, &place, error).then(|| launch.pool.clone());
-        CooldownScope::Place { market: launch.request.market, place, pool }
-    };
-    let mut all: Vec<(CooldownScope, &LaunchError)> = Vec::new();
-    match answer {
-        Err(error) => match error.class {
-            ErrorClass::Capacity => all.extend(places().map(|place| (at(place, error), error))),
-            _ => all.extend(whole(launch, error).map(|closed| (closed, error))),
-        },
-        Ok(answer) if !launch.is_replay() => {
-            let nothing = answer.machines.is_empty();
-            let refused =
-                nothing && answer.errors.iter().all(|error| is_refusal_of_pool(error.class));
-            for error in &answer.errors {
-                match (error.class, &error.place) {
-                    (ErrorClass::Throttle | ErrorClass::Quota, _) => {
-                        all.extend(whole(launch, error).map(|closed| (closed, error)));
-                    }
-                    _ if refused => {
-                        all.extend(whole(launch, error).map(|closed| (closed, error)));
-                    }
-                    (class, Some(place))
-                        if class == ErrorClass::Capacity || is_refusal_of_pool(class) =>
-                    {
-                        all.push((at(place.clone(), error), error));
-                    }
-                    (ErrorClass::Capacity, None) if nothing => {
-                        all.extend(places().map(|place| (at(place, error), error)));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(_) => {}
-    }
-    let mut seen = Vec::new();
-    all.retain(|(closed, _)| {
-        let first = !seen.contains(closed);
-        seen.push(closed.clone());
-        first
-    });
-    all
-}
-
-/// Whether a refusal says nothing of other pools: it is of no type, or of the price, or of what the
-/// pool's image or options want.
-fn is_own(launch: &Launch, place: &Override, error: &LaunchError) -> bool {
-    place.instance_type.is_empty()
-        || launch.request.max_price.is_some()
-        || error.class != ErrorClass::Capacity
-        || matches!(error.code.as_str(), "SpotMaxPriceTooLow" | "Unsupported")
-}
-
-const fn is_refusal_of_pool(class: ErrorClass) -> bool {
-    matches!(class, ErrorClass::Configuration | ErrorClass::Authorization)
-}
-
-/// What an error closes that is not about one place.
-fn whole(launch: &Launch, error: &LaunchError) -> Option<CooldownScope> {
-    match error.class {
-        ErrorClass::Throttle => Some(CooldownScope::Calls),
-        ErrorClass::Quota => Some(CooldownScope::Quota {
-            market: launch.request.market,
-            bucket: Bucket::refused(launch, error),
-        }),
-        ErrorClass::Configuration | ErrorClass::Authorization => {
-            Some(CooldownScope::Pool(launch.pool.clone()))
-        }
-        ErrorClass::Capacity
-        | ErrorClass::Consistency
-        | ErrorClass::Idempotency
-        | ErrorClass::Blocked
-        | ErrorClass::Ambiguous => None,
-    }
-}
-
 /// How long nobody asks: longer with each refusal in a row. Throttled passes come back at different
 /// times.
-fn wait(closed: &CooldownScope, times: u32, id: &LaunchId, timings: &Timings) -> Seconds {
+fn wait(
+    closed: &CooldownScope,
+    class: ErrorClass,
+    times: u32,
+    id: &LaunchId,
+    timings: &Timings,
+) -> Seconds {
     let first = match closed {
         CooldownScope::Calls => timings.throttle_wait_seconds,
         CooldownScope::Quota { .. } => timings.quota_wait_seconds,
         CooldownScope::Pool(_) => timings.pool_pause_seconds,
+        CooldownScope::Place { .. } if class.is_refusal() => timings.pool_pause_seconds,
         CooldownScope::Place { .. } => timings.place_wait_seconds,
     };
     let wait = backoff::grown(first, times, Seconds(first.0.saturating_mul(GROWS_TO)));
@@ -456,7 +402,7 @@ pub fn while_settling(
     answer: Result<LaunchAnswer, LaunchError>,
 ) -> Result<LaunchAnswer, LaunchError> {
     let soften = |mut error: LaunchError| {
-        if is_refusal_of_pool(error.class) {
+        if error.class.is_refusal() {
             error.class = ErrorClass::Consistency;
         }
         error

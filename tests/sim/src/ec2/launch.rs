@@ -84,6 +84,8 @@ impl World {
         let is_replay = self.ec2.cloud.has_fleet(id.as_str());
         if is_replay {
             self.say(|| format!("  EC2 replays {id}"));
+        } else if let Some(answer) = self.forbidden(request) {
+            return Ok(answer);
         } else {
             let rules = self.supply(request)?;
             self.ec2.cloud.set_capacity(rules);
@@ -100,6 +102,22 @@ impl World {
         self.calls.fleets += 1;
         self.check_machines_of(id, request.capacity);
         Ok(answer)
+    }
+
+    /// What EC2 answers where a policy forbids one of the types, if it does.
+    /// Source: aws/karpenter-provider-aws#7370
+    fn forbidden(&self, request: &LaunchRequest) -> Option<LaunchAnswer> {
+        let forbidden = self.ec2.forbidden_type.as_deref()?;
+        let place = request.overrides.iter().find(|one| &*one.instance_type == forbidden)?;
+        let error = LaunchError {
+            place: Some(place.clone()),
+            ..LaunchError::new(
+                ErrorClass::Authorization,
+                "UnauthorizedOperation",
+                "You are not authorized to perform this operation.",
+            )
+        };
+        Some(LaunchAnswer { machines: Vec::new(), errors: vec![error] })
     }
 
     /// An error of a fleet need not say where.

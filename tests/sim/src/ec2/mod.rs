@@ -99,6 +99,9 @@ pub struct Ec2 {
     /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in
     /// every place.
     pub without_spot: bool,
+    /// A policy of the account's organization forbids this type: EC2 stops at the first place that
+    /// asks for it.
+    pub forbidden_type: Option<String>,
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,
     /// A scenario's quota that is used up, on both markets.
@@ -139,6 +142,7 @@ impl Default for Ec2 {
             launch_takes: 0,
             real_buckets: false,
             without_spot: false,
+            forbidden_type: None,
             boots_alone: false,
             without_quota: None,
             scripted: Vec::new(),

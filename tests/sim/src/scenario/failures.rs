@@ -91,6 +91,10 @@ impl Scenario {
                 self.change(|world| world.ec2.without_spot = true);
                 return Ok(());
             }
+            ["ec2", "type", kind] => {
+                self.change(|world| world.ec2.forbidden_type = Some((*kind).to_owned()));
+                return Ok(());
+            }
             ["ec2"] => return self.outage(Fault::OutageEc2),
             ["github"] => return self.outage(Fault::OutageGithub),
             ["machine", "events"] => {
@@ -143,6 +147,7 @@ impl Scenario {
                 "ec2" => {
                     world.ec2.script.clear();
                     world.ec2.without_quota = None;
+                    world.ec2.forbidden_type = None;
                     world.windows.retain(|window| window.fault != Fault::OutageEc2);
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),

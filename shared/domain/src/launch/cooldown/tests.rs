@@ -280,25 +280,70 @@ fn a_machine_opens_what_was_closed_for_all_of_the_pool() {
 }
 
 #[test]
-fn a_wrong_place_is_left_out_and_a_wrong_request_pauses_the_pool() {
-    let pool = of(MarketPolicy::Spot);
-    let errors = vec![part(Configuration, place("m7i.large", "subnet-a"))];
-    let known = first(&pool, &answer(1, errors.clone()));
-    assert_eq!(
-        offered(&known, &pool, 1),
-        "spot: m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b"
-    );
-    let known = first(&pool, &answer(0, errors));
-    assert!(offered(&known, &pool, 1).contains("refuses the launches of pool default"));
-    assert_eq!(known.refused_pools(at(1)).collect::<Vec<_>>(), [&pool.name]);
-    // Beside places without capacity it is one of them.
-    let mixed = vec![
-        part(Configuration, place("m7i.large", "subnet-a")),
-        part(Capacity, place("m7i.large", "subnet-b")),
+fn a_refusal_closes_the_places_that_it_names_and_else_the_pool() {
+    let pool = of(MarketPolicy::OnDemand);
+    let [first_place, second] = [place("m7i.large", "subnet-a"), place("m7i.large", "subnet-b")];
+    let at_all = |class| pool.places().into_iter().map(|place| part(class, place)).collect();
+    let rest = "on-demand: m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
+    let closed = "until 120: EC2 refuses the launches of pool default (Authorization: no)";
+    let nothing = "until 120: EC2 refuses m7i.large in subnet-a (Authorization: no)";
+    // What EC2 answers, what is asked for then, and whether the pool counts as refused.
+    let rows = [
+        ("one place", answer(0, vec![part(Authorization, first_place.clone())]), rest, false),
+        ("an unknown code", answer(0, vec![part(Configuration, first_place.clone())]), rest, false),
+        (
+            "beside a machine",
+            answer(1, vec![part(Authorization, first_place.clone())]),
+            rest,
+            false,
+        ),
+        (
+            "beside a lack of capacity",
+            answer(0, vec![part(Configuration, first_place.clone()), part(Capacity, second)]),
+            "on-demand: m7a.large/subnet-a m7a.large/subnet-b",
+            false,
+        ),
+        ("all places", answer(0, at_all(Authorization)), nothing, true),
+        ("no place", answer(0, vec![refusal(Authorization)]), closed, true),
+        (
+            "a place, and the request",
+            answer(0, vec![part(Configuration, first_place), refusal(Authorization)]),
+            closed,
+            true,
+        ),
+        ("the whole call", Err(refusal(Authorization)), closed, true),
     ];
-    let known = first(&pool, &answer(0, mixed));
-    assert_eq!(offered(&known, &pool, 1), "spot: m7a.large/subnet-a m7a.large/subnet-b");
-    assert_eq!(known.refused_pools(at(1)).count(), 0);
+    for (name, answer, expected, is_refused) in rows {
+        let known = first(&pool, &answer);
+        assert_eq!(offered(&known, &pool, 1), expected, "{name}");
+        let refused = known.refused_pools(std::slice::from_ref(&pool), at(1)).count();
+        assert_eq!(refused == 1, is_refused, "{name}");
+    }
+}
+
+/// A policy forbids one type, and EC2 stops at the first place that it does not allow.
+#[test]
+fn answers_that_name_one_place_each_leave_the_others() {
+    let pool = of(MarketPolicy::OnDemand);
+    let mut known = Cooldowns::default();
+    for second in 0..2 {
+        let asked = known.offer(&pool, Market::OnDemand, at(second)).expect("places");
+        let refused = answer(0, vec![part(Authorization, asked.places[0].clone())]);
+        known = after(&known, &pool, &refused, at(second));
+    }
+    assert_eq!(offered(&known, &pool, 2), "on-demand: m7a.large/subnet-a m7a.large/subnet-b");
+}
+
+/// In a configuration's first minutes too: other places need not wait for one.
+#[test]
+fn what_may_not_be_visible_yet_closes_one_place_among_others() {
+    let pool = of(MarketPolicy::OnDemand);
+    let one = while_settling(answer(0, vec![part(Authorization, place("m7i.large", "subnet-a"))]));
+    let rest = "on-demand: m7i.large/subnet-b m7a.large/subnet-a m7a.large/subnet-b";
+    assert_eq!(offered(&first(&pool, &one), &pool, 59), rest);
+    let all = pool.places().into_iter().map(|place| part(Authorization, place)).collect();
+    let all = while_settling(answer(0, all));
+    assert_eq!(offered(&first(&pool, &all), &pool, 1), format!("on-demand:{ALL}"));
 }
 
 /// What one pool is refused for its price, its image or its requirements is no other's matter.
