@@ -249,7 +249,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             known.reach *= FURTHER;
             return Ok(Round::Again);
         }
-        let rest = known.rest.iter().any(|slot| plan::falls_back_at_once(pool, slot));
+        let rest = known.rest.iter().any(|slot| plan::is_asked_at_once(pool, slot));
         Ok(if (progress && full_read) || rest { Round::Again } else { Round::Drained })
     }
 

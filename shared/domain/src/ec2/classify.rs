@@ -30,6 +30,14 @@ pub fn classify_part(code: Option<&str>, message: &str) -> ErrorClass {
     classify(code, Some(REFUSED), message)
 }
 
+/// Whether EC2 refuses a fleet because one type stands twice in one zone, in two subnets of it. Its
+/// sentence says neither: `The fleet configuration contains duplicate instance pools.`
+/// Source: github-aws-runners/terraform-aws-github-runner#5297
+#[must_use]
+pub fn is_of_duplicate_pools(code: &str, message: &str) -> bool {
+    code.starts_with("InvalidFleetConfig") && message.contains("duplicate instance pools")
+}
+
 fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
     use ErrorClass::{
         Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency,

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod closes;
+mod zones;
 
 use std::sync::Arc;
 
@@ -97,6 +98,8 @@ pub struct LaunchOptions {
     pub market: Market,
     /// Types and subnets that are not cooling down.
     pub places: Vec<Override>,
+    /// Of one subnet alone: EC2 takes them in no request together.
+    pub in_one_subnet: bool,
 }
 
 /// The record.
@@ -108,12 +111,21 @@ pub struct Cooldowns {
     pub list: Arc<[Cooldown]>,
     /// The pools whose machines serve nothing, at most one entry of each.
     pub troubles: Arc<[Trouble]>,
+    /// Subnets that EC2 did not take in one request, each entry in order: two of them are of one
+    /// zone. That does not change, so nothing ends it.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub apart: Arc<[Arc<[Arc<str>]>]>,
 }
 
 impl Default for Cooldowns {
     /// Nothing was refused.
     fn default() -> Self {
-        Self { schema: SCHEMA, list: Arc::default(), troubles: Arc::default() }
+        Self {
+            schema: SCHEMA,
+            list: Arc::default(),
+            troubles: Arc::default(),
+            apart: Arc::default(),
+        }
     }
 }
 
@@ -241,7 +253,8 @@ impl Cooldowns {
         if places.is_empty() && !refusals.is_empty() {
             return Err(refusals);
         }
-        Ok(LaunchOptions { market, places })
+        let in_one_subnet = self.are_apart(&places);
+        Ok(LaunchOptions { market, places, in_one_subnet })
     }
 
     /// The trouble of a pool as it is configured now, if its jobs wait for that.
@@ -296,6 +309,9 @@ impl Cooldowns {
         now: Time,
         timings: &Timings,
     ) -> Option<Self> {
+        if let Some(subnets) = zones::refused_together(launch, answer) {
+            return self.with_apart(subnets);
+        }
         let remembered = self.list.iter().filter(|one| !one.is_forgotten(now));
         let mut list: Vec<Cooldown> = remembered.cloned().collect();
         let known = list.clone();

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub use self::apply::{Answered, LaunchOutcome, apply};
 use self::request::planned_launch;
 use self::room::{PoolHeadroom, launched_for};
+use crate::ec2::classify::is_of_duplicate_pools;
 use crate::ec2::{ErrorClass, Market};
 use crate::entity::Allowance;
 use crate::ids::Entity;
@@ -352,7 +353,7 @@ pub fn is_launch_due(
     let is_open_again = slot.state() == State::PendingCreate
         && slot.refused == Some(ErrorClass::Quota)
         && cooldowns.offer(pool, next_market(pool, slot), now).is_ok();
-    slot.is_retry_due(now, timings) || falls_back_at_once(pool, slot) || is_open_again
+    slot.is_retry_due(now, timings) || is_asked_at_once(pool, slot) || is_open_again
 }
 
 /// Whether a machine may be launched for a job of the demand: it is not held back, or what held it
@@ -383,6 +384,19 @@ pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
         && slot.attempts == 1
         && slot.refused.is_some()
         && first_market(pool.market) != next_market(pool, slot)
+}
+
+/// Whether a slot is asked for again in the same pass: it is the rest of a spot launch, or was
+/// refused for two subnets of one zone, which the next request does not have.
+#[must_use]
+pub fn is_asked_at_once(pool: &Pool, slot: &Instance) -> bool {
+    let is_of_zones = slot.state() == State::PendingCreate
+        && slot.attempts == 1
+        && slot
+            .last_error
+            .as_ref()
+            .is_some_and(|last| is_of_duplicate_pools(&last.code, &last.message));
+    is_of_zones || falls_back_at_once(pool, slot)
 }
 
 /// When to look again. Not always as late as the refusal says: somebody may have mended it, and

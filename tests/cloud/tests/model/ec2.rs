@@ -3,7 +3,7 @@
 use crate::common::{T0, announced, described, fleet, ids, launch, state, world};
 use muster_cloud::{
     Happening, Timings, World,
-    ec2::{CapacityRule, DescribeRequest, Filter, InstanceState, PlaceSpec},
+    ec2::{CapacityRule, DescribeRequest, Filter, InstanceState, Override, PlaceSpec},
     machines::{Behaviour, Death, Power, Script},
 };
 
@@ -69,6 +69,54 @@ fn ec2_fleets_that_make_no_sense_are_refused() {
         assert_eq!(world.create_fleet(&request, T0).unwrap_err().code, code, "{request:?}");
     }
     assert_eq!(world.ec2.instances().len(), 0);
+}
+
+/// A type stands once in a zone, and EC2 does not say which does not.
+#[test]
+fn ec2_fleets_with_two_subnets_of_one_zone_are_refused() {
+    let mut world = world();
+    let zones =
+        [("subnet-a", "us-east-1a"), ("subnet-a2", "us-east-1a"), ("subnet-b", "us-east-1b")];
+    world.ec2.subnets.extend(zones.map(|(subnet, zone)| (subnet.to_owned(), zone.to_owned())));
+    let asks = |token: &str, places: &[(&str, &str)]| {
+        let mut request = fleet(token, 1);
+        let plain = request.configs[0].overrides[0].clone();
+        request.configs[0].overrides = places
+            .iter()
+            .map(|(kind, subnet)| Override {
+                instance_type: Some((*kind).to_owned()).filter(|kind| !kind.is_empty()),
+                subnet_id: Some((*subnet).to_owned()),
+                ..plain.clone()
+            })
+            .collect();
+        request
+    };
+    for (token, places, is_taken) in [
+        ("zones", &[("m7i.large", "subnet-a"), ("m7i.large", "subnet-b")][..], true),
+        ("types", &[("m7i.large", "subnet-a"), ("m7a.large", "subnet-a2")], true),
+        ("one zone", &[("m7i.large", "subnet-a"), ("m7i.large", "subnet-a2")], false),
+        ("one place", &[("m7i.large", "subnet-a"), ("m7i.large", "subnet-a")], false),
+        ("requirements", &[("", "subnet-a"), ("", "subnet-a2")], false),
+    ] {
+        let answer = world.create_fleet(&asks(token, places), T0).map_err(|error| error.code);
+        assert_eq!(answer.is_ok(), is_taken, "{token}");
+        assert!(answer.is_ok() || answer == Err("InvalidFleetConfig".to_owned()), "{token}");
+    }
+}
+
+#[test]
+fn ec2_fleets_of_too_many_overrides_are_refused() {
+    let mut world = world();
+    let of = |count: u32| {
+        let mut request = fleet(&count.to_string(), 1);
+        let plain = request.configs[0].overrides[0].clone();
+        request.configs[0].overrides = (0..count)
+            .map(|n| Override { instance_type: Some(format!("m{n}.large")), ..plain.clone() })
+            .collect();
+        request
+    };
+    assert!(world.create_fleet(&of(300), T0).is_ok());
+    assert_eq!(world.create_fleet(&of(301), T0).unwrap_err().code, "InvalidParameterValue");
 }
 
 #[test]

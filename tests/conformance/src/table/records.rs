@@ -117,7 +117,8 @@ fn refused() -> Cooldowns {
         code: "InsufficientInstanceCapacity".into(),
         message: "none left".into(),
     };
-    Cooldowns { list: all.map(cooldown).to_vec().into(), ..Cooldowns::default() }
+    let apart = [["subnet-a".into(), "subnet-b".into()].into()].into();
+    Cooldowns { list: all.map(cooldown).to_vec().into(), apart, ..Cooldowns::default() }
 }
 
 pub(super) async fn what_ec2_refused_reads_as_it_was_written<W: TableWorld>(world: &W) {

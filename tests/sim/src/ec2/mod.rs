@@ -33,6 +33,8 @@ const NOTICE: u8 = 4;
 /// The zones, each with one of the schedules' subnets. An outage hits the first.
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 const SUBNETS: [&str; 3] = ["subnet-a", "subnet-b", "subnet-c"];
+/// Stories' second subnet of the first zone.
+const SECOND_SUBNET: &str = "subnet-a2";
 
 /// What the simulator knows of one machine beside EC2's record of its instance.
 #[derive(Debug)]
@@ -129,7 +131,7 @@ impl Default for Ec2 {
     /// An account without machines.
     fn default() -> Self {
         let mut cloud = muster_cloud::ec2::Ec2::default();
-        let zones = SUBNETS.into_iter().zip(ZONES);
+        let zones = SUBNETS.into_iter().zip(ZONES).chain([(SECOND_SUBNET, ZONES[0])]);
         cloud.subnets.extend(zones.map(|(subnet, zone)| (subnet.to_owned(), zone.to_owned())));
         Self {
             cloud,

@@ -127,7 +127,7 @@ impl Scenario {
             return Err("pools come first".to_owned());
         }
         let (mut labels, mut max, mut market) = (vec!["linux", "x64"], 10, "on-demand");
-        let mut types = Vec::new();
+        let (mut types, mut subnets) = (Vec::new(), Vec::new());
         let mut pool = Pool::named(name.parse().map_err(|error| format!("{error}"))?);
         for option in options {
             match option.split_once('=') {
@@ -145,12 +145,16 @@ impl Scenario {
                 Some(("max", value)) => max = number(value)?,
                 Some(("market", value)) => market = value,
                 Some(("types", value)) => types = value.split(',').collect(),
+                Some(("subnets", value)) => subnets = value.split(',').collect(),
                 _ => return Err(format!("{option}: not an option of a pool")),
             }
         }
         let mut plain = schedule::pool(name, &labels, max, market, None);
         if !types.is_empty() {
             plain.instance_types = types.into_iter().map(Into::into).collect();
+        }
+        if !subnets.is_empty() {
+            plain.subnets = subnets.into_iter().map(Into::into).collect();
         }
         self.pools.push(Pool {
             entity: pool.entity,

@@ -145,8 +145,13 @@ fn add_troubles(bench: &Bench) {
     };
     let (scope, max) = (Scope::Stack, 10);
     bench.put(&[
-        Change::create(Cooldowns { schema, list: [cooldown].into(), troubles: [trouble].into() })
-            .into(),
+        Change::create(Cooldowns {
+            schema,
+            list: [cooldown].into(),
+            troubles: [trouble].into(),
+            apart: [["subnet-a".into(), "subnet-b".into()].into()].into(),
+        })
+        .into(),
         Write::Orphan(Change::create(orphan)),
         Write::CountUp { scope, count: 2, max },
     ]);

@@ -17,8 +17,13 @@ fn of(market: MarketPolicy) -> Pool {
 
 /// The pool's launch of one slot.
 fn launch(pool: &Pool) -> Launch {
+    launch_with(pool, &Cooldowns::default())
+}
+
+fn launch_with(pool: &Pool, known: &Cooldowns) -> Launch {
     let timings = timings();
-    let view = crate::launch::plan::tests::view(pool, &timings, vec![job(1)]);
+    let mut view = crate::launch::plan::tests::view(pool, &timings, vec![job(1)]);
+    view.cooldowns = known;
     crate::launch::plan::plan(view).launches.remove(0).launch
 }
 
@@ -344,6 +349,43 @@ fn what_may_not_be_visible_yet_closes_one_place_among_others() {
     let all = pool.places().into_iter().map(|place| part(Authorization, place)).collect();
     let all = while_settling(answer(0, all));
     assert_eq!(offered(&first(&pool, &all), &pool, 1), format!("on-demand:{ALL}"));
+}
+
+/// The zone of a subnet is not known here, and EC2's sentence names none.
+#[test]
+fn subnets_that_ec2_refused_together_are_asked_for_one_by_one() {
+    let of = |subnets: &[&str]| {
+        of(MarketPolicy::Spot).with(|pool| {
+            pool.subnets = subnets.iter().map(|one| (*one).into()).collect();
+        })
+    };
+    let sentence = "The fleet configuration contains duplicate instance pools.";
+    let error = LaunchError::new(Configuration, "InvalidFleetConfig", sentence);
+    let as_part = LaunchError { place: Some(place("m7i.large", "b")), ..error.clone() };
+    let softened = while_settling(Err(error.clone()));
+    for answer in [Err(error.clone()), answer(0, vec![as_part]), softened] {
+        let known = first(&of(&["b", "a"]), &answer);
+        assert_eq!(known.list.len(), 0, "nothing is closed");
+        // Who asks for both, also beside others, and who does not.
+        for (subnets, apart) in [
+            (&["a", "b"][..], true),
+            (&["c", "b", "a"], true),
+            (&["a", "c"], false),
+            (&["a"], false),
+        ] {
+            let offer = known.offer(&of(subnets), Market::OnDemand, at(100_000)).expect("places");
+            assert_eq!(offer.in_one_subnet, apart, "{subnets:?}");
+        }
+        let request = launch_with(&of(&["c", "b", "a"]), &known).request;
+        let subnets: Vec<&str> = request.overrides.iter().map(|one| &*one.subnet).collect();
+        assert!(subnets.len() == 2 && subnets[0] == subnets[1], "both types: {subnets:?}");
+        // It is known already.
+        let again = known.after(&launch(&of(&["a", "b"])), &answer, at(1), &timings());
+        assert_eq!(again, None);
+    }
+    // In one subnet something else stands twice: that is for somebody to mend.
+    let known = first(&of(&["a"]), &Err(error));
+    assert!(offered(&known, &of(&["a"]), 1).contains("refuses the launches of pool default"));
 }
 
 /// What one pool is refused for its price, its image or its requirements is no other's matter.

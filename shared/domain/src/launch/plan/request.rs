@@ -111,7 +111,7 @@ pub(super) fn request(
     LaunchRequest {
         template_id: pool.launch_template_id.clone(),
         template_version: pool.launch_template_version.clone(),
-        overrides: beginning_elsewhere(&offer.places, id),
+        overrides: asked_for(offer, id),
         requirements: pool.requirements.clone(),
         market: offer.market,
         allocation: allocation(offer.market, pool.allocation, pool.requirements.is_some()),
@@ -124,6 +124,18 @@ pub(super) fn request(
         capacity,
         tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     }
+}
+
+/// The places of an offer, or those of one subnet: of another one with each launch, so that a subnet
+/// without capacity holds nothing up.
+fn asked_for(offer: &LaunchOptions, id: &LaunchId) -> Vec<Override> {
+    let mut places = beginning_elsewhere(&offer.places, id);
+    if offer.in_one_subnet
+        && let Some(subnet) = places.first().map(|place| place.subnet.clone())
+    {
+        places.retain(|place| place.subnet == subnet);
+    }
+    places
 }
 
 /// The places, the subnets of each type in an order that begins elsewhere with each launch: on

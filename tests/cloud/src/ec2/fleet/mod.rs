@@ -33,6 +33,7 @@ impl Ec2 {
         now: Millis,
     ) -> Result<FleetAnswer, Ec2Error> {
         request::check(request)?;
+        request::check_pools(request, |subnet| self.zone_of(Some(subnet)))?;
         if let Some(fleet) = request.client_token.as_ref().and_then(|t| self.fleets.get(t)) {
             return self.replay(fleet, request);
         }

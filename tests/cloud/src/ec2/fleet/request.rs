@@ -1,6 +1,6 @@
 //! What a `CreateFleet` says, and what is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,32 @@ pub struct FleetAnswer {
     pub replayed: bool,
 }
 
+/// AWS states this for fleets of the types `request` and `maintain`, and says nothing of `instant`:
+/// here they are refused as well, so that nothing depends on it.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
+const MAX_OVERRIDES: usize = 300;
+
+/// EC2 takes each type once in a zone, whatever the subnet.
+/// Source: github-aws-runners/terraform-aws-github-runner#5297
+pub(super) fn check_pools(
+    request: &FleetRequest,
+    zone_of: impl Fn(&str) -> String,
+) -> Result<(), Ec2Error> {
+    let mut pools = BTreeSet::new();
+    for choice in request.configs.iter().flat_map(|config| &config.overrides) {
+        let of_subnet = choice.subnet_id.as_deref().map(&zone_of);
+        // What has no type has requirements, which are among the details.
+        let kind = choice.instance_type.as_ref().ok_or(&choice.details);
+        if !pools.insert((kind, of_subnet.or_else(|| choice.zone.clone()))) {
+            return Err(Ec2Error::new(
+                "InvalidFleetConfig",
+                "The fleet configuration contains duplicate instance pools.",
+            ));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn check(request: &FleetRequest) -> Result<(), Ec2Error> {
     if request.kind.as_deref() != Some("instant") {
         // EC2's own default is `maintain`, which is a standing fleet and nothing Muster may want.
@@ -142,6 +168,12 @@ pub(super) fn check(request: &FleetRequest) -> Result<(), Ec2Error> {
         return Err(Ec2Error::new(
             "InvalidTargetCapacitySpecification",
             "TotalTargetCapacity must be positive and cover the on-demand and spot targets.",
+        ));
+    }
+    if request.configs.iter().map(|config| config.overrides.len()).sum::<usize>() > MAX_OVERRIDES {
+        return Err(Ec2Error::new(
+            "InvalidParameterValue",
+            format!("A fleet request takes at most {MAX_OVERRIDES} overrides."),
         ));
     }
     for spec in &request.tags {
