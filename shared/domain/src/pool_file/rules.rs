@@ -8,7 +8,8 @@ use crate::ids::{EntityKind, PoolName};
 use crate::pool::{Allocation, Arch, MarketPolicy, Pool, Requirements};
 use crate::time::Seconds;
 
-/// EC2 takes at most so many combinations of types and subnets in one fleet request.
+/// Most combinations of types and subnets in one fleet request. A limit of ours: AWS states it for
+/// fleets of the types `request` and `maintain`, and none for `instant`, which ours are.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
 const MAX_OVERRIDES: usize = 300;
 
@@ -57,7 +58,7 @@ fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let overrides = count(&written.types) * count(&written.subnets);
     if overrides > MAX_OVERRIDES {
         let what =
-            format!("types times subnets are {overrides}; EC2 takes at most {MAX_OVERRIDES}");
+            format!("types times subnets are {overrides}; a pool may have at most {MAX_OVERRIDES}");
         problems.add(&group.path_of("types"), what);
     }
 }
