@@ -221,6 +221,13 @@ pub enum CooldownScope {
         /// type. None: for all.
         pool: Option<PoolName>,
     },
+    /// A pool's launches on a market: nobody knows what became of the last ones.
+    Unknown {
+        /// On which market.
+        market: Market,
+        /// Of which pool.
+        pool: PoolName,
+    },
 }
 
 impl std::fmt::Display for CooldownScope {
@@ -232,6 +239,9 @@ impl std::fmt::Display for CooldownScope {
             }
             Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
             Self::Place { market, place, .. } => write!(f, "no {market} capacity for {place}"),
+            Self::Unknown { market, pool } => {
+                write!(f, "EC2 does not say what became of the {market} launches of pool {pool}")
+            }
         }
     }
 }

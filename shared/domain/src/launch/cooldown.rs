@@ -6,6 +6,7 @@
 
 mod bucket;
 mod closes;
+mod unknown;
 mod zones;
 
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl Cooldown {
     /// Whether it is too early to ask again.
     #[must_use]
     pub fn is_on(&self, now: Time) -> bool {
-        now < self.until
+        now < self.until && !self.is_too_few()
     }
 
     /// A refusal is in a row with the one before for as long as that one's wait was, once more
@@ -221,7 +222,10 @@ impl Cooldowns {
             Err(refusals) => refusals,
         };
         let falls_back = first == Market::Spot
-            && refusals.iter().any(|one| pool.falls_back_after(one.class, &one.code));
+            && refusals.iter().any(|one| {
+                matches!(one.closed, CooldownScope::Unknown { .. })
+                    || pool.falls_back_after(one.class, &one.code)
+            });
         let more = match falls_back.then(|| self.on_market(pool, Market::OnDemand, now)) {
             Some(Ok(offer)) => return Ok(offer),
             Some(Err(more)) => more,
@@ -242,6 +246,9 @@ impl Cooldowns {
         market: Market,
         now: Time,
     ) -> Result<LaunchOptions, Vec<&Cooldown>> {
+        if let Some(unknown) = self.giving_way(pool, market, now) {
+            return Err(vec![unknown]);
+        }
         let mut refusals = Vec::new();
         let mut places = pool.places();
         places.retain(|place| {
@@ -293,7 +300,10 @@ impl Cooldowns {
     pub fn after_end(&self, pool: &Pool) -> Option<Self> {
         let counts = |closed: &CooldownScope| match closed {
             CooldownScope::Quota { market, bucket } => pool.may_be_counted_in(*market, bucket),
-            CooldownScope::Calls | CooldownScope::Pool(_) | CooldownScope::Place { .. } => false,
+            CooldownScope::Calls
+            | CooldownScope::Pool(_)
+            | CooldownScope::Place { .. }
+            | CooldownScope::Unknown { .. } => false,
         };
         let list: Arc<[Cooldown]> =
             self.list.iter().filter(|one| !counts(&one.closed)).cloned().collect();
@@ -344,7 +354,8 @@ fn is_opened(launch: &Launch, closed: &CooldownScope) -> bool {
                 || launch.request.overrides.iter().any(asks);
             *market == launch.request.market && is_asked
         }
-        CooldownScope::Place { .. } => false,
+        // What became of the launch itself says more: see `after_outcome`.
+        CooldownScope::Place { .. } | CooldownScope::Unknown { .. } => false,
     }
 }
 
@@ -392,6 +403,7 @@ fn wait(
         CooldownScope::Pool(_) => timings.pool_pause_seconds,
         CooldownScope::Place { .. } if class.is_refusal() => timings.pool_pause_seconds,
         CooldownScope::Place { .. } => timings.place_wait_seconds,
+        CooldownScope::Unknown { .. } => unknown::first_wait(timings),
     };
     let wait = backoff::grown(first, times, Seconds(first.0.saturating_mul(GROWS_TO)));
     match closed {

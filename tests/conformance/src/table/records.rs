@@ -106,6 +106,7 @@ fn refused() -> Cooldowns {
         CooldownScope::Pool(pool()),
         CooldownScope::Place { market: Market::OnDemand, place: place.clone(), pool: None },
         CooldownScope::Place { market: Market::OnDemand, place, pool: Some(pool()) },
+        CooldownScope::Unknown { market: Market::Spot, pool: pool() },
     ];
     let cooldown = |closed| Cooldown {
         closed,

@@ -1,7 +1,7 @@
 //! `CreateFleet`: what befalls a call before EC2 carries it out, and after.
 
 use muster_cloud::ec2::Ec2Error;
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{ErrorClass, Market};
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -52,6 +52,9 @@ impl World {
             || !self.has_resource_tokens(request.capacity)
         {
             return Err(refused("RequestLimitExceeded"));
+        }
+        if self.ec2.spot_errs && request.market == Market::Spot {
+            return Err(refused("InternalError"));
         }
         if self.is_misconfigured(id) {
             return Err(refused("InvalidLaunchTemplateId.NotFound"));

@@ -101,6 +101,8 @@ pub struct Ec2 {
     /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in
     /// every place.
     pub without_spot: bool,
+    /// Each request for Spot is answered with an error of EC2's own.
+    pub spot_errs: bool,
     /// A policy of the account's organization forbids this type: EC2 stops at the first place that
     /// asks for it.
     pub forbidden_type: Option<String>,
@@ -144,6 +146,7 @@ impl Default for Ec2 {
             launch_takes: 0,
             real_buckets: false,
             without_spot: false,
+            spot_errs: false,
             forbidden_type: None,
             boots_alone: false,
             without_quota: None,

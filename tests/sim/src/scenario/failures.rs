@@ -91,6 +91,10 @@ impl Scenario {
                 self.change(|world| world.ec2.without_spot = true);
                 return Ok(());
             }
+            ["ec2", "spot", "unknown"] => {
+                self.change(|world| world.ec2.spot_errs = true);
+                return Ok(());
+            }
             ["ec2", "type", kind] => {
                 self.change(|world| world.ec2.forbidden_type = Some((*kind).to_owned()));
                 return Ok(());
@@ -148,6 +152,7 @@ impl Scenario {
                     world.ec2.script.clear();
                     world.ec2.without_quota = None;
                     world.ec2.forbidden_type = None;
+                    world.ec2.spot_errs = false;
                     world.windows.retain(|window| window.fault != Fault::OutageEc2);
                 }
                 "github" => world.windows.retain(|window| window.fault != Fault::OutageGithub),

@@ -6,7 +6,7 @@ use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{Entity, MachineId};
 use muster_domain::instance::Instance;
 use muster_domain::job::claim;
-use muster_domain::launch::cooldown::{self};
+use muster_domain::launch::cooldown::{self, Cooldowns};
 use muster_domain::launch::plan::{self, Answered, LaunchOutcome, PlannedLaunch};
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::pool::Pool;
@@ -114,7 +114,8 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             answer = cooldown::while_settling(answer);
         }
         count_refusals(&launch, &answer, report);
-        known.remember(self.table, &launch, &answer, now, &self.settings.timings).await;
+        let after = |known: &Cooldowns| known.after(&launch, &answer, now, &self.settings.timings);
+        known.remember(self.table, after).await;
         // A replayed fleet may be answered without its machines, and a look by tag may be late:
         // neither is trusted alone. A token that EC2 knows with other parameters has most likely
         // launched.
@@ -131,6 +132,7 @@ impl<T: Table, C: Compute> ScaleUp<'_, T, C> {
             return Ok(());
         };
         count(&outcome, report);
+        known.remember(self.table, |known| known.after_outcome(&outcome, now, timings)).await;
         let failed: Vec<Stored<Instance>> =
             outcome.failed.into_iter().map(|slot| slot.stored(&committed)).collect();
         let claimed = failed.iter().filter(|slot| slot.claim().is_some());

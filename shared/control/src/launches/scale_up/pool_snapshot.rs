@@ -15,7 +15,6 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::timings::Timings;
 
 use super::pool_lease::Lease;
 use super::{LaunchReport, MAX_DEMAND};
@@ -166,10 +165,7 @@ impl PoolSnapshot {
     pub(super) async fn remember<T: Table>(
         &mut self,
         table: &T,
-        launch: &Launch,
-        answer: &Result<LaunchAnswer, LaunchError>,
-        now: Time,
-        timings: &Timings,
+        after: impl Fn(&Cooldowns) -> Option<Cooldowns>,
     ) {
         let mut conflicts = false;
         let noted = writes::in_rounds(async || {
@@ -178,7 +174,7 @@ impl PoolSnapshot {
                 self.cooldowns = table.cooldowns().await?;
             }
             let record = self.cooldowns.as_deref().cloned().unwrap_or_default();
-            if let Some(next) = record.after(launch, answer, now, timings) {
+            if let Some(next) = after(&record) {
                 let change = Change::from_read(self.cooldowns.as_ref(), next);
                 let committed = table.commit(&[change.clone().into()]).await?;
                 self.cooldowns = Some(change.stored(&committed));

@@ -1,15 +1,17 @@
 //! EC2's answer: which slots are bound, which have failed, and whether anything is still unknown.
 
 use super::{READ, read};
-use crate::ec2::ErrorClass;
 use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
+use crate::ec2::{ErrorClass, Market};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
+use crate::launch::cooldown::Cooldowns;
 use crate::launch::plan::{Answered, LaunchOutcome, plan};
 use crate::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
+use crate::pool::{MarketPolicy, Pool};
 use crate::stored::Stored;
 use crate::testkit::{With, at, forced, job, machine, pool, refusal, slot, timings};
 use crate::time::Time;
@@ -251,4 +253,50 @@ fn slots_of_another_launch_are_none_of_its_business() {
 fn an_error_reads_as_code_and_sentence() {
     let error = LaunchError::new(Quota, "VcpuLimit", "no");
     assert_eq!(error.to_string(), "VcpuLimit: no");
+}
+
+/// Of a pool that may buy on demand instead, and of one that may not.
+#[test]
+fn launches_that_stay_unknown_have_the_market_give_way_after_three_in_a_row() {
+    let (timings, given_up) = (timings(), 300);
+    let both = pool().with(|pool| pool.market = MarketPolicy::SpotThenOnDemand);
+    let spot = pool().with(|pool| pool.market = MarketPolicy::Spot);
+    let next = |known: &Cooldowns, begun: u32, answered: &Answered| {
+        let (launch, slots) = launch(2);
+        let launch = launch.with(|launch| {
+            launch.request.market = Market::Spot;
+            launch.created_at = at(begun);
+        });
+        let ended = at(begun + given_up);
+        let outcome = apply(&launch, slots, answered, |_| false, ended, &timings);
+        known.after_outcome(&outcome, ended, &timings).unwrap_or_else(|| known.clone())
+    };
+    let market = |known: &Cooldowns, pool: &Pool, second: u32| {
+        known.offer(pool, Market::Spot, at(second)).map(|offer| offer.market)
+    };
+    // When each launch began, and whether the pool asks for Spot after it.
+    let rows = [
+        ("one", &[1000][..], Market::Spot),
+        ("two", &[1000, 1400], Market::Spot),
+        ("three", &[1000, 1400, 1800], Market::OnDemand),
+        ("three that were out together", &[1000, 1010, 1020], Market::Spot),
+        ("three, one of them long ago", &[1000, 4000, 4400], Market::Spot),
+    ];
+    for (name, begun, expected) in rows {
+        let known = begun
+            .iter()
+            .fold(Cooldowns::default(), |known, begun| next(&known, *begun, &refused(Ambiguous)));
+        let last = begun[begun.len() - 1] + given_up;
+        assert_eq!(market(&known, &both, last + 1), Ok(expected), "{name}");
+        assert_eq!(market(&known, &spot, last + 1), Ok(Market::Spot), "{name}, spot alone");
+        // Spot is asked again after a while.
+        assert_eq!(market(&known, &both, last + 600), Ok(Market::Spot), "{name}");
+        // A machine ends the row, also one that is found late.
+        let found = next(&known, last - 250, &found(1, refused(Ambiguous)));
+        assert_eq!(market(&found, &both, last + 51), Ok(Market::Spot), "{name}, found");
+        assert_eq!(found.list.len(), 0, "{name}, found");
+    }
+    // What EC2 refuses for a reason is none of these.
+    let refused = next(&Cooldowns::default(), 1000, &refused(Capacity));
+    assert_eq!(refused.list.len(), 0);
 }
