@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::causes::Cause;
-use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar, RunSeen};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -229,6 +229,14 @@ impl Job {
     }
 }
 
+/// Of all that GitHub shows of a run, what is asked for.
+#[derive(Deserialize)]
+struct Run {
+    status: String,
+    #[serde(default)]
+    conclusion: Option<String>,
+}
+
 impl<K: AppKey> Github for App<K> {
     async fn configure(
         &self,
@@ -330,6 +338,25 @@ impl<K: AppKey> Github for App<K> {
         let answer = self.call(registrar, &call).await?;
         match answer.status {
             StatusCode::OK => Ok(Some(answer.read::<Job>()?.seen())),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.trouble()),
+        }
+    }
+
+    async fn run(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        run: u64,
+    ) -> Result<Option<RunSeen>, ProviderError> {
+        let Some(path) = route::run(repository, run) else { return Ok(None) };
+        let call = Call { operation: "get-run", method: Method::GET, path, body: None };
+        let answer = self.call(registrar, &call).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let Run { status, conclusion } = answer.read()?;
+                Ok(Some(RunSeen { is_over: status == "completed", conclusion }))
+            }
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(answer.trouble()),
         }

@@ -21,9 +21,17 @@ pub(crate) fn groups(entity: &Entity) -> String {
 /// A job of a repository; none when the text is no `owner/repo`. It comes from a payload and goes
 /// into a path.
 pub(crate) fn job(repository: &str, job: u64) -> Option<String> {
+    repository_root(repository).map(|root| format!("{root}/actions/jobs/{job}"))
+}
+
+/// As [`job`], of a workflow run.
+pub(crate) fn run(repository: &str, run: u64) -> Option<String> {
+    repository_root(repository).map(|root| format!("{root}/actions/runs/{run}"))
+}
+
+fn repository_root(repository: &str) -> Option<String> {
     let entity: Entity = repository.parse().ok()?;
-    (entity.kind() == EntityKind::Repository)
-        .then(|| format!("{}/actions/jobs/{job}", root(&entity)))
+    (entity.kind() == EntityKind::Repository).then(|| root(&entity))
 }
 
 /// Where the App's installation on an entity is looked up.

@@ -3,7 +3,7 @@
 mod support;
 
 use axum::http::Method;
-use muster_control::ports::{Github, JitError};
+use muster_control::ports::{Github, JitError, RunSeen};
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::JobStatus;
@@ -87,6 +87,7 @@ async fn troubles_are_the_same_for_every_call() {
             (Method::POST, JIT),
             (Method::GET, "/actions/runners"),
             (Method::GET, "/actions/jobs/9"),
+            (Method::GET, "/actions/runs/3"),
         ] {
             fake.on(method, end, [answer.clone()]);
         }
@@ -96,6 +97,8 @@ async fn troubles_are_the_same_for_every_call() {
         assert_eq!(kind(&named), expected, "{named:?}");
         let job = app.job(&acme, "acme/web", 9).await.expect_err("trouble");
         assert_eq!(kind(&job), expected, "{job:?}");
+        let run = app.run(&acme, "acme/web", 3).await.expect_err("trouble");
+        assert_eq!(kind(&run), expected, "{run:?}");
         let gone = app.deregister(&acme, ID).await.expect_err("trouble");
         assert_eq!(kind(&gone), expected, "{gone:?}");
         match app.configure(&acme, "a-1", &[], 1).await {
@@ -180,6 +183,38 @@ async fn a_job_is_where_github_says_it_is() {
         assert_eq!(fake.app().job(&registrar("acme"), name, 9).await, Ok(None), "{name}");
     }
     assert!(fake.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_run_is_over_when_github_calls_it_completed() {
+    let shown = |status: &str, conclusion: Option<&str>| {
+        reply(200, json!({"id": 3, "status": status, "conclusion": conclusion, "jobs_url": 7}))
+    };
+    let seen = |is_over, conclusion: Option<&str>| {
+        Some(RunSeen { is_over, conclusion: conclusion.map(str::to_owned) })
+    };
+    for (answer, expected) in [
+        (shown("completed", Some("startup_failure")), seen(true, Some("startup_failure"))),
+        (shown("completed", None), seen(true, None)),
+        (shown("queued", None), seen(false, None)),
+        (shown("in_progress", None), seen(false, None)),
+        (shown("waiting", None), seen(false, None)),
+        (reply(404, json!({"message": "Not Found"})), None),
+    ] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, "/actions/runs/3", [answer]);
+        let run = fake.app().run(&registrar("acme"), "acme/web", 3).await;
+        assert_eq!(run, Ok(expected));
+        assert_eq!(fake.paths()[1], "GET /repos/acme/web/actions/runs/3");
+    }
+    // Without a status the question is not answered.
+    let fake = Fake::start().await;
+    fake.on(Method::GET, "/actions/runs/3", [reply(200, json!({"conclusion": "success"}))]);
+    let run = fake.app().run(&registrar("acme"), "acme/web", 3).await;
+    assert!(matches!(run, Err(ProviderError::Unavailable(_))), "{run:?}");
+    let before = fake.asked().len();
+    assert_eq!(fake.app().run(&registrar("acme"), "acme/..%2f", 3).await, Ok(None));
+    assert_eq!(fake.asked().len(), before, "the name does not choose the path");
 }
 
 fn listed(total: usize, names: &[&str]) -> Reply {
@@ -290,11 +325,13 @@ async fn nothing_secret_is_in_any_error() {
                 (Method::POST, JIT),
                 (Method::GET, "/actions/runners"),
                 (Method::GET, "/actions/jobs/9"),
+                (Method::GET, "/actions/runs/3"),
             ] {
                 fake.on(method, end, [reply(status, body).header("x-echo", CANARY)]);
             }
             let shown = format!(
-                "{:?} {:?} {:?} {:?} {:?} {app:?}",
+                "{:?} {:?} {:?} {:?} {:?} {:?} {app:?}",
+                app.run(&acme, "acme/web", 3).await.map(|seen| seen.map(|seen| seen.is_over)),
                 app.job(&acme, "acme/web", 9).await.map(|seen| seen.map(|seen| seen.status)),
                 app.runner(&acme, ID).await,
                 app.runner_named(&acme, "a-1").await,

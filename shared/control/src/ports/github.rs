@@ -62,6 +62,15 @@ impl JobSeen {
     }
 }
 
+/// A workflow run as GitHub shows it when asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSeen {
+    /// It has ended, whatever GitHub says of its jobs.
+    pub is_over: bool,
+    /// How it ended.
+    pub conclusion: Option<String>,
+}
+
 /// An attempt to deliver a `workflow_job` event to the App's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -105,6 +114,13 @@ pub trait Github {
         repository: &str,
         job: u64,
     ) -> Result<Option<JobSeen>, ProviderError>;
+    /// A workflow run of a repository (`owner/repo`); none when GitHub does not show it.
+    async fn run(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        run: u64,
+    ) -> Result<Option<RunSeen>, ProviderError>;
     /// Removes a registration.
     async fn deregister(
         &self,

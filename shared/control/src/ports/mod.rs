@@ -12,7 +12,7 @@ mod write;
 
 pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, NOT_FOUND, Refusal};
 pub use self::github::{
-    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar,
+    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar, RunSeen,
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::table::{

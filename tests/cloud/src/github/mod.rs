@@ -7,6 +7,7 @@ mod agent;
 mod auth;
 mod jobs;
 mod registry;
+mod runs;
 mod views;
 mod webhooks;
 
@@ -22,6 +23,7 @@ pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
 pub(crate) use registry::encode;
 pub use registry::{JitConfig, JitRequest, Runner};
+pub use runs::RunView;
 pub use views::RunnerView;
 pub use webhooks::{Attempt, Delivery, HookEffect, HookRule, Webhook};
 
@@ -285,6 +287,7 @@ pub struct GitHub {
     undelivered: BTreeSet<u64>,
     held: Vec<u64>,
     news: Vec<News>,
+    fates: BTreeMap<u64, runs::Fate>,
 }
 
 impl GitHub {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::runs::in_repository;
 use super::{Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Runner, RunnerScope, Webhook};
 use crate::{Millis, rfc3339};
 
@@ -266,11 +267,6 @@ impl GitHub {
         let jobs = self.jobs.values().filter(|job| job.run_id == run);
         jobs.filter(|job| in_repository(job, owner, name)).map(|job| self.job_view(job)).collect()
     }
-}
-
-fn in_repository(job: &Job, owner: &str, name: &str) -> bool {
-    job.repository.owner.eq_ignore_ascii_case(owner)
-        && job.repository.name.eq_ignore_ascii_case(name)
 }
 
 fn installation(owner: &Owner) -> Value {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use muster_control::ports::{
     Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
-    Page, Queue, QueueError, Refusal, Registrar,
+    Page, Queue, QueueError, Refusal, Registrar, RunSeen,
 };
 use muster_domain::entity::app::AppSettings;
 use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, RunnerId};
@@ -145,6 +145,9 @@ impl Github for Replayed<'_> {
         self.see_runner(Call::RunnerNamed(name.to_owned())).await
     }
     async fn job(&self, _: &Registrar, _: &str, _: u64) -> Result<Option<JobSeen>, ProviderError> {
+        unreachable!("there is no job on record")
+    }
+    async fn run(&self, _: &Registrar, _: &str, _: u64) -> Result<Option<RunSeen>, ProviderError> {
         unreachable!("there is no job on record")
     }
     async fn deregister(

@@ -1,7 +1,7 @@
 //! GitHub's door.
 
-use muster_cloud::github::{GitHubError, JitRequest};
-use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_cloud::github::{GitHubError, JitRequest, RunView};
+use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar, RunSeen};
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 
 use super::outcome::Ended;
 use super::webhook::status_of;
-use super::{CallOutcome, number_of, scope_of};
+use super::{CallOutcome, scope_of};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -170,13 +170,21 @@ impl World {
         if self.strikes(Fault::JobHidden) {
             return None;
         }
-        let job = self.github.truth.job(id)?;
-        let home = &self.github.job(number_of(id)).repository;
-        home.eq_ignore_ascii_case(repository).then(|| JobSeen {
+        let (owner, name) = repository.split_once('/')?;
+        let job = self.github.truth.job_in(owner, name, id)?;
+        Some(JobSeen {
             status: status_of(job),
             runner: job.runner.as_ref().map(|runner| runner.name.clone()),
             conclusion: job.conclusion.as_deref().map(str::to_owned),
         })
+    }
+
+    /// Never hidden by chance: a run and its job that are both not shown, twice and minutes apart,
+    /// are gone.
+    fn run_seen(&self, repository: &str, run: u64) -> Option<RunSeen> {
+        let (owner, name) = repository.split_once('/')?;
+        let RunView { is_over, conclusion } = self.github.truth.run_in(owner, name, run)?;
+        Some(RunSeen { is_over, conclusion })
     }
 
     fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {
@@ -331,6 +339,29 @@ impl Github for Door {
                 let status = seen.as_ref().map(|job| format!("{:?}", job.status));
                 let number = number.saturating_sub(1000);
                 format!("get-job {number}: {}", status.as_deref().unwrap_or("not found"))
+            });
+            Ok(seen)
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        run: u64,
+    ) -> Result<Option<RunSeen>, ProviderError> {
+        self.token(registrar).await?;
+        self.call(|world| {
+            world.ask_github(registrar, "get-run")?;
+            let seen = world.run_seen(repository, run);
+            world.narrate(|| {
+                let how = match &seen {
+                    None => "not found",
+                    Some(RunSeen { is_over: false, .. }) => "goes on",
+                    Some(RunSeen { conclusion, .. }) => conclusion.as_deref().unwrap_or("over"),
+                };
+                format!("get-run {run}: {how}")
             });
             Ok(seen)
         })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
     Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal,
-    Registrar,
+    Registrar, RunSeen,
 };
 use muster_domain::ids::{LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -114,6 +114,15 @@ impl Github for Peer<'_> {
         job: u64,
     ) -> Result<Option<JobSeen>, ProviderError> {
         Github::job(self.door, registrar, repository, job).await
+    }
+
+    async fn run(
+        &self,
+        registrar: &Registrar,
+        repository: &str,
+        run: u64,
+    ) -> Result<Option<RunSeen>, ProviderError> {
+        Github::run(self.door, registrar, repository, run).await
     }
 
     async fn deregister(

@@ -60,6 +60,12 @@ impl Scenario {
                 ["limits", owner, "for", length] => {
                     script.limits = Some(((*owner).to_owned(), world.now + duration(length)?));
                 }
+                ["ends", "the", "run", "of", "job", job, "but", "not", "the", "job"] => {
+                    return end_run(world, index(job)?, false);
+                }
+                ["deletes", "the", "run", "of", "job", job] => {
+                    return end_run(world, index(job)?, true);
+                }
                 ["says", "job", job, "is", status] => return says(world, index(job)?, status),
                 _ => return Err("GitHub does no such thing".to_owned()),
             }
@@ -172,6 +178,17 @@ impl Scenario {
             Ok(())
         })
     }
+}
+
+/// A run comes to its end without its jobs.
+fn end_run(world: &mut World, number: u32, is_deleted: bool) -> Result<(), String> {
+    let run = world.github.truth_of(number).ok_or("nobody has queued it")?.run_id;
+    if is_deleted {
+        world.github.truth.delete_run(run);
+    } else {
+        world.github.truth.end_run(run, "startup_failure");
+    }
+    Ok(())
 }
 
 /// A delivery that says something else than the truth, or says late what was once true.

@@ -268,6 +268,7 @@ async fn github_refuses_in_words_whatever_it_does_not_know() {
         (Method::POST, "/orgs/acme/actions/runners/registration-token", None, 501),
         (Method::GET, "/orgs/other/actions/runners", None, 404),
         (Method::GET, "/repos/acme/app/actions/jobs/1", None, 404),
+        (Method::GET, "/repos/acme/app/actions/runs/1", None, 404),
         (Method::POST, jit, Some(json!({ "name": "r" })), 422),
         (Method::GET, "/orgs/acme/actions/runners?per_page=x", None, 422),
     ] {

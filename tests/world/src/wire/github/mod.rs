@@ -293,12 +293,13 @@ fn act(
             Ok(Reply { status: 204, ..Reply::default() })
         }
         Route::GetJob { owner, repo, id } => {
-            let job = world.github.job(*id).filter(|job| {
-                job.repository.owner.eq_ignore_ascii_case(owner)
-                    && job.repository.name.eq_ignore_ascii_case(repo)
-            });
+            let job = world.github.job_in(owner, repo, *id);
             let job = job.ok_or_else(|| GitHubError::new(404, "Not Found"))?;
             Ok(json(200, &world.github.job_view(job)))
+        }
+        Route::GetRun { owner, repo, run } => {
+            let view = world.github.run_view(owner, repo, *run);
+            view.map(|view| json(200, &view)).ok_or_else(|| GitHubError::new(404, "Not Found"))
         }
         Route::ListRuns { owner, repo } => {
             let status = request.query.iter().find(|(key, _)| key == "status");

@@ -20,6 +20,7 @@ pub(super) enum Route {
     DeleteRunner(RunnerScope, u64),
     GetJob { owner: String, repo: String, id: u64 },
     ListRuns { owner: String, repo: String },
+    GetRun { owner: String, repo: String, run: u64 },
     RunJobs { owner: String, repo: String, run: u64 },
     Unknown(String),
 }
@@ -93,6 +94,7 @@ impl Route {
         match rest {
             ["jobs", id] => Some(Self::GetJob { owner, repo, id: id.parse().ok()? }),
             ["runs"] => Some(Self::ListRuns { owner, repo }),
+            ["runs", run] => Some(Self::GetRun { owner, repo, run: run.parse().ok()? }),
             ["runs", run, "jobs"] => Some(Self::RunJobs { owner, repo, run: run.parse().ok()? }),
             _ => None,
         }
@@ -115,6 +117,7 @@ impl Route {
             Self::DeleteRunner(..) => "delete-runner",
             Self::GetJob { .. } => "get-job",
             Self::ListRuns { .. } => "list-runs",
+            Self::GetRun { .. } => "get-run",
             Self::RunJobs { .. } => "list-run-jobs",
             Self::Unknown(_) => "unknown",
         }
@@ -130,6 +133,7 @@ impl Route {
             | Self::DeleteRunner(scope, _) => Some(scope.clone()),
             Self::GetJob { owner, repo, .. }
             | Self::ListRuns { owner, repo }
+            | Self::GetRun { owner, repo, .. }
             | Self::RunJobs { owner, repo, .. } => {
                 Some(RunnerScope::Repository { owner: owner.clone(), name: repo.clone() })
             }
@@ -153,7 +157,9 @@ impl Route {
             }
             Self::GetJob { owner, repo, id } => vec![format!("{owner}/{repo}"), id.to_string()],
             Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
-            Self::RunJobs { owner, repo, run } => vec![format!("{owner}/{repo}"), run.to_string()],
+            Self::GetRun { owner, repo, run } | Self::RunJobs { owner, repo, run } => {
+                vec![format!("{owner}/{repo}"), run.to_string()]
+            }
             Self::Unknown(what) => vec![what.clone()],
             Self::GetApp
             | Self::ListDeliveries
