@@ -6,6 +6,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::claim::{self, Started};
+use muster_domain::job::run::{self, Doubt};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
 use muster_domain::pool::select;
 use muster_domain::stored::Stored;
@@ -56,7 +57,20 @@ impl<T: Table> Ingest<'_, T> {
     /// When the tables do not answer or somebody else kept being faster: deliver the event again.
     pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
         // Large, and in most passes that could fold never reached: not part of them.
-        writes::in_rounds(async || Box::pin(self.try_fold(event, now)).await).await
+        writes::in_rounds(async || Box::pin(self.try_fold(event, None, now)).await).await
+    }
+
+    /// Folds the end of a job that GitHub does not tell: what says so goes on record with it.
+    ///
+    /// # Errors
+    /// As for [`Self::fold`].
+    pub(crate) async fn fold_end(
+        &self,
+        event: &JobEvent,
+        why: Doubt,
+        now: Time,
+    ) -> Result<Folded, PassError> {
+        writes::in_rounds(async || Box::pin(self.try_fold(event, Some(why), now)).await).await
     }
 
     /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written
@@ -168,6 +182,11 @@ impl<T: Table> Ingest<'_, T> {
         if next.pool.is_none() {
             self.match_pool(&mut next);
         }
+        let expiry = self.settings.timings.job_expiry_seconds;
+        let is_new = before.is_none() && next.status() == JobStatus::Queued;
+        if is_new && run::is_old(&next, expiry, now) {
+            next.doubt = Some(Doubt::Old);
+        }
         next
     }
 
@@ -175,9 +194,17 @@ impl<T: Table> Ingest<'_, T> {
         (!is_known && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
     }
 
-    async fn try_fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
+    async fn try_fold(
+        &self,
+        event: &JobEvent,
+        why: Option<Doubt>,
+        now: Time,
+    ) -> Result<Folded, PassError> {
         let before = self.table.job(event.key).await?;
-        let next = self.folded(before.as_deref(), event, now);
+        let mut next = self.folded(before.as_deref(), event, now);
+        if before.as_ref().is_some_and(|before| before.status() < JobStatus::InProgress) {
+            next.doubt = why.or(next.doubt);
+        }
         if let Some(why) = self.not_ours_yet(before.is_some(), &next) {
             return Ok(Folded::NotOurs(why));
         }

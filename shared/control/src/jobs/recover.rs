@@ -1,13 +1,16 @@
 //! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for
-//! long. GitHub is asked, after the sweep.
+//! long, or that may be ones that can never run. GitHub is asked, after the sweep.
 //!
 //! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its
 //! documentation): an event that met a closed door is lost for whoever does not ask. One list every
 //! five minutes costs nothing, however many repositories there are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use muster_domain::entity::{self, Asked, EntityHealth};
+use muster_domain::ids::{Entity, EntityKind, PoolName};
+use muster_domain::job::run::{self, RunLook, Verdict};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::observation::ProviderError;
 use muster_domain::stored::Stored;
@@ -18,7 +21,7 @@ use crate::causes::with_causes;
 use crate::health::note_health;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::metrics::Metric;
-use crate::ports::{CommitError, Delivery, Github, Queue, Registrar, Table};
+use crate::ports::{CommitError, Delivery, Github, JobSeen, Queue, Registrar, RunSeen, Table};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
@@ -96,7 +99,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         if let Err(error) = self.redeliver(now, &mut report).await {
             report.problems.push(format!("deliveries: {}", with_causes(&error)));
         }
-        if let Err(error) = self.ask_for(silent, now, &mut report).await {
+        if let Err(error) = self.ask_for(silent, limited(unwell, now), now, &mut report).await {
             report.problems.push(format!("silent jobs: {}", with_causes(&error)));
         }
         if let Err(error) = self.ask_again(unwell, now).await {
@@ -192,48 +195,41 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     async fn ask_for(
         &self,
         silent: &[Stored<Job>],
+        mut limited: BTreeSet<String>,
         now: Time,
         report: &mut RecoveryReport,
     ) -> Result<(), PassError> {
-        let mut troubles = 0;
+        let (mut troubles, mut runs) = (0, Runs::new());
         for job in silent {
-            let pool = job.pool.as_ref().and_then(|name| self.settings.pool(name));
             // Its pool may be gone: not asked for, it would have the first turn of each sweep for
             // ever.
-            let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
-            let Some(entity) = entity else { continue };
+            let Some(entity) = home_of(job, self.settings) else { continue };
+            let account = account(&entity);
+            if limited.contains(&account) {
+                continue;
+            }
             let registrar = Registrar { entity, installation: job.last_event.installation };
-            let answer =
-                self.github.job(&registrar, &job.last_event.repository, job.key().job).await;
+            let answer = self.look(&registrar, job, &mut runs).await;
             note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
                 .await?;
             report.asked += 1;
             match answer {
-                Ok(Some(seen)) if seen.status > JobStatus::Queued => {
-                    tracing::warn!(job.id = %job.key(), status = ?seen.status, "found a job whose event was lost");
-                    report.moved_on += 1;
-                    self.fold(&seen.event(job.last_event.clone()), now).await?;
-                }
-                Ok(Some(seen)) if seen.status == JobStatus::Waiting => {
-                    unless_changed(self.ingest().found_waiting(job, now).await)?;
-                }
-                Ok(Some(seen)) if job.is_gated() || job.gate.is_some() => {
-                    tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
-                    report.moved_on += usize::from(job.is_gated());
-                    self.fold(&seen.event(job.last_event.clone()), now).await?;
-                }
-                // A job that is not shown to us may exist all the same.
-                Ok(_) => self.note_asked(job, now).await?,
+                Ok(look) => self.heard(job, look, now, report).await?,
                 Err(trouble) => {
                     report.problems.push(told("a job could not be asked for", &trouble));
                     match trouble {
-                        ProviderError::RateLimited(_) => return Ok(()),
+                        // Its jobs keep their places, and are asked for when the limit is over.
+                        ProviderError::RateLimited(_) => {
+                            limited.insert(account);
+                            continue;
+                        }
                         // One owner's refusal says nothing about the others.
                         ProviderError::Unauthorized(_) => {}
                         ProviderError::Unavailable(_) => troubles += 1,
                     }
                     // It has had its turn: the others must not wait for an answer about it.
-                    self.note_asked(job, now).await?;
+                    let next = Job { asked_at: Some(now), ..job.record().clone() };
+                    self.note(job, next).await?;
                     if troubles == MAX_TROUBLES {
                         return Ok(());
                     }
@@ -243,26 +239,137 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         Ok(())
     }
 
+    /// Asks for a job, and for its run where the job needs a runner still, as far as GitHub says:
+    /// it may keep a job queued in a run that has ended. Each run is asked for once.
+    async fn look(
+        &self,
+        registrar: &Registrar,
+        job: &Job,
+        runs: &mut Runs,
+    ) -> Result<Look, ProviderError> {
+        let said = &job.last_event;
+        let seen = self.github.job(registrar, &said.repository, job.key().job).await?;
+        if seen.as_ref().is_some_and(|seen| seen.status != JobStatus::Queued) {
+            return Ok(Look { seen, run: None });
+        }
+        let of = (Arc::clone(&said.repository), said.run);
+        if !runs.contains_key(&of) {
+            let run = self.github.run(registrar, &said.repository, said.run).await?;
+            runs.insert(of.clone(), run);
+        }
+        Ok(Look { seen, run: runs.get(&of).cloned().flatten() })
+    }
+
+    /// What GitHub showed goes on record.
+    async fn heard(
+        &self,
+        job: &Stored<Job>,
+        look: Look,
+        now: Time,
+        report: &mut RecoveryReport,
+    ) -> Result<(), PassError> {
+        let Look { seen, run } = look;
+        let said = || job.last_event.clone();
+        match seen {
+            Some(seen) if seen.status > JobStatus::Queued => {
+                tracing::warn!(job.id = %job.key(), status = ?seen.status, "found a job whose event was lost");
+                report.moved_on += 1;
+                return self.woken(self.ingest().fold(&seen.event(said()), now).await?).await;
+            }
+            Some(seen) if seen.status == JobStatus::Waiting => {
+                return unless_changed(self.ingest().found_waiting(job, now).await);
+            }
+            _ => {}
+        }
+        let shown = match &run {
+            None => RunLook::NotShown,
+            Some(run) if run.is_over => RunLook::Over,
+            Some(_) => RunLook::GoesOn,
+        };
+        match run::judge(job, seen.is_some(), shown, now) {
+            Verdict::Over(why) => {
+                tracing::warn!(job.id = %job.key(), run = job.last_event.run, ?why, "found a job that can never run: it is over");
+                report.moved_on += 1;
+                let conclusion = run.and_then(|run| run.conclusion);
+                let event = JobEvent { status: JobStatus::Completed, conclusion, ..said() };
+                self.woken(self.ingest().fold_end(&event, why, now).await?).await
+            }
+            Verdict::Waits(next) => match seen {
+                Some(seen) if job.is_gated() || job.gate.is_some() => {
+                    tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
+                    report.moved_on += usize::from(job.is_gated());
+                    self.woken(self.ingest().fold(&seen.event(said()), now).await?).await
+                }
+                // A job that is not shown to us may exist all the same.
+                _ => self.note(job, *next).await,
+            },
+        }
+    }
+
     const fn ingest(&self) -> Ingest<'_, T> {
         Ingest { table: self.table, settings: self.settings }
     }
 
     /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
-    async fn fold(&self, event: &JobEvent, now: Time) -> Result<(), PassError> {
-        if let Folded::Stored { wake, jobs } = self.ingest().fold(event, now).await? {
-            let mut woken = Woken::default();
-            woken.after(&wake, &jobs, self.settings);
-            self.queue.send_wakes(&woken.messages(), Seconds(0)).await?;
+    async fn woken(&self, folded: Folded) -> Result<(), PassError> {
+        if let Folded::Stored { wake, jobs } = folded {
+            self.wake(&wake, &jobs).await?;
         }
         Ok(())
     }
 
-    async fn note_asked(&self, job: &Stored<Job>, now: Time) -> Result<(), PassError> {
-        let next = Job { asked_at: Some(now), ..job.record().clone() };
+    async fn wake(&self, pools: &BTreeSet<PoolName>, jobs: &[Job]) -> Result<(), PassError> {
+        let mut woken = Woken::default();
+        woken.after(pools, jobs, self.settings);
+        Ok(self.queue.send_wakes(&woken.messages(), Seconds(0)).await?)
+    }
+
+    /// One that was confirmed just now is served at once.
+    async fn note(&self, job: &Stored<Job>, next: Job) -> Result<(), PassError> {
         // Somebody who has changed the row meanwhile knows more about it.
-        writes::commit_unless_changed(self.table, &[job.change(next).into()]).await?;
+        let writes = [job.change(next.clone()).into()];
+        let is_noted = writes::commit_unless_changed(self.table, &writes).await?;
+        if is_noted && next.is_demand() && !job.is_demand() {
+            self.wake(&next.pool.iter().cloned().collect(), &[next]).await?;
+        }
         Ok(())
     }
+}
+
+/// What GitHub showed of a job, and of its run where that was asked for.
+struct Look {
+    seen: Option<JobSeen>,
+    run: Option<RunSeen>,
+}
+
+/// The runs that were asked for, by repository and number.
+type Runs = BTreeMap<(Arc<str>, u64), Option<RunSeen>>;
+
+/// Where GitHub is asked for a job.
+fn home_of(job: &Job, settings: &Settings) -> Option<Entity> {
+    let pool = job.pool.as_ref().and_then(|name| settings.pool(name));
+    pool.map_or_else(|| job.home(), |pool| pool.entity_for(job))
+}
+
+/// The account whose installation's limit an entity uses up.
+fn account(entity: &Entity) -> String {
+    let text = entity.as_str();
+    let owner = match entity.kind() {
+        EntityKind::Repository => text.split_once('/').map_or(text, |(owner, _)| owner),
+        EntityKind::Organization | EntityKind::Enterprise => text,
+    };
+    owner.to_ascii_lowercase()
+}
+
+/// The accounts whose rate limit lasts.
+pub(crate) fn limited(unwell: &[EntityHealth], now: Time) -> BTreeSet<String> {
+    let lasts = |health: &&EntityHealth| health.limited_until.is_some_and(|until| now < until);
+    unwell.iter().filter(lasts).map(|health| account(&health.entity)).collect()
+}
+
+/// Whether a job is one of these accounts'.
+pub(crate) fn is_of(accounts: &BTreeSet<String>, job: &Job, settings: &Settings) -> bool {
+    home_of(job, settings).is_some_and(|entity| accounts.contains(&account(&entity)))
 }
 
 /// Somebody who has changed the row meanwhile knows more about it.

@@ -15,6 +15,7 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::causes::with_causes;
+use crate::jobs::recover;
 use crate::metrics::Metric;
 use crate::pools::Changed;
 use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
@@ -125,8 +126,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
         note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
-        report.silent.sort_by_key(|job| turn(job));
-        report.silent.truncate(MAX_SILENT);
+        match self.table.unhealthy_entities().await {
+            Ok(unwell) => report.unwell = unwell,
+            Err(error) => problems.push(format!("entities: {}", with_causes(&error))),
+        }
+        self.choose_silent(now, &mut report);
         match self.table.switches().await {
             // Nothing is terminated on a guess either.
             Err(error) => problems.push(format!("switches: {}", with_causes(&error))),
@@ -154,12 +158,17 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             }
             Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }
-        match self.table.unhealthy_entities().await {
-            Ok(unwell) => report.unwell = unwell,
-            Err(error) => problems.push(format!("entities: {}", with_causes(&error))),
-        }
         report.problems = problems;
         report
+    }
+
+    /// Those who have waited longest for a question. A limit that lasts keeps an account's jobs
+    /// from being asked for, and they take no other's turn.
+    fn choose_silent(&self, now: Time, report: &mut SweepReport) {
+        let limited = recover::limited(&report.unwell, now);
+        report.silent.retain(|job| !recover::is_of(&limited, job, self.settings));
+        report.silent.sort_by_key(|job| turn(job));
+        report.silent.truncate(MAX_SILENT);
     }
 
     async fn send_due(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
@@ -194,10 +203,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     ) -> Result<(), PassError> {
         let waiting = self.table.waiting_jobs(&pool.name, MAX_WAITING).await?;
         let (mut demand, mut expired) = (false, 0);
-        let mut silent: Vec<&Stored<Job>> =
-            waiting.iter().filter(|job| job.is_silent(SILENCE, now)).collect();
-        silent.sort_by_key(|job| turn(job));
-        report.silent.extend(silent.into_iter().take(MAX_SILENT).cloned());
+        let silent = waiting.iter().filter(|job| job.is_silent(SILENCE, now));
+        report.silent.extend(silent.cloned());
         for job in &waiting {
             let age = now.since(job.waits_since());
             if age < self.settings.timings.job_expiry_seconds {

@@ -2,6 +2,7 @@
 
 use crate::ids::PoolName;
 use crate::instance::{ErrorDetail, Instance, RunnerState, State, Waiting};
+use crate::job::run::Doubt;
 use crate::job::{Job, JobStatus};
 use crate::launch::cooldown::{Cooldowns, LaunchBlock, first_market};
 use crate::pool::Pool;
@@ -45,11 +46,14 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
         said.labels
     )];
     match job.status() {
-        JobStatus::Completed => lines.push(format!(
-            "It is over: {}{}.",
-            said.conclusion.as_deref().unwrap_or("completed"),
-            said.runner.as_ref().map(|runner| format!(", run by {runner}")).unwrap_or_default()
-        )),
+        JobStatus::Completed => {
+            lines.push(format!(
+                "It is over: {}{}.",
+                said.conclusion.as_deref().unwrap_or("completed"),
+                said.runner.as_ref().map(|runner| format!(", run by {runner}")).unwrap_or_default()
+            ));
+            lines.extend(job.doubt.and_then(Doubt::ending).map(str::to_owned));
+        }
         JobStatus::InProgress => lines.push(format!(
             "It runs on {}.",
             said.runner.as_deref().unwrap_or("a runner that GitHub did not name")
@@ -75,6 +79,14 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
 }
 
 fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
+    if job.is_unconfirmed() {
+        lines.push(format!(
+            "It was queued {} ago, and first heard of {} ago: no machine is launched before GitHub confirms it.",
+            now.since(job.queued_at()),
+            now.since(job.seen_at)
+        ));
+        return;
+    }
     lines.push(format!("It has been queued for {}.", now.since(job.waits_since())));
     if let Some(at) = job.asked_at {
         lines.push(format!("GitHub was asked about it {} ago.", now.since(at)));

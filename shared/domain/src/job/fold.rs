@@ -30,6 +30,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             asked_at: None,
             queued_seen_at,
             gate: None,
+            doubt: None,
         };
     };
     let status = event.status;

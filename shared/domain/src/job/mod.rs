@@ -4,6 +4,7 @@ pub mod claim;
 pub mod explain;
 mod fold;
 pub mod labels;
+pub mod run;
 pub mod untold;
 
 use std::sync::Arc;
@@ -170,6 +171,9 @@ pub struct Job {
     pub queued_seen_at: Option<Time>,
     /// Set while it is known or said to wait for an approval, although it was queued before.
     pub gate: Option<Gate>,
+    /// Set while it may be one that can never run, or when it was found to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<run::Doubt>,
 }
 
 /// So that a rule takes plain records and stored ones.
@@ -228,7 +232,12 @@ impl Job {
     /// Waiting without a claim: the launch pass must find it a runner.
     #[must_use]
     pub fn is_demand(&self) -> bool {
-        self.is_waiting() && self.claim.is_none()
+        self.is_waiting() && self.claim.is_none() && !self.is_unconfirmed()
+    }
+
+    /// So old when first heard of that GitHub must confirm it before it has a machine.
+    fn is_unconfirmed(&self) -> bool {
+        self.doubt.is_some_and(run::Doubt::bars)
     }
 
     /// Whether the launch pass may act for it now.
@@ -237,11 +246,13 @@ impl Job {
         self.is_demand() && self.hold.as_ref().is_none_or(|hold| hold.until <= now)
     }
 
-    /// Whether it has waited for `silence` since anything was heard of it.
+    /// Whether GitHub is to be asked: it has waited for `silence` since anything was heard of it, or
+    /// there is a doubt.
     #[must_use]
     pub fn is_silent(&self, silence: Seconds, now: Time) -> bool {
         let served = self.is_waiting() || self.is_gated() && self.pool.is_some();
-        served && (self.is_in_doubt(now) || now.is_past(self.heard_at(), silence))
+        let asks = self.is_in_doubt(now) || run::is_to_be_asked(self, now);
+        served && (asks || now.is_past(self.heard_at(), silence))
     }
 
     /// Said to wait for an approval, and GitHub was not asked since, or has not answered.
@@ -296,6 +307,9 @@ impl Job {
     /// job's creation, also then.
     #[must_use]
     pub fn waits_since(&self) -> Time {
+        if self.is_unconfirmed() {
+            return self.seen_at;
+        }
         match self.queued_seen_at {
             Some(queued) if queued > self.seen_at => queued.max(self.queued_at()),
             _ => self.queued_at(),

@@ -19,4 +19,5 @@ mod names;
 mod orders;
 mod reaps;
 mod reports;
+mod silence;
 mod writers;
