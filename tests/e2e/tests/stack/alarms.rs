@@ -79,8 +79,11 @@ const TOLD_BY_OTHERS: [Metric; 6] = [
     Metric::LaunchUnanswered,
 ];
 
-/// What a function counts only when it happens: a refused launch.
+/// What a function counts only when it happens: an event that nobody can read, and a refused launch.
 async fn provoke(stack: &Stack) -> Result<()> {
+    let unreadable = json!({ "action": "queued", "workflow_job": null });
+    let answer = stack.deliver("workflow_job", &unreadable).await?;
+    ensure!(answer.status == 400, "an event without a job is answered {}", answer.status);
     stack
         .fault(&json!({
             "door": "ec2", "operation": "CreateFleet", "times": 1,
