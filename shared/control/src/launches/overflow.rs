@@ -191,14 +191,20 @@ impl<'a, T: Table> Overflow<'a, T> {
         let conditions = self.table.launch_conditions(&pool.name, &entities).await?;
         let mut unwell = conditions.unwell;
         unwell.retain(|health| health.held_in(pool, now).is_some());
+        // One job may come to a pool in trouble when it is time to find out: where none waits there,
+        // nobody else would.
+        let trouble = conditions.cooldowns.as_ref().and_then(|known| known.trouble(pool));
+        let most = match trouble.map(|trouble| trouble.until <= now) {
+            None => u32::MAX,
+            Some(finds_out) => u32::from(finds_out),
+        };
         let held = pool.paused
             || conditions.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
             || conditions.cooldowns.is_some_and(|refused| {
-                refused.trouble(pool).is_some()
-                    || refused.offer(pool, first_market(pool.market), now).is_err()
+                refused.offer(pool, first_market(pool.market), now).is_err()
             });
         let live = conditions.capacity.map_or(0, |capacity| capacity.live);
-        let mut left = if held { 0 } else { pool.max.saturating_sub(live) };
+        let mut left = if held { 0 } else { pool.max.saturating_sub(live).min(most) };
         let mut asking = BTreeMap::new();
         if left > 0 {
             let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
