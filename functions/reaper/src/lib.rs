@@ -85,7 +85,7 @@ async fn sweep<P: Ports>(
     tracing::info!(?report, silent = silent.len(), "sweep finished");
     let pass = Recover { table, queue, github, settings };
     let left = (deadline - LAST).since(now());
-    let inquiry = in_time(left, pass.run(&silent, &report.unwell, now())).await;
+    let inquiry = in_time(left, pass.run(&silent, &report.troubles, now())).await;
     tracing::info!(?inquiry, "asked GitHub for what was lost");
     let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,

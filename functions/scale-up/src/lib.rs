@@ -3,27 +3,15 @@
 //! a pool. A queue only says that something happened; the tables say what to do.
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use muster_control::Settings;
 use muster_control::causes::with_causes;
+use muster_control::context::{Context, Wired};
 use muster_control::jobs::batch::{JobsBatch, Received};
-use muster_control::launches::scale_up::LaunchReport;
+use muster_control::launches::pass::LaunchReport;
 use muster_control::launches::wake_up::WakeUp;
 use muster_control::metrics::Metric;
 use muster_control::ports::{Compute, Queue, Table};
 use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::time::Time;
-
-/// What an invocation works with.
-pub struct Deps<T, Q, C> {
-    /// The tables.
-    pub table: T,
-    /// The queues.
-    pub queue: Q,
-    /// EC2.
-    pub compute: C,
-    /// The stack.
-    pub settings: Settings,
-}
 
 /// What an invocation answers and counts.
 #[derive(Debug, Default)]
@@ -36,21 +24,20 @@ pub struct Outcome {
 
 /// Handles a batch. `invocation` must be unique among invocations that may overlap: the request id.
 /// `deadline` is when Lambda stops it.
-pub async fn handle<T: Table, Q: Queue, C: Compute>(
-    deps: &Deps<T, Q, C>,
+pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
+    context: Context<'_, W>,
     event: SqsEvent,
     invocation: &str,
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> Outcome {
-    let Deps { table, queue, compute, settings } = deps;
+    let Context { table, queue, settings, .. } = context;
     let messages: Vec<_> = event.records.into_iter().map(received).collect();
     let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
     // Each boxed, so that the compiler computes the pass's layout by itself.
     let (acked, metrics) = match wake_up(messages) {
         Ok(wake) => {
-            let pass =
-                WakeUp { table, queue, compute, settings, invocation, deadline, clock: &now };
+            let pass = WakeUp { context, invocation, deadline, clock: &now };
             let report = Box::pin(pass.run(&wake)).await;
             let metrics = report.passed.as_ref().map(LaunchReport::metrics);
             (vec![report.acked], metrics.unwrap_or_default())

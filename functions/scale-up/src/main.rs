@@ -4,7 +4,8 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::clock;
 use muster_aws::config::ScaleUpConfig;
-use muster_scale_up::{Deps, handle};
+use muster_control::context::Context;
+use muster_scale_up::handle;
 use muster_stack::{Stack, configure};
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,12 +14,14 @@ async fn main() -> Result<(), Error> {
     let stack = Stack::connect(stack).await;
     let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = stack;
-    let deps = &Deps { table, queue, compute, settings };
+    // It never asks GitHub.
+    let context = Context::new(&table, &queue, &compute, &(), &settings);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| async move {
-        let LambdaEvent { payload, context, .. } = event;
-        let deadline = clock::deadline(context.deadline);
-        let outcome = handle(deps, payload, &context.request_id, deadline, clock::now).await;
-        muster_aws::emf::emit(&deps.settings.stack, &outcome.metrics);
+        let LambdaEvent { payload, context: invocation, .. } = event;
+        let deadline = clock::deadline(invocation.deadline);
+        let id = &invocation.request_id;
+        let outcome = handle(context, payload, id, deadline, clock::now).await;
+        muster_aws::emf::emit(&context.settings.stack, &outcome.metrics);
         Ok::<SqsBatchResponse, Error>(outcome.response)
     }))
     .await

@@ -1,45 +1,49 @@
-//! The whole world of a pass: all four ports, and the stack.
+//! The world of a pass: the ports that it works with, and the stack.
 
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, Table};
 
-/// The implementations of the four ports, as one type parameter.
-///
-/// A pass that works with fewer of them has a parameter for each instead: its type says then what
-/// it cannot touch. A launch pass has no GitHub, and ingest has a table alone.
-pub trait Ports {
+/// What stands behind the four ports, as one type parameter. A pass asks for the ports that it
+/// needs, as in `W: Wired<Table: Table, Compute: Compute>`: its type says what it cannot touch, and
+/// whoever wires it gives `()` for the others.
+pub trait Wired {
     /// The tables.
-    type Table: Table;
+    type Table;
     /// The queues.
-    type Queue: Queue;
+    type Queue;
     /// EC2.
-    type Compute: Compute;
+    type Compute;
     /// GitHub.
-    type Github: Github;
+    type Github;
 }
 
-impl<T: Table, Q: Queue, C: Compute, G: Github> Ports for (T, Q, C, G) {
+impl<T, Q, C, G> Wired for (T, Q, C, G) {
     type Table = T;
     type Queue = Q;
     type Compute = C;
     type Github = G;
 }
 
-/// What a pass that meets all of the world works with.
-pub struct Context<'a, P: Ports> {
+/// All four ports: what a pass asks for that meets all of the world.
+pub trait Ports: Wired<Table: Table, Queue: Queue, Compute: Compute, Github: Github> {}
+
+impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute, Github: Github>> Ports for W {}
+
+/// What a pass works with.
+pub struct Context<'a, W: Wired> {
     /// The tables.
-    pub table: &'a P::Table,
+    pub table: &'a W::Table,
     /// The queues.
-    pub queue: &'a P::Queue,
+    pub queue: &'a W::Queue,
     /// EC2.
-    pub compute: &'a P::Compute,
+    pub compute: &'a W::Compute,
     /// GitHub.
-    pub github: &'a P::Github,
+    pub github: &'a W::Github,
     /// The stack: as its parameters say, or with the pools of now (see [`Self::with`]).
     pub settings: &'a Settings,
 }
 
-impl<'a, T: Table, Q: Queue, C: Compute, G: Github> Context<'a, (T, Q, C, G)> {
+impl<'a, T, Q, C, G> Context<'a, (T, Q, C, G)> {
     /// A context of these implementations.
     #[must_use]
     pub const fn new(
@@ -53,20 +57,20 @@ impl<'a, T: Table, Q: Queue, C: Compute, G: Github> Context<'a, (T, Q, C, G)> {
     }
 }
 
-impl<P: Ports> Context<'_, P> {
+impl<W: Wired> Context<'_, W> {
     /// The same world with other settings: with the pools as they are now.
     #[must_use]
-    pub const fn with<'b>(&'b self, settings: &'b Settings) -> Context<'b, P> {
+    pub const fn with<'b>(&'b self, settings: &'b Settings) -> Context<'b, W> {
         let &Context { table, queue, compute, github, .. } = self;
         Context { table, queue, compute, github, settings }
     }
 }
 
-// By hand: the derived ones would ask it of `P` itself.
-impl<P: Ports> Clone for Context<'_, P> {
+// By hand: the derived ones would ask it of `W` itself.
+impl<W: Wired> Clone for Context<'_, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Ports> Copy for Context<'_, P> {}
+impl<W: Wired> Copy for Context<'_, W> {}

@@ -1,15 +1,16 @@
-//! What is known of GitHub's answers about an entity.
+//! What GitHub's answers say of its entities, on record for all launch passes.
 
-use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::Entity;
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 
-use crate::ports::Table;
-use crate::writes::PassError;
+use crate::ports::{CommitError, Table};
+use crate::writes::{self, PassError};
 
-/// Keeps an entity's health in step with an answer of GitHub's.
-pub(crate) async fn note_health<T: Table>(
+/// Notes an answer of GitHub's about an entity. Written only when that changes what is known.
+pub(crate) async fn note_answer<T: Table>(
     table: &T,
     entity: &Entity,
     asked: Asked,
@@ -19,20 +20,23 @@ pub(crate) async fn note_health<T: Table>(
     if matches!(trouble, Some(ProviderError::Unavailable(_))) {
         return Ok(());
     }
-    note(table, entity, |known| known.after(asked, trouble, now)).await
+    note(table, |known| known.after_answer(entity, asked, trouble, now)).await
 }
 
-/// Keeps what is known of an entity. Written only when it changes.
+/// Changes the record that launch passes share, where `after` says so.
 pub(crate) async fn note<T: Table>(
     table: &T,
-    entity: &Entity,
-    after: impl FnOnce(&EntityHealth) -> EntityHealth,
+    after: impl Fn(&Cooldowns) -> Option<Cooldowns>,
 ) -> Result<(), PassError> {
-    let known = table.entity_health(entity).await?;
-    let known = known.unwrap_or_else(|| EntityHealth::well(entity.clone()));
-    let next = after(&known);
-    if next != known {
-        table.set_entity_health(&next).await?;
+    let none = Cooldowns::default();
+    let next = |known: Option<&Cooldowns>| after(known.unwrap_or(&none));
+    match writes::update(table, async || table.cooldowns().await, next).await {
+        Ok(_) => Ok(()),
+        // Many have just heard the same, and each has written it.
+        Err(PassError::Commit(CommitError::Conflict)) => {
+            tracing::warn!("failed to note an answer of GitHub's: others were faster");
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
-use muster_domain::job::{Hold, Job};
+use muster_domain::job::Job;
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::pool::Pool;
 use muster_domain::pool::select;
@@ -24,8 +24,6 @@ const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
 /// stay until it serves them.
 const MAX_UNMATCHED: u32 = 500;
-/// How long a job that no pool serves any more waits until it is looked at again.
-const MATCHED_AGAIN: Seconds = Seconds(300);
 
 impl Settings {
     /// These settings, as the stack's parameters say, with the pools as they were applied last.
@@ -100,22 +98,22 @@ pub(crate) struct Changed<'a, T, Q> {
 
 impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those
-    /// that wait for it. A job that no pool serves stays where it is, on hold: a later file may
-    /// serve it.
+    /// that wait for it. A job that no pool serves stays where it is: a later file may serve
+    /// it.
     pub(crate) async fn match_anew(
         &self,
         pool: &Pool,
         waiting: &[Stored<Job>],
         now: Time,
     ) -> Result<(), PassError> {
-        let is_left = |job: &Job| job.is_due(now) && pool.serves(job).is_err();
+        let is_left = |job: &Job| job.is_demand() && pool.serves(job).is_err();
         if !waiting.iter().any(|job| is_left(job)) {
             return Ok(());
         }
         let demand = self.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
         let mut wake = Woken::default();
         for job in demand.iter().filter(|job| is_left(job)) {
-            let next = matched(job, self.settings, now);
+            let Some(next) = matched(job, self.settings, now) else { continue };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool anew");
             let to = next.pool.clone().filter(|name| *name != pool.name);
             let key = job.key();
@@ -193,20 +191,8 @@ pub(crate) async fn end_outdated<T: Table, Q: Queue>(
     Ok(queue.send_reap(&messages).await?)
 }
 
-/// The job with the pool that serves it now, or on hold.
-fn matched(job: &Job, settings: &Settings, now: Time) -> Job {
-    match select::choose(&settings.pools, settings.balance, job) {
-        Ok(pool) => {
-            let mut next = job.moved_to(&pool.name, "the pool file was changed", now);
-            next.hold = None;
-            next
-        }
-        Err(why) => {
-            let mut next = job.clone();
-            let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
-            let reason = format!("no pool serves it any more: {why}");
-            next.hold = Some(Hold { until: now + MATCHED_AGAIN, reason, failures, closed: None });
-            next
-        }
-    }
+/// The job with the pool that serves it now, if there is one.
+fn matched(job: &Job, settings: &Settings, now: Time) -> Option<Job> {
+    let pool = select::choose(&settings.pools, settings.balance, job).ok()?;
+    Some(job.moved_to(&pool.name, "the pool file was changed", now))
 }

@@ -3,9 +3,10 @@
 mod request;
 
 use muster_domain::backoff;
-use muster_domain::entity::{Asked, EntityHealth};
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::{ErrorDetail, Instance, ReportError, RunnerState, Start};
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::{Machine, ProviderError};
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
@@ -15,7 +16,7 @@ use muster_domain::timings::Timings;
 pub use self::request::{MachineReport, look};
 use crate::causes::with_causes;
 use crate::context::{Context, Ports};
-use crate::health::{note, note_health};
+use crate::health::{note, note_answer};
 use crate::ports::{
     CommitError, Compute, Github, Instances, JitError, Launches, Queue, ReadError, Registrar,
     Table, Write,
@@ -109,8 +110,8 @@ impl<P: Ports> RunnerApi<'_, P> {
             }
         };
         // What fails here fails the call, but the registration is put on record first.
-        let well = |health: &EntityHealth| health.after_configuration(pool, now);
-        let noted = note(self.context.table, &instance.entity, well).await;
+        let well = |known: &Cooldowns| known.after_registration(pool, &instance.entity);
+        let noted = note(self.context.table, well).await;
         let id = config.runner;
         let stored = self
             .change(instance.clone(), |next| {
@@ -241,10 +242,10 @@ impl<P: Ports> RunnerApi<'_, P> {
         Ok(match stored {
             Err(denied) => denied,
             Ok(stored) if ends => {
-                let entity = &instance.entity;
-                let noted =
-                    |health: &EntityHealth| health.after_refused_configuration(pool, &fault);
-                note(self.context.table, entity, noted).await?;
+                let noted = |known: &Cooldowns| {
+                    known.after_refused_configuration(pool, &instance.entity, &fault)
+                };
+                note(self.context.table, noted).await?;
                 tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
                     "GitHub refuses the configuration: the machine ends");
                 self.nudge(&stored, now).await;
@@ -263,7 +264,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         now: Time,
     ) -> Result<RunnerApiError, PassError> {
         let step = self.context.settings.timings.launch_retry_seconds;
-        note_health(self.context.table, &instance.entity, Asked::Registration, Some(&trouble), now)
+        note_answer(self.context.table, &instance.entity, Asked::Registration, Some(&trouble), now)
             .await?;
         let (after, why) = match trouble {
             ProviderError::RateLimited(until) => {

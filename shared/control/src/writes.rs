@@ -1,14 +1,12 @@
 //! Commits of changed records.
 
-use muster_domain::backoff;
 use muster_domain::ids::JobKey;
-use muster_domain::instance::{DeleteReason, ErrorDetail, Instance, State};
+use muster_domain::instance::{Instance, State};
+use muster_domain::job::Job;
 use muster_domain::job::PassedOver;
 use muster_domain::job::claim;
-use muster_domain::job::{Hold, Job};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
-use muster_domain::timings::Timings;
 
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 
@@ -116,12 +114,11 @@ pub(crate) async fn for_instance<T: Table>(
     before: &Stored<Instance>,
     next: &Instance,
     now: Time,
-    timings: &Timings,
 ) -> Result<Vec<Write>, PassError> {
     let mut writes = Vec::new();
     writes.extend(instance(before, next));
     if let Some(key) = before.claim().filter(|_| next.claim() != before.claim()) {
-        writes.extend(released_job(table, key, before, next, now, timings).await?);
+        writes.extend(released_job(table, key, before, next, now).await?);
     }
     if before.state().is_live() && next.state() == State::Deleted {
         writes.push(Write::CapacityDown(next.pool.clone()));
@@ -130,16 +127,13 @@ pub(crate) async fn for_instance<T: Table>(
     Ok(writes)
 }
 
-/// The job that the instance claimed, if it still waits: demand again. Where the next instance may
-/// fare no better with this job it is held back for a while, longer each time. A machine that
-/// served nothing is its pool's matter (`launch/trouble.rs`).
+/// The job that the instance claimed, if it still waits: demand again.
 async fn released_job<T: Table>(
     table: &T,
     key: JobKey,
     before: &Instance,
     next: &Instance,
     now: Time,
-    timings: &Timings,
 ) -> Result<Option<Write>, PassError> {
     let Some(stored) = table.job(key).await? else {
         return Ok(None);
@@ -150,30 +144,5 @@ async fn released_job<T: Table>(
     if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
         released.passed_over = Some(PassedOver::again(stored.passed_over, now));
     }
-    if let Some(reason) = hold_reason(before, next) {
-        let failures = stored.hold.as_ref().map_or(0, |hold| hold.failures) + 1;
-        let until = now + backoff::hold_wait(failures, timings);
-        released.hold = Some(Hold { until, reason, failures, closed: None });
-    }
     Ok(job(Some(&stored), &released))
-}
-
-fn hold_reason(before: &Instance, next: &Instance) -> Option<String> {
-    if let Some(fault) = next.runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
-        let ErrorDetail { code, message, .. } = fault;
-        return Some(format!("GitHub refuses its runner a configuration ({code}: {message})"));
-    }
-    if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
-        return Some(
-            "GitHub did not give it to its idle runner (check the runner group's access)"
-                .to_owned(),
-        );
-    }
-    match next.drain()?.reason {
-        DeleteReason::LaunchFailed => Some(match &next.last_error {
-            Some(fault) => format!("the launch failed: {}: {}", fault.code, fault.message),
-            None => "the launch failed".to_owned(),
-        }),
-        _ => None,
-    }
 }

@@ -19,14 +19,6 @@ pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
     doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
 }
 
-/// How long a job is held back after `failures` machines in a row did not serve it. Longer than
-/// before another attempt of a launch, which costs a call: each of these has cost a machine, and
-/// what broke it is mostly still there.
-#[must_use]
-pub fn hold_wait(failures: u32, timings: &Timings) -> Seconds {
-    launch_wait(failures.saturating_add(1), timings)
-}
-
 /// A wait that doubles with each time in a row, up to a cap. The first time is 1.
 #[must_use]
 pub fn grown(first: Seconds, times: u32, cap: Seconds) -> Seconds {
@@ -47,14 +39,6 @@ mod tests {
         let waits: Vec<u32> = (0..12).map(|n| delete_wait(n, &Timings::default()).0).collect();
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(delete_wait(u32::MAX, &Timings::default()), Seconds(300));
-    }
-
-    #[test]
-    fn a_job_whose_machines_fail_has_five_in_ten_minutes() {
-        let waits: Vec<u32> = (1..=6).map(|n| hold_wait(n, &Timings::default()).0).collect();
-        assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
-        // The first machine, and one after each of four holds.
-        assert!(waits[..4].iter().sum::<u32>() < 600 && waits[..5].iter().sum::<u32>() >= 600);
     }
 
     #[test]

@@ -8,10 +8,11 @@
 #![warn(missing_docs)]
 
 pub mod absence;
+pub mod app;
 pub mod audit;
 pub mod backoff;
 pub mod ec2;
-pub mod entity;
+
 pub mod hash;
 pub mod ids;
 pub mod instance;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
+use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
 /// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One
@@ -31,10 +31,6 @@ pub struct WakePool {
     /// and there is nothing to do when none of them waits any more. None: look at the whole pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobKey>,
-    /// The entities of these jobs, as far as the sender knows them: the pass asks for their health
-    /// before it has read the jobs. It asks again for one that is missing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub entities: Vec<Entity>,
 }
 
 impl WakePool {
@@ -44,7 +40,7 @@ impl WakePool {
     /// Look at the whole pool.
     #[must_use]
     pub const fn whole(pool: PoolName) -> Self {
-        Self { pool, jobs: Vec::new(), entities: Vec::new() }
+        Self { pool, jobs: Vec::new() }
     }
 
     /// For these jobs, in as many messages as they need.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
 use muster_control::ports::{Directory, Registrar};
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};

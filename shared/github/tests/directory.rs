@@ -4,7 +4,7 @@ mod support;
 
 use axum::http::Method;
 use muster_control::ports::Directory;
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};

@@ -2,7 +2,7 @@
 //! `muster_control::ports::Images` show it.
 
 use muster_control::ports::{Directory, Images};
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;

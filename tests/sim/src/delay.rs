@@ -18,7 +18,7 @@ impl World {
         let key = next.key();
         if next.claim.is_some() {
             self.note_claimed(key);
-        } else if !next.is_demand() || next.hold.is_some() || next.moved.is_some() {
+        } else if !next.is_demand() || self.is_braked(next) || next.moved.is_some() {
             self.checker.waits_since.remove(&key);
         } else if !self.tables.jobs.contains_key(&key) && self.has_room_for(next) {
             self.checker.waits_since.insert(key, self.now);

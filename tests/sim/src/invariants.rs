@@ -24,6 +24,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Balance, Limits, Scope};
 use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
 
 use crate::agenda::Millis;
 use crate::github::CallOutcome;
@@ -51,6 +52,8 @@ pub struct Checker {
     pub pools: Vec<Pool>,
     /// The limits of stack and entities.
     pub limits: Limits,
+    /// All durations.
+    pub timings: Timings,
     /// How equal pools share jobs.
     pub balance: Balance,
     /// Live rows that each limit counts, counted here.
@@ -86,6 +89,7 @@ impl Checker {
         self.pools.clone_from(&settings.pools);
         self.own.clone_from(&settings.pools);
         self.limits = settings.limits.clone();
+        self.timings.clone_from(&settings.timings);
         self.balance = settings.balance;
         self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
     }

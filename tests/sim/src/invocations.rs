@@ -192,10 +192,7 @@ async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
     for received in batch {
         let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
         let pass = WakeUp {
-            table: door,
-            queue: door,
-            compute,
-            settings: parameters.of(door),
+            context: Context::new(door, door, compute, &(), parameters.of(door)),
             invocation: &format!("invocation-{:016x}", door.random()),
             deadline: door.now() + TIME_LIMIT,
             clock: &|| door.now(),
@@ -258,7 +255,7 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Recover { table: door, queue, github: door, settings };
-    let report = pass.run(&report.silent, &report.unwell, door.now()).await;
+    let report = pass.run(&report.silent, &report.troubles, door.now()).await;
     if report != muster_control::jobs::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }

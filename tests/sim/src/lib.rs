@@ -36,6 +36,7 @@ mod stale;
 pub mod table;
 pub mod tally;
 pub mod totals;
+mod why;
 pub mod world;
 
 /// A simulated day takes a tenth less CPU with it than with the system's.

@@ -143,7 +143,7 @@ impl World {
             (row.is_waiting() || row.is_unmatched()).then_some(row)
         });
         let unexplained = waiting.filter(|job| {
-            let held = job.hold.as_ref().is_some_and(|hold| hold.until > now);
+            let held = self.is_braked(job);
             let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));
             let boots = claim.is_some_and(|row| {
                 let young = now.since(row.launched_at()).0 < 660;
@@ -176,10 +176,10 @@ impl World {
 
     /// How many jobs of its pool wait whose time came before its own.
     fn waiting_before(&self, job: &Job) -> u32 {
-        let place = (job.listed_at(), job.key());
+        let place = (job.queued_at(), job.key());
         let others = self.tables.jobs.values().filter(|other| other.pool == job.pool);
         let before =
-            others.filter(|other| other.is_demand() && (other.listed_at(), other.key()) < place);
+            others.filter(|other| other.is_demand() && (other.queued_at(), other.key()) < place);
         before.count() as u32
     }
 
@@ -192,9 +192,9 @@ impl World {
             }
             Suspect::Job(key) => {
                 let Some(job) = self.tables.jobs.get(key) else { return format!("job {key}") };
-                let (pool, claim, hold) = (&job.pool, &job.claim, &job.hold);
+                let (pool, claim, block) = (&job.pool, &job.claim, self.block_of(job));
                 let in_front = self.waiting_before(job);
-                format!("job {key} waits in {pool:?} behind {in_front}, {claim:?}, {hold:?}")
+                format!("job {key} waits in {pool:?} behind {in_front}, {claim:?}, {block:?}")
             }
             Suspect::Orphan(machine) => format!("{machine} is in the ledger"),
             Suspect::Stray(machine) => format!("{machine} has no record"),

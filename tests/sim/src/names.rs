@@ -1,7 +1,7 @@
 //! What GitHub and EC2 know behind the names of a pool file.
 
 use muster_control::ports::{Directory, Images};
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};

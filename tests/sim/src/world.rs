@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
 use muster_domain::pool_file::Answers;

@@ -16,7 +16,7 @@ use muster_conformance::records::{OTHER_POOL, POOL};
 use muster_conformance::{differences, ec2, github, names, queue, run_all, table};
 use muster_control::Settings;
 use muster_control::ports::Registrar;
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Arch;

@@ -52,7 +52,6 @@ pub(crate) const COOLDOWNS: &str = "cooldowns";
 pub(crate) const POOLS: &str = "pools";
 
 pub(crate) const ORPHANS: &str = "orphan";
-pub(crate) const UNHEALTHY: &str = "unhealthy";
 
 /// One of the three tables, each with its own name for the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,10 +101,6 @@ pub(crate) fn pools_version(version: u64) -> String {
 
 pub(crate) fn orphan(machine: &MachineId) -> String {
     format!("orphan#{machine}")
-}
-
-pub(crate) fn entity(entity: &muster_domain::ids::Entity) -> String {
-    format!("entity#{entity}")
 }
 
 pub(crate) fn cursor(name: &str) -> String {

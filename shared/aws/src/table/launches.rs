@@ -1,9 +1,10 @@
 //! Launches, and what a launch pass asks of its pool.
 
+use std::collections::BTreeMap;
+
 use muster_control::causes::Cause;
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, LaunchId, PoolName};
+use muster_domain::ids::{LaunchId, PoolName};
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -26,32 +27,31 @@ impl Launches for DynamoTable {
         self.reader().record(keys::pool(pool)).await
     }
 
-    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError> {
-        let key = keys::limit(scope);
-        let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {
-            return Ok(0);
-        };
-        let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
-        count
-            .and_then(|count| count.parse().ok())
-            .ok_or_else(|| ReadError::Unreadable { key, why: Cause::new("it holds no count") })
+    async fn counts(&self, scopes: &[Scope]) -> Result<BTreeMap<Scope, u32>, ReadError> {
+        let wanted = scopes.iter().map(|scope| (keys::limit(scope), scope));
+        let wanted: BTreeMap<String, &Scope> = wanted.collect();
+        let mut counts = BTreeMap::new();
+        let keys = wanted.keys().cloned().collect();
+        for (key, item) in self.reader().keyed(Place::Control, keys).await? {
+            let Some(scope) = wanted.get(&key) else { continue };
+            let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
+            let count = count.and_then(|count| count.parse().ok()).ok_or_else(|| {
+                ReadError::Unreadable { key, why: Cause::new("it holds no count") }
+            })?;
+            counts.insert(Scope::clone(scope), count);
+        }
+        Ok(counts)
     }
 
-    async fn launch_conditions(
-        &self,
-        pool: &PoolName,
-        entities: &[Entity],
-    ) -> Result<LaunchConditions, ReadError> {
-        let pool = keys::pool(pool);
-        let own = [pool.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
-        let keys = own.into_iter().chain(entities.iter().map(keys::entity)).collect();
+    async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
+        let own = keys::pool(pool);
+        let keys = vec![own.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
         let mut conditions = LaunchConditions::default();
         for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => conditions.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => conditions.cooldowns = Some(row::read(item)?),
-                own if own == pool => conditions.capacity = Some(row::read(item)?),
-                _ => conditions.unwell.push(row::read::<EntityHealth>(item)?.into_record()),
+                _ => conditions.capacity = Some(row::read(item)?),
             }
         }
         Ok(conditions)

@@ -6,7 +6,6 @@
 //! from it without reading it.
 
 mod commit;
-mod entities;
 mod instances;
 mod jobs;
 mod keys;

@@ -6,7 +6,6 @@ use muster_control::causes::Cause;
 use muster_control::ports::ReadError;
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
-use muster_domain::entity::EntityHealth;
 use muster_domain::hash::fnv1a;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
@@ -170,12 +169,12 @@ impl Record for Job {
     fn marks(&self, timings: &Timings) -> Marks {
         if let (true, Some(pool)) = (self.is_waiting(), &self.pool) {
             let group = if self.claim.is_none() { keys::FREE } else { keys::HELD };
-            let order = keys::order(group, self.listed_at(), &keys::job(self.key()));
+            let order = keys::order(group, self.queued_at(), &keys::job(self.key()));
             return vec![(keys::WAITING_POOL, s(pool.as_str())), (keys::WAITING_ORDER, s(order))];
         }
         let ttl = timings.job_ttl_seconds;
         if self.is_unmatched() {
-            let order = keys::order(keys::FREE, self.listed_at(), &keys::job(self.key()));
+            let order = keys::order(keys::FREE, self.queued_at(), &keys::job(self.key()));
             // Its end may never be told, and nobody gives it up.
             let expires = self.waits_since().max(self.seen_at) + timings.job_expiry_seconds + ttl;
             return vec![
@@ -330,18 +329,6 @@ impl Record for KeptPoolSet {
 
     fn marks(&self, _: &Timings) -> Marks {
         Vec::new()
-    }
-}
-
-impl Record for EntityHealth {
-    const PLACE: Place = Place::Control;
-
-    fn key(&self) -> String {
-        keys::entity(&self.entity)
-    }
-
-    fn marks(&self, _: &Timings) -> Marks {
-        vec![(keys::KIND, s(keys::UNHEALTHY)), (keys::SORT, s(self.entity.as_str()))]
     }
 }
 

@@ -2,10 +2,9 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::{
-    CommitError, Entities, Instances, Jobs, Launches, Operations, ReadError, Table as _, Write,
+    CommitError, Instances, Jobs, Launches, Operations, ReadError, Table as _, Write,
 };
-use muster_domain::entity::EntityHealth;
-use muster_domain::job::{Hold, JobStatus, fold};
+use muster_domain::job::{JobStatus, PassedOver, fold};
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Committed, Stored, Version};
 use muster_domain::timings::Timings;
@@ -55,7 +54,7 @@ async fn every_record_reads_as_it_was_written() {
     // A nonce may be any number, also one that no signed integer and no float can hold.
     instance.set_wake(Some(u64::MAX - 1));
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
-    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2, closed: None });
+    job.passed_over = Some(PassedOver { times: 2, at: at(60) });
     let (launch, orphan, capacity) = (launch(1), orphan(1), capacity(3, Some("me")));
     table
         .commit(&[new(&instance), new(&job), new(&launch), new(&capacity), new(&orphan)])
@@ -253,26 +252,6 @@ async fn a_cursor_is_moved_by_one_of_two() {
     assert_eq!(late, Err(CommitError::Conflict));
     assert_eq!(table.cursor("reconcile").await, Ok(Some(at(3))));
     assert_eq!(table.cursor("other").await, Ok(None));
-}
-
-#[tokio::test]
-async fn an_entitys_health_comes_and_goes() {
-    let table = Stack::new().await.table;
-    let mut health = EntityHealth {
-        unauthorized_since: Some(at(1)),
-        ..EntityHealth::well("acme/web".parse().expect("valid"))
-    };
-    for _ in 0..2 {
-        assert_eq!(table.set_entity_health(&health).await, Ok(()), "the last writer wins");
-    }
-    assert_eq!(table.entity_health(&health.entity).await, Ok(Some(health.clone())));
-    assert_eq!(table.unhealthy_entities().await, Ok(vec![health.clone()]));
-    health.unauthorized_since = None;
-    for _ in 0..2 {
-        assert_eq!(table.set_entity_health(&health).await, Ok(()), "healed twice is healed");
-    }
-    assert_eq!(table.entity_health(&health.entity).await, Ok(None));
-    assert_eq!(table.unhealthy_entities().await, Ok(vec![]));
 }
 
 #[tokio::test]

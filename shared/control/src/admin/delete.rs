@@ -2,9 +2,9 @@
 //! rest.
 
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::entity::Asked;
 use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
+use muster_domain::launch::trouble::Asked;
 use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
@@ -16,7 +16,7 @@ use super::request::{DeleteRequest, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::health::note_health;
+use crate::health::note_answer;
 use crate::ports::{Github as _, Operations as _, Queue as _, Write};
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
@@ -96,7 +96,7 @@ impl<P: Ports> Admin<'_, P> {
     async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(false) };
         let answer = self.context.github.runner(&registrar(instance), id).await;
-        note_health(self.context.table, &instance.entity, Asked::Other, answer.as_ref().err(), now)
+        note_answer(self.context.table, &instance.entity, Asked::Other, answer.as_ref().err(), now)
             .await?;
         Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
     }
@@ -109,9 +109,7 @@ impl<P: Ports> Admin<'_, P> {
     ) -> Result<Answer, AdminError> {
         let mut next = before.record().clone();
         next.order_delete(order, now);
-        let timings = &self.context.settings.timings;
-        let mut writes =
-            writes::for_instance(self.context.table, before, &next, now, timings).await?;
+        let mut writes = writes::for_instance(self.context.table, before, &next, now).await?;
         writes.push(Write::Audit(Audit::new(
             &next.name,
             AuditKind::Ordered,

@@ -137,7 +137,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
         self.open_anew(|pool| {
-            set.pools.iter().filter(changed).any(|changed| changed.name == *pool)
+            set.pools.iter().filter(changed).any(|changed| Some(&changed.name) == pool)
         })
         .await;
         // The launch template is not stored, and no reason for an end here.

@@ -56,9 +56,10 @@ impl<P: Ports> Admin<'_, P> {
         })
         .await;
         let answer = answer?;
-        let opens = |switch: &Switch, pool: &PoolName| match switch {
+        // An entity is no pool's: only launches as a whole open it.
+        let opens = |switch: &Switch, pool: Option<&PoolName>| match switch {
             Switch::Launches | Switch::Maintenance => true,
-            Switch::Pool(name) => name == pool,
+            Switch::Pool(name) => pool == Some(name),
             Switch::Deletes => false,
         };
         let opened = settings.iter().filter(|(switch, to)| !holds_back(switch, *to));
@@ -67,19 +68,14 @@ impl<P: Ports> Admin<'_, P> {
         Ok(answer)
     }
 
-    /// Lets pools whose machines served nothing begin anew: somebody has looked at them.
-    pub(super) async fn open_anew(&self, is_opened: impl Fn(&PoolName) -> bool) {
+    /// Lets what was in trouble begin anew, since somebody has looked at it: pools, and where
+    /// `is_opened` says so of none, what is no pool's alone.
+    pub(super) async fn open_anew(&self, is_opened: impl Fn(Option<&PoolName>) -> bool) {
         let table = self.context.table;
         let opened = writes::update(
             table,
             async || table.cooldowns().await,
-            |known| {
-                let known = known?;
-                let pools =
-                    known.troubles.iter().map(|one| &one.pool).filter(|pool| is_opened(pool));
-                let next = pools.fold(known.clone(), |next, pool| next.without_trouble(pool));
-                (next != *known).then_some(next)
-            },
+            |known| known?.without(|one| is_opened(one.scope.pool())),
         );
         if let Err(error) = opened.await {
             tracing::warn!(

@@ -1,14 +1,15 @@
 //! What an operator is shown.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use muster_domain::SCHEMA;
-use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
 use muster_domain::job::explain::{self, JobContext};
 use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
+use muster_domain::launch::verdict::Conditions;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
@@ -19,19 +20,20 @@ use muster_domain::time::Time;
 
 use super::answers::{
     Answer, AppStatus, EntityStatus, ExplainedJob, InstanceList, InstanceSummary, JobList,
-    LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnhealthyEntity, WaitingJob,
+    LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, WaitingJob,
 };
 use super::request::MAX_LIMIT;
 use super::resolve::told;
 use super::switch::SUBJECT;
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::context::Ports;
-use crate::ports::{
-    Directory, Entities as _, Instances as _, Jobs as _, Launches as _, Operations as _,
-};
+use crate::context::{Context, Ports};
+use crate::launches::conditions;
+use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, Operations as _};
 
 /// Most jobs and ending instances that `status` counts per pool and group.
 const COUNTED: u32 = MAX_LIMIT;
+/// Most jobs of a pool that stand for its demand where it is asked why one of them waits.
+const MAX_DEMAND: u32 = 1_000;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
@@ -117,97 +119,74 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             Some(name) => self.context.table.instance(name).await?,
             None => None,
         };
-        let pool = job.pool.as_ref().and_then(|name| self.context.settings.pool(name));
-        let switches =
-            self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
-        let off = job.pool.as_ref().and_then(|name| switches.launches_off(name));
-        let limit = self.reached(pool, &job).await?;
-        let cooldowns = self.context.table.cooldowns().await?;
-        let entity = pool.and_then(|pool| pool.entity_for(&job));
-        let health = match &entity {
-            Some(entity) => self.context.table.entity_health(entity).await?,
+        let settings = self.context.settings;
+        let pool = job.pool.as_ref().and_then(|name| settings.pool(name));
+        let conditions = match pool {
+            Some(pool) => Some((pool, self.conditions(pool, now).await?)),
             None => None,
         };
-        let github = health.zip(pool).and_then(|(health, pool)| health.held_in(pool, now));
         let context = JobContext {
-            pool,
-            live: self.live(&job).await?,
+            pool: conditions.as_ref().map(|(pool, conditions)| (*pool, conditions)),
             claim: claim.as_deref(),
-            off,
-            limit: limit.as_ref().map(|(scope, count)| (scope, *count)),
-            choice: &select::reasons(
-                &self.context.settings.pools,
-                self.context.settings.balance,
-                &job,
-            ),
-            cooldowns: cooldowns.as_deref(),
-            github: github.as_ref(),
+            choice: &select::reasons(&settings.pools, settings.balance, &job),
         };
         let explanation = explain::job(&job, &context, now);
         Ok(Answer::ExplainJob(Box::new(ExplainedJob { job: job.into_record(), explanation })))
     }
 
-    /// The entities that a pool names and those that GitHub refuses, each with its health. One that
-    /// no pool names is known by its refusal alone.
-    fn entities(&self, unhealthy: &[EntityHealth], now: Time) -> Vec<EntityStatus> {
+    /// What stands in the way of a pool's launches, read as the launch pass reads it.
+    async fn conditions(&self, pool: &Pool, now: Time) -> Result<Conditions, AdminError> {
+        let Context { table, settings, .. } = self.context;
+        let read = table.launch_conditions(&pool.name).await?;
+        let demand = table.demand(&pool.name, MAX_DEMAND).await?;
+        Ok(conditions::of_pool(table, settings, pool, &read, &demand, now).await?)
+    }
+
+    /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names
+    /// is known by its trouble alone.
+    fn entities(&self, troubles: &[Trouble], now: Time) -> Vec<EntityStatus> {
         let pools = &self.context.settings.pools;
         let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
-        let all: BTreeSet<&Entity> =
-            named.chain(unhealthy.iter().map(|health| &health.entity)).collect();
+        let troubled = troubles.iter().filter_map(|one| one.scope.entity());
+        let all: BTreeMap<Entity, &Entity> =
+            troubled.chain(named).map(|entity| (entity.lower_case(), entity)).collect();
         let of = |entity: &Entity| -> Vec<PoolName> {
-            let own = pools.iter().filter(|pool| pool.entity.as_ref() == Some(entity));
-            own.map(|pool| pool.name.clone()).collect()
+            let is_of = |pool: &&Pool| pool.entity.as_ref().is_some_and(|own| own.same_as(entity));
+            pools.iter().filter(is_of).map(|pool| pool.name.clone()).collect()
         };
         let shown = |entity: &Entity| {
-            let refused = unhealthy.iter().find(|health| health.entity == *entity);
-            let held = refused.and_then(|health| health.held(now));
+            let is_of = |one: &&Trouble| one.scope.entity().is_some_and(|own| own.same_as(entity));
+            let own: Vec<Trouble> = troubles.iter().filter(is_of).cloned().collect();
+            let refusal = own.iter().find(|one| matches!(one.scope, TroubleScope::Entity(_)));
+            let limit =
+                |one: &&Trouble| matches!(one.scope, TroubleScope::Limit(_)) && now < one.until;
+            let held = refusal.or_else(|| own.iter().find(limit));
             EntityStatus {
                 entity: entity.clone(),
                 pools: of(entity),
                 healthy: held.is_none(),
-                unauthorized_since: refused.and_then(|health| health.unauthorized_since),
-                launches_held: held.map(|held| held.reason),
-                last_error: refused.and_then(|health| health.last_error.clone()),
-                refused_pools: refused.map(|health| health.refused_pools.clone()),
+                unauthorized_since: refusal.map(|one| one.since),
+                launches_held: held.map(Trouble::sentence),
+                troubles: own.clone(),
             }
         };
-        all.into_iter().map(shown).collect()
-    }
-
-    /// The first limit beside the pool's own that keeps an instance from being launched for the
-    /// job.
-    async fn reached(
-        &self,
-        pool: Option<&Pool>,
-        job: &Job,
-    ) -> Result<Option<(Scope, u32)>, AdminError> {
-        let Some(entity) = pool.and_then(|pool| pool.entity_for(job)) else { return Ok(None) };
-        for (scope, max) in self.context.settings.limits.for_entity(&entity) {
-            let count = self.context.table.counted(&scope).await?;
-            if count >= max {
-                return Ok(Some((scope, count)));
-            }
-        }
-        Ok(None)
+        all.into_values().map(shown).collect()
     }
 
     /// What the limits of stack and entities count.
     async fn limits(&self) -> Result<Vec<LimitStatus>, AdminError> {
-        let mut shown = Vec::new();
-        for scope in self.context.settings.limits.scopes() {
-            let live = self.context.table.counted(&scope).await?;
-            let max = self.context.settings.limits.max(&scope);
-            shown.push(LimitStatus { of: scope, max, live });
+        let Context { table, settings, .. } = self.context;
+        let scopes = settings.limits.scopes();
+        if scopes.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(shown)
-    }
-
-    async fn live(&self, job: &Job) -> Result<u32, AdminError> {
-        let capacity = match &job.pool {
-            Some(name) => self.context.table.capacity(name).await?,
-            None => None,
+        let counts = table.counts(&scopes).await?;
+        let status = |scope: Scope| LimitStatus {
+            max: settings.limits.max(&scope),
+            live: counts.get(&scope).copied().unwrap_or(0),
+            of: scope,
         };
-        Ok(capacity.map_or(0, |capacity| capacity.live))
+        Ok(scopes.into_iter().map(status).collect())
     }
 
     /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an
@@ -227,9 +206,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         for pool in &self.context.settings.pools {
             pools.push(self.pool_status(pool, &switches, cooldowns.as_deref(), now).await?);
         }
-        let mut unhealthy = self.context.table.unhealthy_entities().await?;
-        // A rate limit that is over stands on record until GitHub's next answer.
-        unhealthy.retain(|one| one.held(now).is_some() || !one.refused_pools.is_empty());
+        let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
         let orphans = |all: Vec<Stored<Orphan>>| {
             all.into_iter().map(Stored::into_record).map(OrphanStatus::from).collect()
         };
@@ -241,11 +218,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             pools,
             limits: self.limits().await?,
             switches: switches.into(),
-            cooldowns: cooldowns.map(|known| known.on(now)),
+            cooldowns: cooldowns.as_ref().map(|known| known.on(now)),
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             app: self.app().await,
-            entities: self.entities(&unhealthy, now),
-            unhealthy_entities: unhealthy.into_iter().map(UnhealthyEntity::from).collect(),
+            entities: self.entities(troubles, now),
             orphans: orphans(self.context.table.orphans().await?),
         })))
     }

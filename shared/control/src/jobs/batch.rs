@@ -8,7 +8,7 @@ use muster_domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::jobs::ingest::{Folded, Ingest};
-use crate::launches::scale_up::again_after;
+use crate::launches::pass::again_after;
 use crate::ports::{Queue, Table};
 use crate::woken::Woken;
 
@@ -84,7 +84,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
                     tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
                     acked[number] = true;
                     if !wake.is_empty() {
-                        woken.after(&wake, &jobs, settings);
+                        woken.after(&wake, &jobs);
                         wakers.push(number);
                     }
                 }

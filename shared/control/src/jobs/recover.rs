@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_domain::entity::{self, Asked, EntityHealth};
 use muster_domain::ids::{Entity, EntityKind, PoolName};
-use muster_domain::job::run::{self, RunLook, Verdict};
+use muster_domain::job::run::{self, Judgement, RunLook};
 use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::launch::trouble::{Asked, Trouble, TroubleScope, question_due};
 use muster_domain::observation::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::causes::with_causes;
-use crate::health::note_health;
+use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::metrics::Metric;
 use crate::ports::{CommitError, Delivery, Github, JobSeen, Queue, Registrar, RunSeen, Table};
@@ -88,21 +88,21 @@ pub struct Recover<'a, T, Q, G> {
 
 impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
-    /// Asks for the entities that are `unwell` as well.
+    /// Asks whether GitHub still refuses the entities among `troubles` as well.
     pub async fn run(
         &self,
         silent: &[Stored<Job>],
-        unwell: &[EntityHealth],
+        troubles: &[Trouble],
         now: Time,
     ) -> RecoveryReport {
         let mut report = RecoveryReport::default();
         if let Err(error) = self.redeliver(now, &mut report).await {
             report.problems.push(format!("deliveries: {}", with_causes(&error)));
         }
-        if let Err(error) = self.ask_for(silent, limited(unwell, now), now, &mut report).await {
+        if let Err(error) = self.ask_for(silent, limited(troubles, now), now, &mut report).await {
             report.problems.push(format!("silent jobs: {}", with_causes(&error)));
         }
-        if let Err(error) = self.ask_again(unwell, now).await {
+        if let Err(error) = self.ask_again(troubles, now).await {
             report.problems.push(format!("refused entities: {}", with_causes(&error)));
         }
         report
@@ -110,14 +110,17 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
 
     /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine
     /// that finds it out. Any will do: here it is for a runner that there is not.
-    async fn ask_again(&self, unwell: &[EntityHealth], now: Time) -> Result<(), PassError> {
-        let mut refused: Vec<&EntityHealth> =
-            unwell.iter().filter(|health| health.unauthorized_since.is_some()).collect();
+    async fn ask_again(&self, troubles: &[Trouble], now: Time) -> Result<(), PassError> {
+        let entity = |one: &'_ Trouble| match &one.scope {
+            TroubleScope::Entity(entity) => Some(entity.clone()),
+            _ => None,
+        };
+        let mut refused: Vec<Entity> = troubles.iter().filter_map(entity).collect();
         if refused.is_empty() {
             return Ok(());
         }
         let last = self.table.cursor(REFUSED).await?;
-        if entity::question_due(unwell, last).is_none_or(|due| now < due) {
+        if question_due(troubles, last).is_none_or(|due| now < due) {
             return Ok(());
         }
         // Before GitHub is asked: one question that hangs must not be repeated each minute.
@@ -128,10 +131,10 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         }
         let first = somewhere(refused.len(), now);
         refused.rotate_left(first);
-        for EntityHealth { entity, .. } in refused.into_iter().take(MAX_REFUSED) {
+        for entity in refused.into_iter().take(MAX_REFUSED) {
             let registrar = Registrar { entity: entity.clone(), installation: None };
             let answer = self.github.runner_named(&registrar, NOBODY).await;
-            note_health(self.table, entity, Asked::Other, answer.as_ref().err(), now).await?;
+            note_answer(self.table, &entity, Asked::Other, answer.as_ref().err(), now).await?;
         }
         Ok(())
     }
@@ -210,7 +213,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
             }
             let registrar = Registrar { entity, installation: job.last_event.installation };
             let answer = self.look(&registrar, job, &mut runs).await;
-            note_health(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
+            note_answer(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
                 .await?;
             report.asked += 1;
             match answer {
@@ -287,14 +290,14 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
             Some(_) => RunLook::GoesOn,
         };
         match run::judge(job, seen.is_some(), shown, now) {
-            Verdict::Over(why) => {
+            Judgement::Over(why) => {
                 tracing::warn!(job.id = %job.key(), run = job.last_event.run, ?why, "found a job that can never run: it is over");
                 report.moved_on += 1;
                 let conclusion = run.and_then(|run| run.conclusion);
                 let event = JobEvent { status: JobStatus::Completed, conclusion, ..said() };
                 self.woken(self.ingest().fold_end(&event, why, now).await?).await
             }
-            Verdict::Waits(next) => match seen {
+            Judgement::Waits(next) => match seen {
                 Some(seen) if job.is_gated() || job.gate.is_some() => {
                     tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
                     report.moved_on += usize::from(job.is_gated());
@@ -320,7 +323,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
 
     async fn wake(&self, pools: &BTreeSet<PoolName>, jobs: &[Job]) -> Result<(), PassError> {
         let mut woken = Woken::default();
-        woken.after(pools, jobs, self.settings);
+        woken.after(pools, jobs);
         Ok(self.queue.send_wakes(&woken.messages(), Seconds(0)).await?)
     }
 
@@ -362,9 +365,12 @@ fn account(entity: &Entity) -> String {
 }
 
 /// The accounts whose rate limit lasts.
-pub(crate) fn limited(unwell: &[EntityHealth], now: Time) -> BTreeSet<String> {
-    let lasts = |health: &&EntityHealth| health.limited_until.is_some_and(|until| now < until);
-    unwell.iter().filter(lasts).map(|health| account(&health.entity)).collect()
+pub(crate) fn limited(troubles: &[Trouble], now: Time) -> BTreeSet<String> {
+    let lasts = |one: &Trouble| match &one.scope {
+        TroubleScope::Limit(entity) if now < one.until => Some(account(entity)),
+        _ => None,
+    };
+    troubles.iter().filter_map(lasts).collect()
 }
 
 /// Whether a job is one of these accounts'.

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::pool::limits::{Headroom, Limits, Scope};
-use muster_domain::time::Time;
 
 use crate::Settings;
 use crate::ports::{ReadError, Table, Write};
@@ -17,11 +16,11 @@ const NEAR: u32 = 50;
 
 /// What the limits leave. Without limits nothing is read.
 pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Headroom, ReadError> {
-    let mut counted = BTreeMap::new();
-    for scope in limits.scopes() {
-        let count = table.counted(&scope).await?;
-        counted.insert(scope, count);
-    }
+    let scopes = limits.scopes();
+    let counted = match scopes.is_empty() {
+        true => BTreeMap::new(),
+        false => table.counts(&scopes).await?,
+    };
     Ok(Headroom::new(limits.clone(), counted))
 }
 
@@ -33,14 +32,13 @@ pub(crate) async fn waiting_for<T: Table>(
     table: &T,
     settings: &Settings,
     ended: &Instance,
-    now: Time,
 ) -> Result<Vec<PoolName>, ReadError> {
     let Some(room) = scarce(table, settings, &ended.counted_in).await? else {
         return Ok(vec![ended.pool.clone()]);
     };
     let mut waiting = Vec::new();
     for pool in &settings.pools {
-        let first = table.demand(&pool.name, 1).await?.into_iter().find(|job| job.is_due(now));
+        let first = table.demand(&pool.name, 1).await?.into_iter().next();
         let first = first.filter(|job| pool.serves(job).is_ok() && !pool.paused);
         waiting.extend(first.map(|job| (Reverse(pool.priority), job.queued_at(), &pool.name)));
     }
@@ -55,15 +53,15 @@ async fn scarce<T: Table>(
     settings: &Settings,
     scopes: &[Scope],
 ) -> Result<Option<u32>, ReadError> {
-    let mut tightest = None;
-    for scope in scopes {
-        let Some(max) = settings.limits.max(scope) else { continue };
-        let left = max.saturating_sub(table.counted(scope).await?);
-        if left <= NEAR {
-            tightest = Some(tightest.map_or(left, |least: u32| least.min(left)));
-        }
-    }
-    Ok(tightest)
+    let counts = match scopes.is_empty() {
+        true => return Ok(None),
+        false => table.counts(scopes).await?,
+    };
+    let left = |scope: &Scope| {
+        let max = settings.limits.max(scope)?;
+        Some(max.saturating_sub(counts.get(scope).copied().unwrap_or(0)))
+    };
+    Ok(scopes.iter().filter_map(left).filter(|left| *left <= NEAR).min())
 }
 
 /// Of these writes, those that count down what is at zero, as after a restored table: nobody may
@@ -78,7 +76,9 @@ pub(crate) async fn uncounted<T: Table>(
             Write::CapacityDown(pool) => {
                 table.capacity(pool).await?.map_or(0, |capacity| capacity.live)
             }
-            Write::CountDown(scope) => table.counted(scope).await?,
+            Write::CountDown(scope) => {
+                table.counts(std::slice::from_ref(scope)).await?.get(scope).copied().unwrap_or(0)
+            }
             _ => continue,
         };
         if count == 0 {

@@ -1,15 +1,13 @@
-//! Jobs that their pool has no room for, or no machine, move to the next pool that serves them and
-//! has.
+//! Jobs that their pool launches nothing for now move to the next pool that serves them and does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, JobKey, PoolName};
+use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::Job;
 use muster_domain::job::claim;
-use muster_domain::launch::cooldown::first_market;
 use muster_domain::launch::plan::Unplaced;
+use muster_domain::launch::verdict::{Conditions, Wanted, verdict};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Headroom;
 use muster_domain::pool::select;
@@ -17,9 +15,12 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use crate::Settings;
-use crate::launches::headroom;
-use crate::ports::{CommitError, Table, Write};
+use crate::launches::{conditions, headroom};
+use crate::ports::{Table, Write};
 use crate::writes::{self, PassError};
+
+/// Most waiting jobs of another pool that are counted as before the one that comes.
+const MAX_BEFORE: u32 = 1_000;
 
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
 /// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
@@ -27,36 +28,10 @@ use crate::writes::{self, PassError};
 pub(crate) struct Overflow<'a, T> {
     table: &'a T,
     settings: &'a Settings,
-    limits: Headroom,
+    /// What all pools share.
+    headroom: Headroom,
     /// Each pool that was looked at.
-    rooms: BTreeMap<PoolName, Room>,
-}
-
-/// What a pool has for jobs from elsewhere.
-struct Room {
-    /// How many more than wait there already.
-    left: u32,
-    /// Entities for whose jobs GitHub refuses or limits its runners.
-    refused: BTreeSet<Entity>,
-    /// Entities of which one job may come, to find out whether GitHub still refuses: it is time
-    /// to, and nobody waits here who would.
-    asking: BTreeMap<Entity, Asking>,
-}
-
-/// A question that is due, by the cursor that says when it was asked last.
-struct Asking {
-    cursor: String,
-    last: Option<Time>,
-}
-
-impl Room {
-    fn is_open_to(&self, entity: &Entity) -> bool {
-        self.left > 0 && !self.refused.contains(entity)
-    }
-
-    fn may_ask(&self, entity: &Entity) -> bool {
-        self.left > 0 && self.asking.contains_key(entity)
-    }
+    pools: BTreeMap<PoolName, Conditions>,
 }
 
 /// The jobs that came to each pool.
@@ -79,8 +54,8 @@ impl<'a, T: Table> Overflow<'a, T> {
         if !left.iter().any(elsewhere) {
             return Ok(None);
         }
-        let limits = headroom::left(table, &settings.limits).await?;
-        Ok(Some(Self { table, settings, limits, rooms: BTreeMap::new() }))
+        let headroom = headroom::left(table, &settings.limits).await?;
+        Ok(Some(Self { table, settings, headroom, pools: BTreeMap::new() }))
     }
 
     /// Moves what can be moved, the oldest job first; answers with the pools that have work now,
@@ -97,145 +72,91 @@ impl<'a, T: Table> Overflow<'a, T> {
         let mut moved = Moved::new();
         let mut stay = Vec::new();
         for one in left {
-            match self.place(from, one, left, Room::is_open_to, now).await? {
-                Some((to, _)) => self.send(one, from, to, &mut moved, now).await?,
-                None => stay.push(one),
+            if !self.place(from, one, false, &mut moved, now).await? {
+                stay.push(one);
             }
         }
-        // Who asks a pool that GitHub refuses may get nothing there: the youngest, and none whose
-        // own pool has a machine for it sooner or later.
-        for one in stay.into_iter().rev().filter(|one| !one.waits_for_room) {
-            if let Some((to, entity)) = self.place(from, one, left, Room::may_ask, now).await?
-                && self.begin_to_ask(to, &entity, now).await?
-            {
-                self.send(one, from, to, &mut moved, now).await?;
-            }
+        // Who finds out whether a pool in trouble serves again may get nothing there: the youngest,
+        // and none whose own pool has a machine for it sooner or later.
+        for one in stay.into_iter().rev().filter(|one| !one.block.is_for_room()) {
+            self.place(from, one, true, &mut moved, now).await?;
         }
         Ok(moved)
     }
 
-    /// The first other pool that would launch for a job, by what it has room for. `left`: all jobs
-    /// that look for a pool.
+    /// Moves a job to the first other pool that would launch for it. `finds_out`: as the machine
+    /// that finds out whether a trouble is over. Whether there is such a pool.
     async fn place(
         &mut self,
         from: &Pool,
-        Unplaced { job, slot, .. }: &Unplaced,
-        left: &[Unplaced],
-        has_room: impl Fn(&Room, &Entity) -> bool,
+        left: &Unplaced,
+        finds_out: bool,
+        moved: &mut Moved,
         now: Time,
-    ) -> Result<Option<(&'a Pool, Entity)>, PassError> {
+    ) -> Result<bool, PassError> {
         let settings = self.settings;
-        for pool in select::candidates(&settings.pools, settings.balance, job) {
-            let Some(entity) = pool.entity_for(job).filter(|_| pool.name != from.name) else {
+        for pool in select::candidates(&settings.pools, settings.balance, &left.job) {
+            let Some(entity) = pool.entity_for(&left.job).filter(|_| pool.name != from.name) else {
                 continue;
             };
-            if !self.rooms.contains_key(&pool.name) {
-                let room = self.room(pool, left, now).await?;
-                self.rooms.insert(pool.name.clone(), room);
+            if !self.pools.contains_key(&pool.name) {
+                let conditions = self.look(pool, now).await?;
+                self.pools.insert(pool.name.clone(), conditions);
+            }
+            let Some(conditions) = self.pools.get_mut(&pool.name) else { continue };
+            if conditions.finds_out(&entity) != finds_out {
+                continue;
             }
             // A slot that ends with the move is counted already.
-            let ended = slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
-            let is_open = self.rooms.get(&pool.name).is_some_and(|room| has_room(room, &entity));
-            if is_open && self.limits.take_in_place_of(ended, &entity).is_ok() {
-                return Ok(Some((pool, entity)));
+            let ended = left.slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
+            conditions.headroom = self.headroom.without(ended);
+            let wanted = Wanted::Job(&left.job);
+            if verdict(pool, wanted, conditions, now).is_err() {
+                continue;
             }
+            conditions.take(wanted, &entity);
+            self.headroom.clone_from(&conditions.headroom);
+            self.send(left, from, pool, moved, now).await?;
+            return Ok(true);
         }
-        Ok(None)
+        Ok(false)
+    }
+
+    /// What stands in the way there, with those that wait there before the jobs that come.
+    async fn look(&self, pool: &Pool, now: Time) -> Result<Conditions, PassError> {
+        let read = self.table.launch_conditions(&pool.name).await?;
+        let live = read.capacity.as_ref().map_or(0, |capacity| capacity.live);
+        let room = pool.max.saturating_sub(live).min(MAX_BEFORE);
+        let demand = match room {
+            0 => Vec::new(),
+            room => self.table.demand(&pool.name, room).await?,
+        };
+        let mut conditions =
+            conditions::of_pool(self.table, self.settings, pool, &read, &demand, now).await?;
+        conditions.live += u32::try_from(demand.len()).unwrap_or(u32::MAX);
+        if !demand.is_empty() {
+            conditions.leave_finding_out();
+        }
+        Ok(conditions)
     }
 
     async fn send(
-        &mut self,
-        Unplaced { job, slot, why, .. }: &Unplaced,
+        &self,
+        Unplaced { job, slot, block }: &Unplaced,
         from: &Pool,
         to: &Pool,
         moved: &mut Moved,
         now: Time,
     ) -> Result<(), PassError> {
-        let writes = move_to(job, slot.as_ref(), to, why, now);
+        let writes = move_to(job, slot.as_ref(), to, &block.why, now);
         // Where that is a conflict, somebody knows more about the job.
         if !writes::commit_unless_changed(self.table, &writes).await? {
             return Ok(());
         }
-        tracing::info!(job.id = %job.key(), from = %from.name, to = %to.name, why,
+        tracing::info!(job.id = %job.key(), from = %from.name, to = %to.name, why = block.why,
             "moved a job to another pool");
-        if let Some(room) = self.rooms.get_mut(&to.name) {
-            room.left = room.left.saturating_sub(1);
-        }
         moved.entry(to.name.clone()).or_default().push(job.key());
         Ok(())
-    }
-
-    /// Puts on record that a job goes to ask, before it goes: the next one does not before the
-    /// answer can be there, whichever pass looks. False where another pass was faster.
-    async fn begin_to_ask(
-        &mut self,
-        pool: &Pool,
-        entity: &Entity,
-        now: Time,
-    ) -> Result<bool, PassError> {
-        let room = self.rooms.get_mut(&pool.name);
-        let Some(Asking { cursor, last }) = room.and_then(|room| room.asking.remove(entity)) else {
-            return Ok(false);
-        };
-        match self.table.move_cursor(&cursor, last, now).await {
-            Ok(()) => Ok(true),
-            Err(CommitError::Conflict) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn room(&self, pool: &Pool, left: &[Unplaced], now: Time) -> Result<Room, PassError> {
-        let entities: BTreeSet<Entity> =
-            left.iter().filter_map(|left| pool.entity_for(&left.job)).collect();
-        let entities = Vec::from_iter(entities);
-        let conditions = self.table.launch_conditions(&pool.name, &entities).await?;
-        let mut unwell = conditions.unwell;
-        unwell.retain(|health| health.held_in(pool, now).is_some());
-        // One job may come to a pool in trouble when it is time to find out: where none waits there,
-        // nobody else would.
-        let trouble = conditions.cooldowns.as_ref().and_then(|known| known.trouble(pool));
-        let most = match trouble.map(|trouble| trouble.until <= now) {
-            None => u32::MAX,
-            Some(finds_out) => u32::from(finds_out),
-        };
-        let held = pool.paused
-            || conditions.switches.is_some_and(|all| all.launches_off(&pool.name).is_some())
-            || conditions.cooldowns.is_some_and(|refused| {
-                refused.offer(pool, first_market(pool.market), now).is_err()
-            });
-        let live = conditions.capacity.map_or(0, |capacity| capacity.live);
-        let mut left = if held { 0 } else { pool.max.saturating_sub(live).min(most) };
-        let mut asking = BTreeMap::new();
-        if left > 0 {
-            let before = self.table.demand(&pool.name, left.saturating_add(1)).await?.len();
-            left = left.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
-            if before == 0 {
-                asking = self.asking(pool, &unwell, now).await?;
-            }
-        }
-        let refused = unwell.into_iter().map(|health| health.entity).collect();
-        Ok(Room { left, refused, asking })
-    }
-
-    /// The entities of which it is time to ask again, in an empty pool whose runners GitHub
-    /// refuses.
-    async fn asking(
-        &self,
-        pool: &Pool,
-        unwell: &[EntityHealth],
-        now: Time,
-    ) -> Result<BTreeMap<Entity, Asking>, PassError> {
-        let mut asking = BTreeMap::new();
-        for health in unwell.iter().filter(|health| health.held(now).is_none()) {
-            let Some(probe) = health.probe(pool) else { continue };
-            let cursor = format!("asking-{}", probe.cursor);
-            let last = self.table.cursor(&cursor).await?;
-            let probed = self.table.cursor(&probe.cursor).await?;
-            if probe.due_at(last.max(probed)) <= now {
-                asking.insert(health.entity.clone(), Asking { cursor, last });
-            }
-        }
-        Ok(asking)
     }
 }
 

@@ -5,11 +5,11 @@ use muster_domain::hash::{fnv1a, fnv1a_on};
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 
-use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::{Context, Wired};
 use crate::jobs::batch::Received;
-use crate::launches::scale_up::{
-    LaunchReport, LaunchStopped, Looked, ScaleUp, comes_again, last_call, send_wakes,
+use crate::launches::pass::{
+    LaunchPass, LaunchReport, LaunchStopped, Looked, comes_again, last_call, send_wakes,
 };
 use crate::ports::{Compute, Queue, Table};
 
@@ -24,15 +24,9 @@ pub struct WakeReport {
 }
 
 /// An invocation for the launch queue, which hands over one message at a time.
-pub struct WakeUp<'a, T, Q, C> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// EC2.
-    pub compute: &'a C,
-    /// The stack, as its parameters say.
-    pub settings: &'a Settings,
+pub struct WakeUp<'a, W: Wired> {
+    /// The world: tables, queues and EC2. The stack as its parameters say.
+    pub context: Context<'a, W>,
     /// Names the invocation among all that may overlap.
     pub invocation: &'a str,
     /// When Lambda stops it.
@@ -41,16 +35,16 @@ pub struct WakeUp<'a, T, Q, C> {
     pub clock: &'a dyn Fn() -> Time,
 }
 
-impl<T: Table, Q: Queue, C: Compute> WakeUp<'_, T, Q, C> {
+impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
     /// Handles a wake-up. What the launch pass reads first is read at the same moment as the set of
     /// pools.
     pub async fn run(&self, received: &Received<WakePool>) -> WakeReport {
         let (wake, receives) = (&received.message, received.receives);
         let now = (self.clock)();
         let last_call = last_call(now, self.deadline);
+        let Context { table, settings, .. } = self.context;
         let (settings, looked) =
-            join(self.settings.followed(self.table, now), Looked::read(self.table, wake, now))
-                .await;
+            join(settings.followed(table, now), Looked::read(table, wake, now)).await;
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {
@@ -59,17 +53,15 @@ impl<T: Table, Q: Queue, C: Compute> WakeUp<'_, T, Q, C> {
                 return WakeReport { acked: self.leave(received, wait).await, passed: None };
             }
         };
-        let pass = ScaleUp {
-            table: self.table,
-            compute: self.compute,
-            settings: &settings,
+        let pass = LaunchPass {
+            context: self.context.with(&settings),
             holder: self.invocation,
             seed: seed(self.invocation, &received.id),
             last_call,
             clock: self.clock,
         };
         let passed = match looked {
-            Ok(looked) => pass.pass(looked, wake, receives).await,
+            Ok(looked) => pass.run(looked, wake, receives).await,
             Err(error) => Err(error.into()),
         };
         let wait = comes_again(&passed, receives);
@@ -78,7 +70,7 @@ impl<T: Table, Q: Queue, C: Compute> WakeUp<'_, T, Q, C> {
             *report
         });
         tracing::info!(pool.name = %wake.pool, report = ?passed, "launch pass ended");
-        if let Err(error) = send_wakes(self.queue, &wake.pool, &passed).await {
+        if let Err(error) = send_wakes(self.context.queue, &wake.pool, &passed).await {
             tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
         }
         WakeReport { acked: self.leave(received, wait).await, passed: Some(passed) }
@@ -87,7 +79,7 @@ impl<T: Table, Q: Queue, C: Compute> WakeUp<'_, T, Q, C> {
     /// The wake-up comes again after `wait`, or is done with. Which of the two.
     async fn leave(&self, received: &Received<WakePool>, wait: Option<Seconds>) -> bool {
         let Some(wait) = wait else { return true };
-        if let Err(error) = self.queue.hide_wake(&received.receipt, wait).await {
+        if let Err(error) = self.context.queue.hide_wake(&received.receipt, wait).await {
             tracing::warn!(
                 sqs.message_id = received.id,
                 error = with_causes(&error),

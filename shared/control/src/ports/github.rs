@@ -1,6 +1,6 @@
 //! GitHub.
 
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus};

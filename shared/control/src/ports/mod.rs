@@ -16,8 +16,7 @@ pub use self::github::{
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::table::{
-    CommitError, Entities, Instances, Jobs, LaunchConditions, Launches, Operations, Page,
-    ReadError, Table,
+    CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
 };
 pub use self::unavailable::Unavailable;
 pub use self::write::Write;

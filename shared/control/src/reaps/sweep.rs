@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use muster_domain::entity::EntityHealth;
 use muster_domain::ids::{JobKey, LaunchId, MachineId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{GATE_EXPIRY, Job};
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::trouble::Trouble;
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::Machine;
 use muster_domain::pool::Pool;
@@ -68,8 +69,8 @@ pub struct SweepReport {
     pub refused_pools: usize,
     /// Pools whose last machines served nothing.
     pub troubled_pools: usize,
-    /// Entities that GitHub refuses us, or has limited lately.
-    pub unwell: Vec<EntityHealth>,
+    /// What makes machines for nothing: pools, and entities that GitHub refuses or limits.
+    pub troubles: Vec<Trouble>,
     /// Seconds; how long the first of what is switched off has been off.
     pub switched_off: u32,
     /// Waiting jobs of which nothing was heard for long, those of the longest silence.
@@ -79,9 +80,9 @@ pub struct SweepReport {
 }
 
 impl SweepReport {
-    /// Entities that GitHub refuses us. A rate limit ends by itself.
+    /// Entities that GitHub refuses us, alone or with one pool. A rate limit ends by itself.
     fn refused(&self) -> usize {
-        self.unwell.iter().filter(|health| health.unauthorized_since.is_some()).count()
+        self.troubles.iter().filter(|one| one.is_refusal_of_github()).count()
     }
 
     /// What CloudWatch is told.
@@ -126,9 +127,9 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
         note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
-        match self.table.unhealthy_entities().await {
-            Ok(unwell) => report.unwell = unwell,
-            Err(error) => problems.push(format!("entities: {}", with_causes(&error))),
+        match self.table.cooldowns().await {
+            Ok(known) => self.count_troubles(known.as_deref(), now, &mut report),
+            Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
         }
         self.choose_silent(now, &mut report);
         match self.table.switches().await {
@@ -147,25 +148,23 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 }
             }
         }
-        match self.table.cooldowns().await {
-            Ok(known) => {
-                let (known, pools) = (known.as_deref(), &self.settings.pools);
-                report.refused_pools =
-                    known.map_or(0, |known| known.refused_pools(pools, now).count());
-                let troubled =
-                    |pool: &&Pool| known.is_some_and(|known| known.trouble(pool).is_some());
-                report.troubled_pools = pools.iter().filter(troubled).count();
-            }
-            Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
-        }
         report.problems = problems;
         report
+    }
+
+    /// What launches wait for.
+    fn count_troubles(&self, known: Option<&Cooldowns>, now: Time, report: &mut SweepReport) {
+        let Some(known) = known else { return };
+        let pools = &self.settings.pools;
+        report.refused_pools = known.refused_pools(pools, now).count();
+        report.troubled_pools = pools.iter().filter(|pool| known.trouble(pool).is_some()).count();
+        report.troubles = known.troubles.to_vec();
     }
 
     /// Those who have waited longest for a question. A limit that lasts keeps an account's jobs
     /// from being asked for, and they take no other's turn.
     fn choose_silent(&self, now: Time, report: &mut SweepReport) {
-        let limited = recover::limited(&report.unwell, now);
+        let limited = recover::limited(&report.troubles, now);
         report.silent.retain(|job| !recover::is_of(&limited, job, self.settings));
         report.silent.sort_by_key(|job| turn(job));
         report.silent.truncate(MAX_SILENT);
@@ -208,7 +207,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         for job in &waiting {
             let age = now.since(job.waits_since());
             if age < self.settings.timings.job_expiry_seconds {
-                demand |= job.is_due(now);
+                demand |= job.is_demand();
                 // Nobody is late while the pool wants the job to wait.
                 let age = now.since(job.waits_since().max(pool.launches_at(job)));
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);

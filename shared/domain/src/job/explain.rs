@@ -1,35 +1,22 @@
 //! Why things are as they are, in sentences for people.
 
-use crate::ids::PoolName;
 use crate::instance::{ErrorDetail, Instance, RunnerState, State, Waiting};
 use crate::job::run::Doubt;
 use crate::job::{Job, JobStatus};
-use crate::launch::cooldown::{Cooldowns, LaunchBlock, first_market};
+use crate::launch::verdict::{Conditions, Wanted, verdict};
 use crate::pool::Pool;
-use crate::pool::limits::Scope;
-use crate::switches::SwitchedOff;
 use crate::time::Time;
 
 /// What is known around a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobContext<'a> {
-    /// Its pool, while that is configured.
-    pub pool: Option<&'a Pool>,
-    /// Live instances of that pool.
-    pub live: u32,
+    /// Its pool while that is configured, and what may stand in the way of a launch there.
+    pub pool: Option<(&'a Pool, &'a Conditions)>,
     /// The instance that it claims.
     pub claim: Option<&'a Instance>,
-    /// Why no machine of the pool is launched, if an operator has switched that off.
-    pub off: Option<&'a SwitchedOff>,
-    /// The limit of stack or entity that is reached, and its count.
-    pub limit: Option<(&'a Scope, u32)>,
     /// Of each pool why it is where it is in the order of choice, as
     /// [`crate::pool::select::reasons`] says it.
     pub choice: &'a [String],
-    /// What EC2 refused lately.
-    pub cooldowns: Option<&'a Cooldowns>,
-    /// What GitHub refuses or limits, where the job's runner would be registered.
-    pub github: Option<&'a LaunchBlock>,
 }
 
 /// Why a job has a runner, or none yet, or never will.
@@ -110,62 +97,21 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
         lines.extend(self::instance(instance, now));
         return;
     }
-    if let Some(hold) = job.hold.as_ref().filter(|hold| hold.until > now) {
-        lines.push(format!(
-            "No launch before {}: {} (instances lost so far: {}).",
-            hold.until, hold.reason, hold.failures
-        ));
-        return;
-    }
-    lines.push(what_stands_in_the_way(job, name, context, now));
+    lines.push(match context.pool {
+        Some((pool, conditions)) => next_machine(job, pool, conditions, now),
+        None => format!("Pool {name} is not configured any more."),
+    });
 }
 
-/// Why a job without a claim has none, beside its own hold.
-fn what_stands_in_the_way(
-    job: &Job,
-    name: &PoolName,
-    context: &JobContext<'_>,
-    now: Time,
-) -> String {
-    let Some(pool) = context.pool else {
-        return format!("Pool {name} is not configured any more.");
-    };
-    if let Err(why) = pool.serves(job) {
-        return format!("The pool does not serve it any more: {why}. It waits for one that does.");
+/// What the next launch pass does for a job without a claim.
+fn next_machine(job: &Job, pool: &Pool, conditions: &Conditions, now: Time) -> String {
+    match verdict(pool, Wanted::Job(job), conditions, now) {
+        Ok(_) => "The next launch pass finds it a runner.".to_owned(),
+        Err(block) => match block.until {
+            Some(until) => format!("No machine is launched for it before {until}: {}.", block.why),
+            None => format!("No machine is launched for it now: {}.", block.why),
+        },
     }
-    if let Some(off) = context.off {
-        return format!("Launches are {off}. The job waits.");
-    }
-    if pool.paused {
-        return "The pool is paused in the configuration. The job waits.".to_owned();
-    }
-    if !pool.is_old_enough(job, now) {
-        return format!(
-            "A machine is launched for it from {} on, unless a runner takes it before.",
-            pool.launches_at(job)
-        );
-    }
-    if context.live >= pool.max {
-        return format!(
-            "The pool is at its maximum ({} of {}); the job is served when an instance ends.",
-            context.live, pool.max
-        );
-    }
-    if let Some((scope, count)) = context.limit {
-        return format!(
-            "The limit of {scope} is reached ({count}); the job is served when an instance ends."
-        );
-    }
-    let trouble = context.cooldowns.and_then(|known| known.trouble(pool));
-    let trouble = trouble.map(|trouble| trouble.block(now));
-    match trouble.or_else(|| context.github.cloned()).or_else(|| refused(pool, context, now)) {
-        Some(held) => format!("No launch before {}: {}.", held.until, held.reason),
-        None => "The next launch pass finds it a runner.".to_owned(),
-    }
-}
-
-fn refused(pool: &Pool, context: &JobContext<'_>, now: Time) -> Option<LaunchBlock> {
-    context.cooldowns?.offer(pool, first_market(pool.market), now).err()
 }
 
 /// What an instance does, and what it waits for.

@@ -23,7 +23,6 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             pool: None,
             unmatched: None,
             claim: None,
-            hold: None,
             passed_over: None,
             expired: false,
             moved: None,

@@ -5,14 +5,12 @@ pub mod explain;
 mod fold;
 pub mod labels;
 pub mod run;
-pub mod untold;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::fold::fold;
-use crate::ec2::CooldownScope;
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName, RunnerId};
 use crate::instance::Instance;
 use crate::job::labels::Labels;
@@ -69,20 +67,6 @@ pub struct JobEvent {
     pub started_at: Option<Time>,
     /// When it ended.
     pub completed_at: Option<Time>,
-}
-
-/// Why no launch is tried for a job right now, and until when.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Hold {
-    /// No launch before this time.
-    pub until: Time,
-    /// What went wrong, in a sentence.
-    pub reason: String,
-    /// How many instances were lost for this job so far.
-    pub failures: u32,
-    /// What EC2 refuses, where that is the reason: the hold is over as soon as that is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<CooldownScope>,
 }
 
 /// A job that waits for an approval is given up after this long. GitHub itself ends it after 30
@@ -155,8 +139,6 @@ pub struct Job {
     pub unmatched: Option<String>,
     /// The instance that is to serve it. Not a binding: GitHub gives a job to any matching runner.
     pub claim: Option<InstanceName>,
-    /// Set while launching for this job is held back.
-    pub hold: Option<Hold>,
     /// Connected runners idled beside it, and GitHub gave it to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_over: Option<PassedOver>,
@@ -184,12 +166,11 @@ impl AsRef<Self> for Job {
 }
 
 impl Job {
-    /// The job as another pool's. What held it back was about the pool that it leaves.
+    /// The job as another pool's. What was passed over were runners of the pool that it leaves.
     #[must_use]
     pub fn moved_to(&self, pool: &PoolName, why: &str, now: Time) -> Self {
         let moved = self.pool.clone().map(|from| Moved { from, at: now, why: why.to_owned() });
-        let hold = self.hold.clone().map(|hold| Hold { until: hold.until.min(now), ..hold });
-        Self { pool: Some(pool.clone()), hold, passed_over: None, moved, ..self.clone() }
+        Self { pool: Some(pool.clone()), passed_over: None, moved, ..self.clone() }
     }
 
     /// The job's key.
@@ -240,12 +221,6 @@ impl Job {
         self.doubt.is_some_and(run::Doubt::bars)
     }
 
-    /// Whether the launch pass may act for it now.
-    #[must_use]
-    pub fn is_due(&self, now: Time) -> bool {
-        self.is_demand() && self.hold.as_ref().is_none_or(|hold| hold.until <= now)
-    }
-
     /// Whether GitHub is to be asked: it has waited for `silence` since anything was heard of it, or
     /// there is a doubt.
     #[must_use]
@@ -291,7 +266,7 @@ impl Job {
         if next.is_gated() {
             next.asked_at = Some(now);
             // What held a launch back is over when the job is queued again.
-            (next.hold, next.passed_over) = (None, None);
+            next.passed_over = None;
         }
         next
     }
@@ -314,13 +289,6 @@ impl Job {
             Some(queued) if queued > self.seen_at => queued.max(self.queued_at()),
             _ => self.queued_at(),
         }
-    }
-
-    /// Where it stands among the waiting jobs of its pool. A job on hold stands where its time
-    /// comes: many of them must not hide the others from a listing that is cut.
-    #[must_use]
-    pub fn listed_at(&self) -> Time {
-        self.hold.as_ref().map_or(self.queued_at(), |hold| hold.until.max(self.queued_at()))
     }
 
     /// The instance that its runner is named after. Only the name says so: see [`Job::is_taken_by`].

@@ -58,7 +58,7 @@ pub enum RunLook {
 
 /// What a look at a job and its run makes of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Judgement {
     /// It is over, for this reason.
     Over(Doubt),
     /// It waits: its next record.
@@ -74,14 +74,14 @@ pub fn is_old(job: &Job, expiry: Seconds, now: Time) -> bool {
 /// Judges a look at a job that GitHub calls queued (`is_shown`) or does not show, and at its run.
 /// What is not shown may be there all the same, so it is looked for twice.
 #[must_use]
-pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Verdict {
+pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Judgement {
     let was_barred = job.doubt.is_some_and(Doubt::bars);
     let mut next = Job { asked_at: Some(now), ..job.clone() };
     match (is_shown, run) {
-        (_, RunLook::Over) => return Verdict::Over(Doubt::RunEnded),
+        (_, RunLook::Over) => return Judgement::Over(Doubt::RunEnded),
         (false, RunLook::NotShown) => match job.doubt {
             Some(Doubt::Unseen { at, .. }) if now.is_past(at, DOUBT_LASTS) => {
-                return Verdict::Over(Doubt::RunGone);
+                return Judgement::Over(Doubt::RunGone);
             }
             Some(Doubt::Unseen { .. }) => {}
             _ => next.doubt = Some(Doubt::Unseen { at: now, old: was_barred }),
@@ -95,7 +95,7 @@ pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Verdict {
             }
         }
     }
-    Verdict::Waits(Box::new(next))
+    Judgement::Waits(Box::new(next))
 }
 
 /// Whether GitHub is to be asked at once: a runner idled beside the job since the last question, or
@@ -143,8 +143,8 @@ mod tests {
         ];
         for (name, is_shown, run, before, expected) in rows {
             let after = match judge(&doubted(before), is_shown, run, at(1000)) {
-                Verdict::Over(why) => Err(why),
-                Verdict::Waits(next) => {
+                Judgement::Over(why) => Err(why),
+                Judgement::Waits(next) => {
                     assert_eq!(next.asked_at, Some(at(1000)), "{name}");
                     Ok(next.doubt)
                 }
@@ -158,7 +158,7 @@ mod tests {
         let old = doubted(Some(Doubt::Old));
         assert!(old.is_waiting() && !old.is_demand());
         assert_eq!(old.waits_since(), old.seen_at, "it is not given up unasked");
-        let Verdict::Waits(next) = judge(&old, true, RunLook::GoesOn, at(1000)) else {
+        let Judgement::Waits(next) = judge(&old, true, RunLook::GoesOn, at(1000)) else {
             panic!("it is over")
         };
         assert!(next.is_demand());

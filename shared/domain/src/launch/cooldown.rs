@@ -1,7 +1,8 @@
 //! What EC2 refused lately. One small record that all launch passes share, so that concurrent
-//! Lambdas do not hammer on what one of them has just found closed.
+//! Lambdas do not hammer on what one of them has just found closed. What made machines for nothing
+//! stands beside it (`launch/trouble.rs`).
 //!
-//! It is advice: a pass that does not know of a refusal costs a call that EC2 refuses, and nothing
+//! A refusal is advice: a pass that does not know of it costs a call that EC2 refuses, and nothing
 //! else. So nothing waits for it to be written.
 
 mod bucket;
@@ -18,7 +19,6 @@ use crate::SCHEMA;
 use crate::backoff;
 use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use crate::ids::{LaunchId, PoolName};
-use crate::instance::Instance;
 use crate::launch::trouble::Trouble;
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool};
@@ -73,8 +73,6 @@ pub struct LaunchBlock {
     pub until: Time,
     /// A sentence without its full stop.
     pub reason: String,
-    /// What EC2 refuses, if that is it: nobody waits longer than that is closed.
-    pub closed: Option<CooldownScope>,
 }
 
 impl LaunchBlock {
@@ -88,7 +86,7 @@ impl LaunchBlock {
             _ => closed.to_string(),
         };
         let reason = format!("{what} ({code}: {message}{often})");
-        Self { until: cooldown.until, reason, closed: Some(closed.clone()) }
+        Self { until: cooldown.until, reason }
     }
 }
 
@@ -110,7 +108,7 @@ pub struct Cooldowns {
     pub schema: u16,
     /// At most one of each.
     pub list: Arc<[Cooldown]>,
-    /// The pools whose machines serve nothing, at most one entry of each.
+    /// What makes machines for nothing, at most one entry of each scope.
     pub troubles: Arc<[Trouble]>,
     /// Subnets that EC2 did not take in one request, each entry in order: two of them are of one
     /// zone. That does not change, so nothing ends it.
@@ -233,10 +231,8 @@ impl Cooldowns {
         };
         let soonest = refusals.into_iter().chain(more).min_by_key(|one| one.until);
         // There is one: a market without refusals has an offer.
-        Err(soonest.map_or_else(
-            || LaunchBlock { until: now, reason: String::new(), closed: None },
-            LaunchBlock::by,
-        ))
+        Err(soonest
+            .map_or_else(|| LaunchBlock { until: now, reason: String::new() }, LaunchBlock::by))
     }
 
     /// The places of a market that are left, or why none is.
@@ -262,35 +258,6 @@ impl Cooldowns {
         }
         let in_one_subnet = self.are_apart(&places);
         Ok(LaunchOptions { market, places, in_one_subnet })
-    }
-
-    /// The trouble of a pool as it is configured now, if its jobs wait for that.
-    #[must_use]
-    pub fn trouble(&self, pool: &Pool) -> Option<&Trouble> {
-        self.troubles.iter().find(|one| one.holds(pool))
-    }
-
-    /// The record after a machine that served nothing, if that changes it.
-    #[must_use]
-    pub fn after_failure(&self, instance: &Instance, reason: String, now: Time) -> Option<Self> {
-        let known = self.troubles.iter().find(|one| one.pool == instance.pool);
-        let next = Trouble::after(known, instance, reason, now)?;
-        let others = self.troubles.iter().filter(|one| one.pool != instance.pool);
-        Some(Self { troubles: others.cloned().chain([next]).collect(), ..self.clone() })
-    }
-
-    /// The record after a machine that served, if that ends the trouble of its pool.
-    #[must_use]
-    pub fn after_service(&self, instance: &Instance, now: Time) -> Option<Self> {
-        let ends = |one: &&Trouble| one.pool == instance.pool && one.is_ended_by(instance, now);
-        self.troubles.iter().find(ends).map(|one| self.without_trouble(&one.pool))
-    }
-
-    /// The record without the trouble of a pool.
-    #[must_use]
-    pub fn without_trouble(&self, pool: &PoolName) -> Self {
-        let others = self.troubles.iter().filter(|one| one.pool != *pool);
-        Self { troubles: others.cloned().collect(), ..self.clone() }
     }
 
     /// The record after the end of a machine of this pool, if that changes it: the quotas that may

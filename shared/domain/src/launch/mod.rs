@@ -8,7 +8,7 @@
 pub mod cooldown;
 pub mod plan;
 pub mod trouble;
-pub mod withheld;
+pub mod verdict;
 
 use std::sync::Arc;
 

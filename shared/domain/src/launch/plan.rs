@@ -4,24 +4,21 @@
 mod apply;
 mod idle;
 mod request;
-mod room;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 pub use self::apply::{Answered, LaunchOutcome, apply};
 use self::request::planned_launch;
-use self::room::{PoolHeadroom, launched_for};
 use crate::ec2::classify::is_of_duplicate_pools;
 use crate::ec2::{ErrorClass, Market};
-use crate::entity::Allowance;
 use crate::ids::Entity;
 use crate::instance::{Instance, RunnerState, State};
+use crate::job::Job;
 use crate::job::claim::{self, can_serve};
-use crate::job::{Hold, Job};
 use crate::launch::Launch;
-use crate::launch::cooldown::{Cooldowns, LaunchBlock, LaunchOptions, first_market};
+use crate::launch::cooldown::{Cooldowns, LaunchOptions, first_market};
+use crate::launch::verdict::{Block, Conditions, Wanted, entity_of, verdict};
 use crate::pool::Pool;
-use crate::pool::limits::Headroom;
 use crate::stored::{Change, Stored};
 use crate::time::Time;
 use crate::timings::Timings;
@@ -53,26 +50,14 @@ pub struct View<'a> {
     pub stack: &'a str,
     /// The pool.
     pub pool: &'a Pool,
-    /// Live instances of the pool.
-    pub live: u32,
-    /// What the limits of stack and entities leave.
-    pub room: Headroom,
-    /// Where the pool's last machines served nothing: how many may be launched now, and why no
-    /// more.
-    pub trouble: Option<(u32, LaunchBlock)>,
-    /// Why no machine is launched now, whatever the demand: an operator's switch, or the
-    /// configuration.
-    pub held: Option<String>,
-    /// Jobs without a claim whose time has come, in any order.
+    /// All that may stand in the way.
+    pub conditions: Conditions,
+    /// Jobs without a claim, in any order.
     pub demand: Vec<Stored<Job>>,
     /// Instances without a claim that could still take a job, also such as are marked as idle.
     pub supply: Vec<Stored<Instance>>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Stored<Instance>>,
-    /// What EC2 refused lately.
-    pub cooldowns: &'a Cooldowns,
-    /// Where GitHub is in the way: how many machines may be launched for an entity.
-    pub allowances: BTreeMap<Entity, Allowance>,
     /// Makes launch ids of this pass differ from those of any other.
     pub seed: u64,
     /// The time.
@@ -85,13 +70,15 @@ impl View<'_> {
     /// Most slots of one launch here.
     #[must_use]
     pub fn most_slots(&self) -> usize {
-        if self.room.limits_entities() {
+        let most = if self.conditions.headroom.limits_entities() {
             MAX_SLOTS_COUNTED
-        } else if self.room.limits_stack() {
+        } else if self.conditions.headroom.limits_stack() {
             MAX_SLOTS_OF_STACK
         } else {
             MAX_SLOTS
-        }
+        };
+        // That a machine finds out stands in one record more.
+        most - usize::from(self.conditions.are_troubled())
     }
 }
 
@@ -118,9 +105,16 @@ impl PlannedLaunch {
         let beyond = self.beyond.iter().map(|(instance, _)| instance);
         fresh.chain(beyond).chain(&self.idle)
     }
+
+    /// The entities of all its machines.
+    #[must_use]
+    pub fn entities(&self) -> BTreeSet<&Entity> {
+        let again = self.again.iter().map(Change::next);
+        self.instances().chain(again).map(|instance| &instance.entity).collect()
+    }
 }
 
-/// A job for which this pool does nothing now, and why.
+/// A job for which this pool does nothing now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
     /// The job.
@@ -128,19 +122,17 @@ pub struct Unplaced {
     /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next
     /// one.
     pub slot: Option<Stored<Instance>>,
-    /// What stands in the way, in a sentence without its end.
-    pub why: String,
-    /// The pool launches machines, and this one is not among those that it has room for now.
-    pub waits_for_room: bool,
+    /// Why.
+    pub block: Block,
 }
 
-/// A slot that waits, with nothing that its pool could ask of EC2 for it.
+/// A slot that waits, with nothing that its pool may ask of EC2 for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedSlot {
     /// The slot.
     pub slot: Stored<Instance>,
-    /// What stands in the way, in a sentence without its end.
-    pub why: String,
+    /// Why.
+    pub block: Block,
 }
 
 /// What a launch pass does.
@@ -150,25 +142,27 @@ pub struct Plan {
     pub claims: Vec<(Change<Job>, Change<Instance>)>,
     /// New fleet requests.
     pub launches: Vec<PlannedLaunch>,
-    /// Jobs for which nothing can be launched now, with the reason.
-    pub held: Vec<Change<Job>>,
     /// Slots that are not tried again now, due when they are.
     pub put_off: Vec<Change<Instance>>,
-    /// The same, and those that are due as they were: their jobs may find a machine elsewhere.
+    /// Slots for which nothing can be launched now: their jobs may find a machine elsewhere.
     pub stuck: Vec<BlockedSlot>,
-    /// How many jobs wait because the pool, or what it counts against, is at its maximum.
-    pub over_maximum: usize,
-    /// Some of them for the maximum of their entity alone: a younger job of another one has room.
-    pub entity_full: bool,
-    /// Jobs that another pool may serve: this one has no room for them, or launches nothing.
+    /// Jobs for which nothing can be launched now.
     pub left: Vec<Unplaced>,
+    /// Why no more of the min idle is launched, where some of it is missing.
+    pub idle_block: Option<Block>,
 }
 
 impl Plan {
     /// Whether there is more to write than launches.
     #[must_use]
     pub const fn writes_beside_launches(&self) -> bool {
-        !self.claims.is_empty() || !self.held.is_empty() || !self.put_off.is_empty()
+        !self.claims.is_empty() || !self.put_off.is_empty()
+    }
+
+    /// What stands in the way of jobs, slots and the min idle.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let jobs = self.left.iter().map(|left| &left.block);
+        jobs.chain(self.stuck.iter().map(|slot| &slot.block)).chain(&self.idle_block)
     }
 }
 
@@ -197,27 +191,35 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
 
-    let mut room = PoolHeadroom {
-        left: view.pool.max.saturating_sub(view.live),
-        limits: view.room.clone(),
-        allowances: view.allowances.clone(),
-        trouble: view.trouble.clone(),
-    };
-    if view.held.is_none() {
-        view.retries = retried(&view, &mut room, &mut plan);
-    }
-    let demand = launched_for(&view, demand, &mut room, &mut plan);
-    match &view.held {
-        None => {
-            launches(&view, demand, &mut plan);
-            idle::top_up(&view, &mut room, &mut plan);
-        }
-        Some(why) => {
-            let stuck =
-                |slot: &Stored<Instance>| BlockedSlot { slot: slot.clone(), why: why.clone() };
-            plan.stuck.extend(view.retries.iter().map(stuck));
+    let mut asked: Vec<Asked> = Vec::new();
+    // Slots to try again come before new ones.
+    for slot in std::mem::take(&mut view.retries) {
+        let wanted = Wanted::Slot(&slot);
+        match verdict(view.pool, wanted, &view.conditions, view.now) {
+            Ok(offer) => {
+                view.conditions.take(wanted, &slot.entity);
+                of_market(&mut asked, offer).again.push_back(slot);
+            }
+            Err(block) => {
+                plan.put_off.extend(put_off(&slot, &block, &view));
+                plan.stuck.push(BlockedSlot { slot, block });
+            }
         }
     }
+    for job in demand {
+        let wanted = Wanted::Job(&job);
+        match (verdict(view.pool, wanted, &view.conditions, view.now), entity_of(view.pool, wanted))
+        {
+            (Ok(offer), Some(entity)) => {
+                view.conditions.take(wanted, &entity);
+                of_market(&mut asked, offer).fresh.push_back(job);
+            }
+            (Ok(_), None) => {}
+            (Err(block), _) => plan.left.push(Unplaced { job, slot: None, block }),
+        }
+    }
+    launches(&view, asked, &mut plan);
+    idle::top_up(&mut view, &mut plan);
     plan
 }
 
@@ -238,37 +240,6 @@ fn nearness(instance: &Instance) -> u8 {
     }
 }
 
-/// The slots to try again that GitHub is not in the way of. They come before new ones.
-fn retried(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) -> Vec<Stored<Instance>> {
-    let mut goes_on = |slot: &&Stored<Instance>| {
-        if let Some((most, block)) = &mut room.trouble {
-            if *most == 0 {
-                plan.put_off.extend(put_off(slot, block, view));
-                plan.stuck.push(BlockedSlot { slot: (*slot).clone(), why: block.reason.clone() });
-                return false;
-            }
-            // What EC2 refuses uses nothing up.
-            let offer = view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now);
-            *most -= u32::from(offer.is_ok());
-        }
-        let allowance = room.allowances.get_mut(&slot.entity).filter(|one| one.holds_slots);
-        let Some(allowance) = allowance else { return true };
-        if allowance.most == 0 {
-            plan.put_off.extend(put_off(slot, &allowance.held, view));
-            if allowance.elsewhere {
-                let why = allowance.held.reason.clone();
-                plan.stuck.push(BlockedSlot { slot: (*slot).clone(), why });
-            }
-            return false;
-        }
-        // What EC2 refuses uses nothing up.
-        let offer = view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now);
-        allowance.most -= u32::from(offer.is_ok());
-        true
-    };
-    view.retries.iter().filter(|slot| goes_on(slot)).cloned().collect()
-}
-
 /// What is asked for on one market.
 struct Asked {
     offer: LaunchOptions,
@@ -276,29 +247,8 @@ struct Asked {
     fresh: VecDeque<Stored<Job>>,
 }
 
-/// Groups slots by market, since that is a parameter of the request, and cuts the groups to size.
-/// What cannot be asked for waits, with the reason on record.
-fn launches(view: &View<'_>, demand: Vec<Stored<Job>>, plan: &mut Plan) {
-    let mut asked: Vec<Asked> = Vec::new();
-    for slot in &view.retries {
-        match view.cooldowns.offer(view.pool, next_market(view.pool, slot), view.now) {
-            Ok(offer) => of_market(&mut asked, offer).again.push_back(slot.clone()),
-            Err(held) => {
-                plan.put_off.extend(put_off(slot, &held, view));
-                plan.stuck.push(BlockedSlot { slot: slot.clone(), why: held.reason });
-            }
-        }
-    }
-    match view.cooldowns.offer(view.pool, first_market(view.pool.market), view.now) {
-        Ok(offer) => of_market(&mut asked, offer).fresh.extend(demand),
-        Err(held) => {
-            for job in demand {
-                plan.held.push(hold(&job, &held, view));
-                let why = held.reason.clone();
-                plan.left.push(Unplaced { job, slot: None, why, waits_for_room: false });
-            }
-        }
-    }
+/// One launch for each market, since that is a parameter of the request, cut to size.
+fn launches(view: &View<'_>, mut asked: Vec<Asked>, plan: &mut Plan) {
     asked.sort_by_key(|one| one.offer.market);
     for Asked { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
@@ -329,7 +279,7 @@ fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
 /// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second
 /// refusal may have been that of on-demand's: then spot is asked again, and while it is closed, the
 /// offer falls back by itself.
-fn next_market(pool: &Pool, slot: &Instance) -> Market {
+pub(crate) fn next_market(pool: &Pool, slot: &Instance) -> Market {
     let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
     let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class, code));
@@ -356,27 +306,6 @@ pub fn is_launch_due(
     slot.is_retry_due(now, timings) || is_asked_at_once(pool, slot) || is_open_again
 }
 
-/// Whether a machine may be launched for a job of the demand: it is not held back, or what held it
-/// back is over.
-#[must_use]
-pub fn is_job_due(job: &Job, cooldowns: &Cooldowns, now: Time) -> bool {
-    let closed = job.hold.as_ref().and_then(|hold| hold.closed.as_ref());
-    let is_open_again = closed.is_some_and(|closed| cooldowns.covering(closed, now).is_none());
-    job.is_due(now) || (job.is_demand() && is_open_again)
-}
-
-/// A slot that EC2 has just refused, if the pool offers nothing else for it.
-#[must_use]
-pub fn stuck(
-    pool: &Pool,
-    slot: &Stored<Instance>,
-    cooldowns: &Cooldowns,
-    now: Time,
-) -> Option<BlockedSlot> {
-    let held = cooldowns.offer(pool, next_market(pool, slot), now).err()?;
-    Some(BlockedSlot { slot: slot.clone(), why: held.reason })
-}
-
 /// Whether a slot is the rest of a spot launch.
 #[must_use]
 pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
@@ -399,27 +328,12 @@ pub fn is_asked_at_once(pool: &Pool, slot: &Instance) -> bool {
     is_of_zones || falls_back_at_once(pool, slot)
 }
 
-/// When to look again. Not always as late as the refusal says: somebody may have mended it, and
-/// then another launch finds out.
-fn look_again(held: &LaunchBlock, view: &View<'_>) -> Time {
-    held.until.min(view.now + view.timings.retry_cap_seconds)
-}
-
-fn hold(job: &Stored<Job>, held: &LaunchBlock, view: &View<'_>) -> Change<Job> {
-    let failures = job.hold.as_ref().map_or(0, |hold| hold.failures);
-    let LaunchBlock { reason, closed, .. } = held.clone();
-    let hold = Hold { until: look_again(held, view), reason, failures, closed };
-    job.change(Job { hold: Some(hold), ..job.record().clone() })
-}
-
-/// The slot, due when it is tried again; none when that is on record.
-fn put_off(
-    slot: &Stored<Instance>,
-    held: &LaunchBlock,
-    view: &View<'_>,
-) -> Option<Change<Instance>> {
+/// The slot, due when it is tried again; none when that is on record, or the pool is woken for it.
+/// Not always as late as the refusal says: somebody may have mended it.
+fn put_off(slot: &Stored<Instance>, block: &Block, view: &View<'_>) -> Option<Change<Instance>> {
+    let until = block.until?.min(view.now + view.timings.retry_cap_seconds);
     let mut next = slot.record().clone();
-    next.set_due(look_again(held, view));
+    next.set_due(until);
     slot.changed(next)
 }
 

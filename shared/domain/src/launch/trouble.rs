@@ -1,20 +1,23 @@
-//! Machines of a pool that served nothing, one after the other: an image that does not boot, a key
-//! that may not be used, an agent that GitHub takes no more. However many jobs wait, one machine at
-//! a time then finds out whether that is over. Promise of the README: waste no money.
+//! What makes machines for nothing: a pool whose machines serve nothing, an entity that GitHub
+//! refuses or limits, the runners of a pool that it refuses for an entity. However many jobs wait,
+//! one machine at a time then finds out whether that is over, less and less often, and one success
+//! opens the scope at once. Promise of the README: waste no money.
+
+mod github;
+mod record;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::github::{Asked, question_due};
 use crate::backoff;
-use crate::ids::{InstanceName, PoolName};
+use crate::ids::{Entity, InstanceName, PoolName};
 use crate::instance::{Instance, RunnerState, State};
-use crate::launch::cooldown::LaunchBlock;
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 
-/// So many in a row may be chance. From then on it is the pool.
+/// So many machines in a row may be chance. From then on it is the pool.
 const MAY_FAIL: u32 = 3;
-/// The wait from the last launch to the first machine that finds out; it doubles with each one in
-/// vain.
+/// The wait before the first machine that finds out; it doubles with each one.
 const FIRST_WAIT: Seconds = Seconds(120);
 /// The longest such wait: what jobs wait at most once somebody has mended it.
 const MAX_WAIT: Seconds = Seconds(900);
@@ -23,49 +26,95 @@ const FORGOTTEN_AFTER: Seconds = Seconds(3600);
 /// A runner that has listened for this long without a job has come up.
 const UP_AFTER: Seconds = Seconds(60);
 
-/// The machines of a pool that served nothing since one last did.
+/// What a trouble is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TroubleScope {
+    /// The machines of a pool serve nothing.
+    Pool(PoolName),
+    /// GitHub refuses us an entity for runners.
+    Entity(Entity),
+    /// GitHub refuses the runners of a pool for an entity: their configuration is wrong there.
+    PoolOfEntity(PoolName, Entity),
+    /// GitHub's rate limit of an entity is reached.
+    Limit(Entity),
+}
+
+impl TroubleScope {
+    /// The entity that GitHub refuses or limits.
+    #[must_use]
+    pub const fn entity(&self) -> Option<&Entity> {
+        match self {
+            Self::Pool(_) => None,
+            Self::Entity(entity) | Self::PoolOfEntity(_, entity) | Self::Limit(entity) => {
+                Some(entity)
+            }
+        }
+    }
+
+    /// The pool that it is about, if it is about one alone.
+    #[must_use]
+    pub const fn pool(&self) -> Option<&PoolName> {
+        match self {
+            Self::Pool(pool) | Self::PoolOfEntity(pool, _) => Some(pool),
+            Self::Entity(_) | Self::Limit(_) => None,
+        }
+    }
+}
+
+/// The record of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Trouble {
-    /// The pool.
-    pub pool: PoolName,
-    /// The pool's generation: another one may be right.
+    /// What it is about.
+    pub scope: TroubleScope,
+    /// The generation of the pool, where it is about one: another one may be right.
     pub generation: u64,
-    /// When the first of them was launched.
+    /// Only a machine finds out whether it is over: GitHub refuses registrations and, as far as we
+    /// know, nothing else, or it is the machines themselves.
+    pub by_machine: bool,
+    /// Since when. Of machines: when the first of them was launched.
     pub since: Time,
-    /// When the last one failed.
+    /// When it was last told.
     pub at: Time,
-    /// How many, up to the first that makes the others wait; then also each that found out.
+    /// How many machines served nothing, up to the first that makes the others wait; then also each
+    /// that found out. One where GitHub has said it.
     pub failures: u32,
-    /// How many found out in vain.
+    /// How many machines were launched to find out.
     pub probes: u32,
+    /// When the last of those was launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probed_at: Option<Time>,
     /// No machine before this time.
     pub until: Time,
-    /// The last one.
-    pub last: InstanceName,
-    /// What became of it.
+    /// The last machine that served nothing, of a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<InstanceName>,
+    /// What became of it, or what GitHub says.
     pub reason: String,
 }
 
-/// What a pool in trouble may launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the live instances of a pool say of its trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Another machine has served or listens: the trouble is over.
     Over,
-    /// So many machines, and why no more.
-    Most(u32, LaunchBlock),
+    /// So many machines may be launched.
+    Most(u32),
 }
 
 impl Trouble {
-    fn first(instance: &Instance, reason: String, now: Time) -> Self {
+    fn of_machine(instance: &Instance, reason: String, now: Time) -> Self {
         Self {
-            pool: instance.pool.clone(),
+            scope: TroubleScope::Pool(instance.pool.clone()),
             generation: instance.pool_generation,
+            by_machine: true,
             since: instance.launched_at(),
             at: now,
             failures: 1,
             probes: 0,
+            probed_at: None,
             until: now,
-            last: instance.name.clone(),
+            last: Some(instance.name.clone()),
             reason,
         }
     }
@@ -83,40 +132,48 @@ impl Trouble {
         let known = known.filter(|known| {
             known.generation > instance.pool_generation || !known.is_forgotten(now)
         });
-        let Some(known) = known else { return Some(Self::first(instance, reason, now)) };
+        let Some(known) = known else { return Some(Self::of_machine(instance, reason, now)) };
         // What an older configuration launched says nothing of this one's.
-        if known.generation > instance.pool_generation || known.last == instance.name {
+        if known.generation > instance.pool_generation
+            || known.last.as_ref() == Some(&instance.name)
+        {
             return None;
         }
         let mut next = known.clone();
-        if known.makes_wait() {
-            // Those that were out together are one failure.
-            if instance.launched_at() < known.until {
-                return None;
-            }
-            next.probes += 1;
+        let waited = known.makes_wait();
+        // Those that were out together are one failure.
+        if waited && instance.launched_at() < known.probed_at.unwrap_or(known.until) {
+            return None;
         }
         next.failures += 1;
-        (next.at, next.last, next.reason) = (now, instance.name.clone(), reason);
-        if next.makes_wait() {
-            // From its launch: a machine that does not boot in time has taken up most of the wait.
-            let wait = backoff::grown(FIRST_WAIT, next.probes + 1, MAX_WAIT);
-            next.until = now.max(instance.launched_at() + wait);
+        (next.at, next.last, next.reason) = (now, Some(instance.name.clone()), reason);
+        if !waited && next.makes_wait() {
+            // From its launch: a machine that does not boot in time has taken up the wait.
+            next.until = now.max(instance.launched_at() + FIRST_WAIT);
         }
         Some(next)
     }
 
-    /// Whether so many failed that the pool waits.
+    /// The record when a machine is about to be launched to find out: the next one waits for longer,
+    /// whichever pass launches it.
+    #[must_use]
+    pub fn probed(&self, now: Time) -> Self {
+        let probes = self.probes + 1;
+        let until = now + backoff::grown(FIRST_WAIT, probes + 1, MAX_WAIT);
+        Self { probes, probed_at: Some(now), until, ..self.clone() }
+    }
+
+    /// Whether launches wait for it: a few machines that served nothing may be chance.
     #[must_use]
     pub const fn makes_wait(&self) -> bool {
-        self.failures >= MAY_FAIL
+        !matches!(self.scope, TroubleScope::Pool(_)) || self.failures >= MAY_FAIL
     }
 
     fn is_forgotten(&self, now: Time) -> bool {
         !self.makes_wait() && now.is_past(self.at, FORGOTTEN_AFTER)
     }
 
-    /// Whether this machine shows that the trouble is over.
+    /// Whether this machine shows that the trouble of its pool is over.
     #[must_use]
     pub fn is_ended_by(&self, instance: &Instance, now: Time) -> bool {
         let listens = instance.runner.state == RunnerState::Idle
@@ -127,38 +184,74 @@ impl Trouble {
             && (instance.runner.has_taken_job() || listens)
     }
 
-    /// What may be launched beside these live instances of the pool.
+    /// What may be launched now. `live`: the live instances of the pool, where it is a pool's.
     #[must_use]
     pub fn finding(&self, live: &[impl AsRef<Instance>], now: Time) -> Finding {
         let live = || live.iter().map(AsRef::as_ref);
-        if live().any(|one| self.is_ended_by(one, now)) {
+        let is_pools = matches!(self.scope, TroubleScope::Pool(_));
+        if is_pools && live().any(|one| self.is_ended_by(one, now)) {
             return Finding::Over;
         }
         // A slot that waits for its next attempt may itself be the one that finds out.
         let finds_out = |one: &Instance| {
-            one.launched_at() >= self.until
+            self.probed_at.is_some_and(|at| one.launched_at() >= at)
                 && one.state() != State::PendingCreate
                 && one.drain().is_none()
                 && one.runner.exit.is_none()
         };
-        let most = u32::from(now >= self.until && !live().any(finds_out));
-        Finding::Most(most, self.block(now))
+        let is_out = is_pools && live().any(finds_out);
+        Finding::Most(u32::from(self.by_machine && now >= self.until && !is_out))
     }
 
-    /// Why jobs of the pool wait, and when to look again.
+    /// When to look again.
     #[must_use]
-    pub fn block(&self, now: Time) -> LaunchBlock {
-        let Self { pool, since, failures, reason, at, .. } = self;
-        let reason = format!(
-            "the last {failures} machines of pool {pool} served nothing, launched since {since} (at {at}: {reason}); one at a time finds out whether that is over"
-        );
-        LaunchBlock { until: self.until.max(now + UP_AFTER), reason, closed: None }
+    pub fn look_again(&self, now: Time) -> Time {
+        match &self.scope {
+            TroubleScope::Limit(_) => self.until,
+            // The sweep asks GitHub, and nobody tells the jobs of the answer.
+            _ if !self.by_machine => now + github::wait(self.since, now),
+            _ => self.until.max(now + UP_AFTER),
+        }
     }
 
-    /// Whether it is this pool's as it is configured now, and makes its jobs wait.
+    /// Why jobs wait for it: a sentence without its full stop.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Self { since, failures, reason, at, until, .. } = self;
+        match &self.scope {
+            TroubleScope::Pool(pool) => format!(
+                "the last {failures} machines of pool {pool} served nothing, launched since \
+                 {since} (at {at}: {reason}); one at a time finds out whether that is over"
+            ),
+            TroubleScope::Entity(entity) if self.by_machine => format!(
+                "GitHub refuses to register runners for {entity} since {since} ({reason}); one \
+                 machine at a time finds out whether that is over"
+            ),
+            TroubleScope::Entity(entity) => {
+                format!("GitHub refuses our credentials for {entity} since {since} ({reason})")
+            }
+            TroubleScope::PoolOfEntity(pool, entity) => format!(
+                "GitHub refuses the runners of pool {pool} for {entity} since {since} ({reason}); \
+                 one machine at a time finds out whether that is over"
+            ),
+            TroubleScope::Limit(entity) => {
+                format!("GitHub's rate limit for {entity} lasts until {until}")
+            }
+        }
+    }
+
+    /// Whether launches of the pool, as it is configured now, wait for it: for all entities, or for
+    /// its own.
     #[must_use]
     pub fn holds(&self, pool: &Pool) -> bool {
-        self.pool == pool.name && self.generation == pool.generation && self.makes_wait()
+        let is_of = |name: &PoolName| *name == pool.name && self.generation == pool.generation;
+        self.scope.pool().is_none_or(is_of) && self.makes_wait()
+    }
+
+    /// Whether GitHub refuses, and somebody has to mend that. A limit ends by itself.
+    #[must_use]
+    pub const fn is_refusal_of_github(&self) -> bool {
+        matches!(self.scope, TroubleScope::Entity(_) | TroubleScope::PoolOfEntity(..))
     }
 }
 

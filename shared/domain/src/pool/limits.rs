@@ -82,24 +82,6 @@ impl Limits {
     }
 }
 
-/// Why there is no room for another instance.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Full {
-    /// The pool is at its maximum.
-    Pool,
-    /// The stack is, or the entity.
-    Limit(Scope),
-}
-
-impl std::fmt::Display for Full {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Pool => f.write_str("the pool is at its maximum"),
-            Self::Limit(scope) => write!(f, "{scope} is at its maximum"),
-        }
-    }
-}
-
 /// How many instances more there may be: what is counted, against what is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headroom {
@@ -132,37 +114,31 @@ impl Headroom {
         !self.limits.entities.is_empty()
     }
 
-    /// Counts one more instance of this entity.
-    ///
-    /// # Errors
-    /// Which limit is reached; then nothing is counted.
-    pub fn take(&mut self, entity: &Entity) -> Result<(), Full> {
-        let limits = self.limits.for_entity(entity);
-        let reached =
-            |(scope, max): &&(Scope, u32)| self.counted.get(scope).copied().unwrap_or(0) >= *max;
-        if let Some((scope, _)) = limits.iter().find(reached) {
-            return Err(Full::Limit(scope.clone()));
-        }
-        for (scope, _) in limits {
-            *self.counted.entry(scope).or_default() += 1;
-        }
-        Ok(())
+    /// The limit that an instance of this entity would exceed, if there is one, and its maximum.
+    #[must_use]
+    pub fn reached(&self, entity: &Entity) -> Option<(Scope, u32)> {
+        let is_reached =
+            |(scope, max): &(Scope, u32)| self.counted.get(scope).copied().unwrap_or(0) >= *max;
+        self.limits.for_entity(entity).into_iter().find(is_reached)
     }
 
-    /// Counts one more instance of this entity, in the place of one that ends and is counted in
-    /// `ended`.
-    ///
-    /// # Errors
-    /// Which limit is reached all the same, because the other is not counted there; then nothing is
-    /// counted.
-    pub fn take_in_place_of(&mut self, ended: &[Scope], entity: &Entity) -> Result<(), Full> {
-        let before = self.counted.clone();
+    /// Counts one more instance of this entity.
+    pub fn count(&mut self, entity: &Entity) {
+        for (scope, _) in self.limits.for_entity(entity) {
+            *self.counted.entry(scope).or_default() += 1;
+        }
+    }
+
+    /// What it is without an instance that ends and is counted in `ended`.
+    #[must_use]
+    pub fn without(&self, ended: &[Scope]) -> Self {
+        let mut next = self.clone();
         for scope in ended {
-            if let Some(count) = self.counted.get_mut(scope) {
+            if let Some(count) = next.counted.get_mut(scope) {
                 *count = count.saturating_sub(1);
             }
         }
-        self.take(entity).inspect_err(|_| self.counted = before)
+        next
     }
 }
 
@@ -195,31 +171,34 @@ mod tests {
 
     #[test]
     fn room_is_taken_until_the_first_limit_is_reached() {
-        let all = limits(Some(4), &[("acme", 2)]);
         let counted = BTreeMap::from([(Scope::Stack, 1)]);
-        let mut room = Headroom::new(all, counted);
-        let acme = Err(Full::Limit(Scope::Entity(entity("acme"))));
-        assert_eq!(room.take(&entity("acme")), Ok(()));
-        assert_eq!(room.take(&entity("Acme")), Ok(()));
-        // What is refused is not counted: the stack has room for one more.
-        assert_eq!(room.take(&entity("acme")), acme);
-        assert_eq!(room.take(&entity("other")), Ok(()));
-        assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
-        assert_eq!(Headroom::default().take(&entity("acme")), Ok(()));
+        let mut room = Headroom::new(limits(Some(4), &[("acme", 2)]), counted);
+        let acme = Some((Scope::Entity(entity("acme")), 2));
+        for name in ["acme", "Acme"] {
+            assert_eq!(room.reached(&entity(name)), None);
+            room.count(&entity(name));
+        }
+        assert_eq!(room.reached(&entity("ACME")), acme);
+        assert_eq!(room.reached(&entity("other")), None, "the stack has room for one more");
+        room.count(&entity("other"));
+        for name in ["other", "acme"] {
+            assert_eq!(room.reached(&entity(name)), Some((Scope::Stack, 4)), "{name}");
+        }
+        assert_eq!(Headroom::default().reached(&entity("acme")), None);
     }
 
     #[test]
     fn who_takes_the_place_of_another_needs_no_room_more() {
         let counted = [Scope::Stack, Scope::Entity(entity("acme"))].map(|scope| (scope, 2));
-        let mut room = Headroom::new(limits(Some(2), &[("acme", 2)]), counted.into());
+        let room = Headroom::new(limits(Some(2), &[("acme", 2)]), counted.into());
         let both = [Scope::Stack, Scope::Entity(entity("acme"))];
-        assert_eq!(room.take_in_place_of(&both, &entity("acme")), Ok(()));
+        let without = |ended: &[Scope], name| room.without(ended).reached(&entity(name));
+        assert_eq!(without(&both, "acme"), None);
         // The other was counted elsewhere, or before there was a limit.
-        let acme = Err(Full::Limit(Scope::Entity(entity("acme"))));
-        assert_eq!(room.take_in_place_of(&[Scope::Stack], &entity("acme")), acme);
-        assert_eq!(room.take_in_place_of(&[], &entity("other")), Err(Full::Limit(Scope::Stack)));
-        // What is refused gives nothing back.
-        assert_eq!(room.take(&entity("other")), Err(Full::Limit(Scope::Stack)));
+        assert_eq!(without(&both[..1], "acme"), Some((both[1].clone(), 2)));
+        assert_eq!(without(&[], "other"), Some((Scope::Stack, 2)));
+        let uncounted = Headroom::new(limits(Some(0), &[]), BTreeMap::new());
+        assert_eq!(uncounted.without(&both).reached(&entity("acme")), Some((Scope::Stack, 0)));
     }
 
     #[test]

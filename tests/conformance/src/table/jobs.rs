@@ -19,16 +19,6 @@ pub(super) async fn demand_comes_oldest_first<W: TableWorld>(world: &W) {
     assert_eq!(world.table().demand(&other_pool(), 10).await, Ok(vec![]));
 }
 
-pub(super) async fn demand_on_hold_stands_where_its_time_comes<W: TableWorld>(world: &W) {
-    let mut held = queued(1);
-    held.hold = Some(Hold { until: at(500), reason: "none".into(), failures: 1, closed: None });
-    let mut over = queued(9);
-    over.hold = Some(Hold { until: at(2), reason: "none".into(), failures: 1, closed: None });
-    queue(world, &[&held, &queued(3), &queued(400), &over]).await;
-    assert_eq!(demand(world, 10).await, [3, 9, 400, 1]);
-    assert_eq!(demand(world, 2).await, [3, 9], "what is held hides nothing that is due");
-}
-
 pub(super) async fn demand_is_limited<W: TableWorld>(world: &W) {
     queue(world, &[&queued(5), &queued(3), &queued(4)]).await;
     assert_eq!(demand(world, 2).await, [3, 4]);

@@ -1,7 +1,7 @@
 //! The orphan ledger, the audit trail, cursors and the health of entities.
 
 use super::*;
-use muster_control::ports::{Entities, Operations};
+use muster_control::ports::Operations;
 
 pub(super) async fn the_ledger_holds_a_machine_until_it_is_struck<W: TableWorld>(world: &W) {
     commit(world, &[new(&orphan(1)), new(&orphan(2))]).await;
@@ -80,41 +80,4 @@ pub(super) async fn cursors_are_apart<W: TableWorld>(world: &W) {
     assert_eq!(table.cursor("other").await, Ok(None));
     let from_nothing = table.move_cursor("other", Some(at(1)), at(2)).await;
     assert_eq!(from_nothing, Err(CommitError::Conflict));
-}
-
-fn health(entity: &str, since: Option<u32>) -> EntityHealth {
-    EntityHealth {
-        unauthorized_since: since.map(at),
-        ..EntityHealth::well(entity.parse().expect("an entity"))
-    }
-}
-
-async fn set_health<W: TableWorld>(world: &W, health: &EntityHealth) {
-    assert_eq!(world.table().set_entity_health(health).await, Ok(()));
-}
-
-pub(super) async fn an_entitys_health_is_kept_and_the_last_writer_wins<W: TableWorld>(world: &W) {
-    let (first, last) = (health("acme/web", Some(1)), health("acme/web", Some(2)));
-    set_health(world, &first).await;
-    set_health(world, &last).await;
-    assert_eq!(world.table().entity_health(&last.entity).await, Ok(Some(last.clone())));
-    assert_eq!(world.table().unhealthy_entities().await, Ok(vec![last]));
-    let other = health("acme", None).entity;
-    assert_eq!(world.table().entity_health(&other).await, Ok(None), "the owner is another");
-}
-
-pub(super) async fn a_healed_entity_is_not_listed<W: TableWorld>(world: &W) {
-    set_health(world, &health("acme/web", Some(1))).await;
-    set_health(world, &health("acme", Some(2))).await;
-    set_health(world, &health("acme/web", None)).await;
-    let left = health("acme", Some(2));
-    assert_eq!(world.table().unhealthy_entities().await, Ok(vec![left]));
-    assert_eq!(world.table().entity_health(&health("acme/web", None).entity).await, Ok(None));
-}
-
-pub(super) async fn healing_twice_is_healing<W: TableWorld>(world: &W) {
-    for _ in 0..2 {
-        set_health(world, &health("acme", None)).await;
-    }
-    assert_eq!(world.table().unhealthy_entities().await, Ok(vec![]));
 }

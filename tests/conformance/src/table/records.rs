@@ -1,7 +1,9 @@
 //! Records by their key.
 
 use super::*;
-use muster_control::ports::{Entities, Instances, Jobs, Launches, Operations};
+use muster_control::ports::{Instances, Jobs, Launches, Operations};
+use muster_domain::ids::Entity;
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
 
 pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     let table = world.table();
@@ -14,9 +16,8 @@ pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     assert_eq!(table.launch(&launch(1).id).await, Ok(None));
     assert_eq!(table.capacity(&pool()).await, Ok(None));
     assert_eq!(table.cooldowns().await, Ok(None));
-    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(LaunchConditions::default()));
+    assert_eq!(table.launch_conditions(&pool()).await, Ok(LaunchConditions::default()));
     assert_eq!(table.orphan(&machine(1)).await, Ok(None));
-    assert_eq!(table.entity_health(&"acme".parse().expect("an entity")).await, Ok(None));
     assert_eq!(table.cursor("reconciled").await, Ok(None));
     assert_eq!(table.pool_set().await, Ok(None));
     assert_eq!(table.pool_versions(&[1, 2]).await, Ok(vec![]));
@@ -34,7 +35,6 @@ pub(super) async fn what_is_not_there_is_in_no_listing<W: TableWorld>(world: &W)
     assert_eq!(table.waiting_jobs(&pool(), 10).await, Ok(vec![]));
     assert_eq!(table.open_launches(&pool()).await, Ok(vec![]));
     assert_eq!(table.orphans().await, Ok(vec![]));
-    assert_eq!(table.unhealthy_entities().await, Ok(vec![]));
     assert_eq!(table.audit("nobody", 10).await, Ok(vec![]));
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn an_instance_reads_as_it_was_written<W: TableWorld>(world: &W
 
 pub(super) async fn a_job_reads_as_it_was_written<W: TableWorld>(world: &W) {
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
-    job.hold = Some(Hold { until: at(99), reason: "none".into(), failures: 2, closed: None });
+    job.passed_over = Some(PassedOver { times: 2, at: at(60) });
     commit(world, &[new(&job)]).await;
     assert_eq!(world.table().job(key(1)).await, Ok(Some(made(job))));
 }
@@ -119,7 +119,28 @@ fn refused() -> Cooldowns {
         message: "none left".into(),
     };
     let apart = [["subnet-a".into(), "subnet-b".into()].into()].into();
-    Cooldowns { list: all.map(cooldown).to_vec().into(), apart, ..Cooldowns::default() }
+    let acme: Entity = "acme/web".parse().expect("an entity");
+    let scopes = [
+        TroubleScope::Pool(pool()),
+        TroubleScope::Entity(acme.clone()),
+        TroubleScope::PoolOfEntity(pool(), acme.clone()),
+        TroubleScope::Limit(acme),
+    ];
+    let trouble = |scope| Trouble {
+        scope,
+        generation: 7,
+        by_machine: true,
+        since: at(1),
+        at: at(2),
+        failures: 3,
+        probes: 1,
+        probed_at: Some(at(2)),
+        until: at(9),
+        last: Some("default-l-1".parse().expect("a name")),
+        reason: "its machine did not start a runner".into(),
+    };
+    let (list, troubles) = (all.map(cooldown).to_vec().into(), scopes.map(trouble).to_vec().into());
+    Cooldowns { list, apart, troubles, ..Cooldowns::default() }
 }
 
 pub(super) async fn what_ec2_refused_reads_as_it_was_written<W: TableWorld>(world: &W) {
@@ -142,7 +163,7 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     commit(world, &[new(&own)]).await;
     let alone =
         LaunchConditions { capacity: Some(made(own.clone())), ..LaunchConditions::default() };
-    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(alone));
+    assert_eq!(table.launch_conditions(&pool()).await, Ok(alone));
     let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     commit(world, &[new(&switches), new(&refused())]).await;
@@ -150,26 +171,13 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
         capacity: Some(made(own)),
         switches: Some(made(switches.clone())),
         cooldowns: Some(made(refused())),
-        unwell: Vec::new(),
     };
-    assert_eq!(table.launch_conditions(&pool(), &[]).await, Ok(all.clone()));
-    let limited = |entity: &str| EntityHealth {
-        limited_until: Some(at(9)),
-        ..EntityHealth::well(entity.parse().expect("an entity"))
-    };
-    let (acme, other) = (limited("acme"), limited("other"));
-    for health in [&acme, &other] {
-        assert_eq!(table.set_entity_health(health).await, Ok(()));
-    }
-    let asked = [acme.entity.clone(), "well".parse().expect("an entity")];
-    let with_entities = LaunchConditions { unwell: vec![acme], ..all };
-    assert_eq!(table.launch_conditions(&pool(), &asked).await, Ok(with_entities));
+    assert_eq!(table.launch_conditions(&pool()).await, Ok(all));
     // What is the stack's is read with any pool.
     let other = LaunchConditions {
         capacity: None,
         switches: Some(made(switches)),
         cooldowns: Some(made(refused())),
-        unwell: Vec::new(),
     };
-    assert_eq!(table.launch_conditions(&other_pool(), &[]).await, Ok(other));
+    assert_eq!(table.launch_conditions(&other_pool()).await, Ok(other));
 }

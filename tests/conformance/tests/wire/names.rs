@@ -5,7 +5,7 @@ use muster_cloud::github::Group;
 use muster_cloud::{Millis, World};
 use muster_conformance::names::{CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
 use muster_domain::pool::Arch;
 use muster_github::App;

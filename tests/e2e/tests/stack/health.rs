@@ -71,11 +71,14 @@ async fn idle_runner(stack: &Stack) -> Result<(String, String)> {
 async fn until_unhealthy(stack: &Stack, count: u64) -> Result<()> {
     wait_for(&format!("{count} unhealthy entities"), 30, async || {
         let status = stack.admin(&json!({ "action": "status" })).await?;
-        let listed = status["unhealthy_entities"].as_array().map_or(0, Vec::len);
-        let ours = listed == 0 || status["unhealthy_entities"][0]["entity"] == stack.owner.as_str();
+        let entities = status["entities"].as_array().cloned().unwrap_or_default();
+        let unwell = entities.iter().filter(|one| one["healthy"] == false);
+        let unwell: Vec<&str> = unwell.filter_map(|one| one["entity"].as_str()).collect();
+        let (listed, ours) =
+            (unwell.len(), unwell.iter().all(|one| one.eq_ignore_ascii_case(&stack.owner)));
         let measured = stack.metric("EntitiesUnhealthy").await?.last().map(|one| one.value);
         let done = listed as u64 == count && ours && measured.is_some_and(|n| n as u64 == count);
-        Ok(when(done, || format!("{}, measured {measured:?}", status["unhealthy_entities"])))
+        Ok(when(done, || format!("{}, measured {measured:?}", status["entities"])))
     })
     .await
 }

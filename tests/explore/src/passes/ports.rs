@@ -12,7 +12,7 @@ use muster_control::ports::{
     Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
     Page, Queue, QueueError, Refusal, Registrar, RunSeen,
 };
-use muster_domain::entity::app::AppSettings;
+use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};

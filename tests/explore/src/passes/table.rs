@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_control::ports::{
-    CommitError, Entities, Instances, Jobs, LaunchConditions, Launches, Operations, Page,
-    ReadError, Table, Write,
+    CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
+    Write,
 };
 use muster_domain::audit::Audit;
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
@@ -111,26 +110,14 @@ impl Launches for Replayed<'_> {
         let capacity = Capacity { live: 1, ..Capacity::empty(pool.clone()) };
         Ok(Some(Stored::read(capacity, Version(0))))
     }
-    async fn counted(&self, _: &Scope) -> Read<u32> {
-        Ok(1)
+    async fn counts(&self, scopes: &[Scope]) -> Read<BTreeMap<Scope, u32>> {
+        Ok(scopes.iter().map(|scope| (scope.clone(), 1)).collect())
     }
-    async fn launch_conditions(&self, _: &PoolName, _: &[Entity]) -> Read<LaunchConditions> {
+    async fn launch_conditions(&self, _: &PoolName) -> Read<LaunchConditions> {
         unreachable!("nothing is launched")
     }
     async fn cooldowns(&self) -> Read<Option<Stored<Cooldowns>>> {
         Ok(None)
-    }
-}
-
-impl Entities for Replayed<'_> {
-    async fn entity_health(&self, _: &Entity) -> Read<Option<EntityHealth>> {
-        Ok(None)
-    }
-    async fn unhealthy_entities(&self) -> Read<Vec<EntityHealth>> {
-        Ok(Vec::new())
-    }
-    async fn set_entity_health(&self, _: &EntityHealth) -> Result<(), CommitError> {
-        Ok(())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Peers' ways of turning job events into machines.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use muster_control::jobs::ingest::Ingest;
@@ -12,11 +11,13 @@ use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::plan::{self, Answered, PlannedLaunch, View};
+use muster_domain::launch::verdict::Conditions;
 use muster_domain::message::JobsMessage;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Headroom;
 use muster_domain::stored::{Change, Stored};
+use muster_domain::switches::Switches;
 
 use crate::agenda::Which;
 use crate::door::Door;
@@ -63,15 +64,15 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let plan = plan::plan(View {
         stack: &settings.stack,
         pool,
-        live: stored.as_ref().map_or(0, |capacity| capacity.live),
-        room: Headroom::default(),
-        trouble: None,
-        held: None,
+        conditions: Conditions::new(
+            Switches::default(),
+            Cooldowns::default(),
+            stored.as_ref().map_or(0, |capacity| capacity.live),
+            Headroom::default(),
+        ),
         demand: vec![job],
         supply: Vec::new(),
         retries: Vec::new(),
-        cooldowns: &Cooldowns::default(),
-        allowances: BTreeMap::new(),
         seed: door.random(),
         now: door.now(),
         timings: &settings.timings,
@@ -154,7 +155,7 @@ pub(super) async fn is_refused(door: &Door, batch: &[Received]) -> bool {
 pub(super) async fn give_up_after_failures(door: &Door) {
     for pool in &door.sim.settings.pools {
         let waiting = door.waiting_jobs(&pool.name, 100).await.unwrap_or_default();
-        for job in waiting.iter().filter(|job| job.hold.is_some()) {
+        for job in waiting.iter().filter(|job| door.sim.world.borrow().is_braked(job)) {
             change_job(door, job.key(), |job| job.expired = true).await;
         }
     }

@@ -142,14 +142,13 @@ impl Scenario {
         })
     }
 
-    /// Why a job's row says that no machine is launched for it now.
+    /// Why no machine is launched for a job now.
     fn hold(&mut self, job: u32) -> String {
         self.change(|world| {
             let key = world.github.jobs.get(job as usize).map(|job| job.key);
             let row = key.and_then(|key| world.tables.jobs.get(&key));
-            let hold =
-                row.and_then(|row| row.hold.as_ref()).filter(|hold| hold.until > world.time());
-            hold.map_or_else(|| "by nothing".to_owned(), |hold| hold.reason.clone())
+            let block = row.filter(|row| row.is_demand()).and_then(|row| world.block_of(row));
+            block.map_or_else(|| "by nothing".to_owned(), |block| block.why)
         })
     }
 

@@ -35,10 +35,6 @@ impl World {
             return;
         }
         let key = next.key();
-        if let Some(hold) = next.hold.as_ref().filter(|hold| before.hold.as_ref() != Some(hold)) {
-            let wait = hold.until.since(self.time());
-            self.narrate(|| format!("job {key} is on hold for {wait}: {}", hold.reason));
-        }
         let planned = writes.iter().any(|write| {
             matches!(write, Write::Instance(one)
                 if one.replaces().is_none() && Some(&one.name) == next.claim.as_ref())

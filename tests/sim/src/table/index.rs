@@ -9,8 +9,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::Job;
 use muster_domain::launch::{Launch, LaunchState};
@@ -34,8 +33,6 @@ pub enum Entry {
     Launch(Rc<Stored<Launch>>),
     /// An entry of the orphan ledger, or its end.
     Orphan(MachineId, Option<Stored<Orphan>>),
-    /// An entity's health, or that all is well.
-    Entity(Entity, Option<EntityHealth>),
 }
 
 /// One item in one index.
@@ -46,7 +43,6 @@ enum Lane {
     Job(JobKey),
     Launch(LaunchId),
     Orphan(MachineId),
-    Entity(Entity),
 }
 
 impl Entry {
@@ -57,7 +53,6 @@ impl Entry {
             Self::Job(next) => Lane::Job(next.key()),
             Self::Launch(next) => Lane::Launch(next.id.clone()),
             Self::Orphan(machine, _) => Lane::Orphan(machine.clone()),
-            Self::Entity(entity, _) => Lane::Entity(entity.clone()),
         }
     }
 }
@@ -84,8 +79,6 @@ pub struct Index {
     pub due: BTreeMap<(Time, InstanceName), Rc<Stored<Instance>>>,
     /// The orphan ledger.
     pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
-    /// Entities that GitHub refuses us.
-    pub entities: BTreeMap<Entity, EntityHealth>,
     /// Queued jobs that no pool serves.
     pub unmatched: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
     /// Jobs that wait for an approval.
@@ -107,7 +100,6 @@ impl Index {
             pools: pools.iter().map(|pool| (pool.name.clone(), OfPool::default())).collect(),
             due: BTreeMap::new(),
             orphans: BTreeMap::new(),
-            entities: BTreeMap::new(),
             unmatched: BTreeMap::new(),
             gated: BTreeMap::new(),
             in_due: BTreeMap::new(),
@@ -192,8 +184,6 @@ impl Index {
             Entry::Launch(next) => self.show_launch(next),
             Entry::Orphan(machine, Some(next)) => drop(self.orphans.insert(machine, next)),
             Entry::Orphan(machine, None) => drop(self.orphans.remove(&machine)),
-            Entry::Entity(entity, Some(next)) => drop(self.entities.insert(entity, next)),
-            Entry::Entity(entity, None) => drop(self.entities.remove(&entity)),
         }
     }
 
@@ -271,6 +261,6 @@ fn live_key(instance: &Instance) -> LiveKey {
 }
 
 fn waiting_key(job: &Job) -> WaitingKey {
-    let at = if job.is_gated() { job.heard_at() } else { job.listed_at() };
+    let at = if job.is_gated() { job.heard_at() } else { job.queued_at() };
     (job.claim.is_some(), at, job.key())
 }

@@ -8,8 +8,7 @@ use std::rc::Rc;
 
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
@@ -52,8 +51,6 @@ pub struct Tables {
     pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
     /// The audit trail.
     pub audits: Vec<Audit>,
-    /// Entities that GitHub refuses us.
-    pub entities: BTreeMap<Entity, EntityHealth>,
     /// Named points in time.
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
@@ -135,7 +132,6 @@ impl Tables {
             counters: BTreeMap::new(),
             orphans: BTreeMap::new(),
             audits: Vec::new(),
-            entities: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
@@ -442,12 +438,6 @@ impl World {
             return 0;
         }
         if self.rng.chance(20_000) { 60_000 } else { 5_000 }
-    }
-
-    /// How long a single write is on its way into its index.
-    fn index_delay(&mut self) -> Millis {
-        let longest = self.longest_delay();
-        self.between(0, longest)
     }
 
     /// What DynamoDB refuses as invalid, whatever stands in the tables.

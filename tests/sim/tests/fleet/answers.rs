@@ -11,14 +11,13 @@ use muster_control::Settings;
 use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
-use muster_control::ports::{Entities, Instances, ReadError, Unavailable, Write};
+use muster_control::ports::{Instances, ReadError, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
-use muster_domain::entity::{EntityHealth, RefusedPool};
-use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{ErrorDetail, Instance, Waiting};
-use muster_domain::job::{Hold, Moved};
+use muster_domain::job::Moved;
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
-use muster_domain::launch::trouble::Trouble;
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::limits::{Limits, Scope};
 use muster_domain::stored::Change;
@@ -96,8 +95,6 @@ fn busy() -> (Bench, Vec<Instance>) {
     let mut claimed = waiting(1, ago(300));
     claimed.claim = Some(rows[1].name.clone());
     let mut held = waiting(2, ago(100));
-    let reason = "the launch failed: InsufficientInstanceCapacity".to_owned();
-    held.hold = Some(Hold { until: NOW + Seconds(60), reason, failures: 2, closed: None });
     let from = "own".parse().expect("a pool");
     held.moved = Some(Moved { from, at: ago(30), why: "the pool is at its maximum".to_owned() });
     bench.put(&[claimed, held].map(|job| Change::create(job).into()));
@@ -107,17 +104,8 @@ fn busy() -> (Bench, Vec<Instance>) {
 /// What a stack's operator does not want to see.
 fn add_troubles(bench: &Bench) {
     let own: PoolName = "own".parse().expect("a pool");
-    let refused = RefusedPool { since: ago(60), generation: 1, error: error("jit", "404") };
-    let health = EntityHealth {
-        unauthorized_since: Some(ago(90)),
-        last_error: Some(error("access-token", "401")),
-        limited_until: Some(NOW + Seconds(600)),
-        refused_pools: [(own.clone(), refused)].into(),
-        ..EntityHealth::well("acme".parse().expect("an entity"))
-    };
-    bench.drive(bench.door.set_entity_health(&health)).expect("set");
     let cooldown = Cooldown {
-        closed: CooldownScope::Pool(own),
+        closed: CooldownScope::Pool(own.clone()),
         since: ago(90),
         at: ago(60),
         until: NOW + Seconds(120),
@@ -126,17 +114,32 @@ fn add_troubles(bench: &Bench) {
         code: "InvalidSubnetID.NotFound".to_owned(),
         message: "there is no such subnet".to_owned(),
     };
-    let trouble = Trouble {
-        pool: "small".parse().expect("a pool"),
+    let trouble = |scope, by_machine, reason: &str| Trouble {
+        scope,
         generation: 0,
+        by_machine,
         since: ago(200),
         at: ago(20),
         failures: 4,
         probes: 1,
+        probed_at: Some(ago(20)),
         until: NOW + Seconds(220),
-        last: "small-7-0".parse().expect("a name"),
-        reason: "its machine did not start a runner".to_owned(),
+        last: None,
+        reason: reason.to_owned(),
     };
+    let acme: Entity = "acme".parse().expect("an entity");
+    let mut small = trouble(
+        TroubleScope::Pool("small".parse().expect("a pool")),
+        true,
+        "its machine did not start a runner",
+    );
+    small.last = Some("small-7-0".parse().expect("a name"));
+    let troubles = [
+        small,
+        trouble(TroubleScope::Entity(acme.clone()), false, "401: bad credentials"),
+        trouble(TroubleScope::Limit(acme.clone()), false, "the rate limit is reached"),
+        trouble(TroubleScope::PoolOfEntity(own, acme), true, "404: there is no such group"),
+    ];
     let schema = muster_domain::SCHEMA;
     let orphan = Orphan {
         attempts: 3,
@@ -148,7 +151,7 @@ fn add_troubles(bench: &Bench) {
         Change::create(Cooldowns {
             schema,
             list: [cooldown].into(),
-            troubles: [trouble].into(),
+            troubles: troubles.into(),
             apart: [["subnet-a".into(), "subnet-b".into()].into()].into(),
         })
         .into(),

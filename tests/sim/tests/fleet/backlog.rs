@@ -2,7 +2,7 @@
 //! backlog.
 
 use muster_control::Settings;
-use muster_control::launches::scale_up::ScaleUp;
+use muster_control::launches::pass::LaunchPass;
 use muster_domain::ids::PoolName;
 use muster_domain::message::WakePool;
 use muster_domain::pool::limits::Limits;
@@ -68,7 +68,7 @@ fn a_pass_that_runs_out_of_time_leaves_the_rest_to_the_next() {
             let made = bench.change(|world| world.calls.fleets);
             Time::from_millis(if made < calls { 0 } else { i64::MAX })
         };
-        let pass = ScaleUp { last_call, clock: &clock, ..bench.launch_pass(settings) };
+        let pass = LaunchPass { last_call, clock: &clock, ..bench.launch_pass(settings) };
         let pool: PoolName = "small".parse().expect("a pool");
         let report = bench
             .drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()))

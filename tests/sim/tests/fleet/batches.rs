@@ -1,5 +1,6 @@
 //! What an invocation is done with, and what comes again.
 
+use muster_control::context::Context;
 use muster_control::jobs::batch::{JobsBatch, Received};
 use muster_control::launches::wake_up::{WakeReport, WakeUp};
 use muster_domain::message::{JobsMessage, WakePool};
@@ -43,10 +44,7 @@ fn wake_with(
 ) -> WakeReport {
     let door = &bench.door;
     let pass = WakeUp {
-        table: door,
-        queue: door,
-        compute: door,
-        settings: &door.sim.settings,
+        context: Context::new(door, door, door, &(), &door.sim.settings),
         invocation: "test",
         deadline: door.now() + Seconds(60),
         clock: &|| door.now(),

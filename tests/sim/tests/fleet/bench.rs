@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use muster_control::Settings;
-use muster_control::launches::scale_up::{LaunchReport, LaunchStopped, Looked, ScaleUp};
+use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::instance::{DeleteReason, Instance, Slot, State};
@@ -173,11 +173,10 @@ impl Bench {
     }
 
     /// A launch pass that has all the time it needs.
-    pub(crate) fn launch_pass<'a>(&'a self, settings: &'a Settings) -> ScaleUp<'a, Door, Door> {
-        ScaleUp {
-            table: &self.door,
-            compute: &self.door,
-            settings,
+    pub(crate) fn launch_pass<'a>(&'a self, settings: &'a Settings) -> Launches<'a> {
+        let door = &self.door;
+        LaunchPass {
+            context: muster_control::context::Context::new(door, door, door, &(), settings),
             holder: "test",
             seed: 1,
             last_call: Time::from_millis(i64::MAX),
@@ -224,15 +223,18 @@ impl Bench {
     }
 }
 
+/// A launch pass in the simulated cloud.
+pub(crate) type Launches<'a> = LaunchPass<'a, (Door, Door, Door, ())>;
+
 /// Looks, and runs the pass after it, as an invocation does.
 pub(crate) async fn look_and_pass(
-    work: &ScaleUp<'_, Door, Door>,
+    work: &Launches<'_>,
     wake: &WakePool,
     receives: u32,
     now: Time,
 ) -> Result<LaunchReport, LaunchStopped> {
-    let looked = Looked::read(work.table, wake, now).await?;
-    work.pass(looked, wake, receives).await
+    let looked = Looked::read(work.context.table, wake, now).await?;
+    work.run(looked, wake, receives).await
 }
 
 fn until_woken(world: &mut World) {

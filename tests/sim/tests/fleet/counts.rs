@@ -4,9 +4,9 @@ use muster_control::metrics::Metric;
 use muster_control::ports::Table;
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::instance::State;
-use muster_domain::job::{Hold, Job};
+use muster_domain::job::Job;
 use muster_domain::stored::Change;
-use muster_domain::time::{Seconds, Time};
+use muster_domain::time::Time;
 use muster_sim::calls::Calls;
 
 use crate::bench::{AGE_MILLIS, Bench, waiting};
@@ -22,11 +22,11 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
-    // The sweep: 16 as with nothing due, and 2 more pages of rows. An invocation for what it sent:
-    // the pools, the rows, the switches, the entity's health, what EC2 refused. One for EC2's
+    // The sweep: 15 as with nothing due, and 2 more pages of rows. An invocation for what it sent:
+    // the pools, the rows, the switches, what EC2 and GitHub refused, and what EC2 did. One for EC2's
     // events: the pools, the owners, the rows. Each runner is asked for, and removed.
     let expected = Calls {
-        reads: 18 + 2 * 5 + 4 * 3,
+        reads: 17 + 2 * 5 + 4 * 3,
         terminates: 2,
         github: 200,
         github_lists: 0,
@@ -44,9 +44,9 @@ fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_t
         let (cost, invocations) = bench.tick();
         // 4 shards; 2 for the pool's waiting jobs and 1 for its oldest end; the pools, the
         // switches, the ledger, the times of the last comparison and of the last look at
-        // deliveries, the entities that GitHub refuses, what EC2 refuses, the jobs that no pool
-        // serves, those that wait for an approval.
-        assert_eq!(cost, Calls { reads: 4 + 3 + 9, ..Calls::default() }, "{count} rows");
+        // deliveries, what EC2 and GitHub refuse, the jobs that no pool serves, those that wait for
+        // an approval.
+        assert_eq!(cost, Calls { reads: 4 + 3 + 8, ..Calls::default() }, "{count} rows");
         assert_eq!(invocations, 0);
     }
 }
@@ -79,8 +79,7 @@ fn few_strays_end_at_once_and_the_rest_is_left() {
     }
 }
 
-/// A job on hold stands behind those whose time has come, and is seen and given up all the same;
-/// what one sweep leaves the next ones do.
+/// What one sweep leaves the next ones do.
 #[test]
 fn no_aged_job_hides_behind_others() {
     let bench = Bench::new().compared();
@@ -88,18 +87,8 @@ fn no_aged_job_hides_behind_others() {
     let now = door.now();
     let hours = |hours: i64| Time::from_millis(now.as_millis() - hours * 3_600_000);
     let mut jobs: Vec<Job> = (0..150).map(|n| waiting(n, hours(1))).collect();
-    // These wait for three days, and most of them are held back for another ten minutes.
-    for n in 150..300 {
-        let mut job = waiting(n, hours(72));
-        let hold = Hold {
-            until: now + Seconds(600),
-            reason: "no capacity".into(),
-            failures: 9,
-            closed: None,
-        };
-        job.hold = (n > 160).then_some(hold);
-        jobs.push(job);
-    }
+    // These wait for three days.
+    jobs.extend((150..300).map(|n| waiting(n, hours(72))));
     for job in jobs {
         let write = Change::create(job).into();
         bench.drive(door.commit(&[write])).expect("stored");

@@ -3,11 +3,13 @@
 use std::str::FromStr as _;
 
 use muster_control::Settings;
-use muster_control::launches::scale_up::{LaunchReport, ScaleUp, comes_again, send_wakes};
+use muster_control::launches::pass::{LaunchPass, LaunchReport, comes_again, send_wakes};
 use muster_control::ports::Write;
 use muster_control::reaps::sweep::Sweep;
+use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{JobKey, PoolName};
-use muster_domain::job::{Hold, Job, JobEvent, JobStatus, fold};
+use muster_domain::job::{JobEvent, JobStatus, fold};
+use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::message::WakePool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored, Version};
@@ -141,7 +143,8 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
         let capacity = bench.change(|world| world.tables.capacities.get(&pool).cloned());
         assert!(!capacity.is_some_and(|one| one.is_held_by("test")), "call {broken}: {done:?}");
     }
-    assert!(failed > 5, "{failed} passes failed");
+    // What is read side by side fails together.
+    assert!(failed >= 3, "{failed} passes failed");
 }
 
 /// The holder of a pool looks again, but in an index. What that does not show yet must not be
@@ -186,8 +189,8 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let before = bench.change(|world| world.calls);
     assert_eq!(pass(&named), Ok(LaunchReport::default()), "served");
     let after = bench.change(|world| world.calls);
-    // At the same moment: its jobs, what stands in the pool's way, and the demand.
-    assert_eq!((after.reads - before.reads, after.commits - before.commits), (3, 0));
+    // At the same moment: its jobs, what stands in the pool's way, and four listings.
+    assert_eq!((after.reads - before.reads, after.commits - before.commits), (6, 0));
 }
 
 /// The lease of a free pool is taken with the first commit of the pass. Whoever writes the pool's
@@ -212,44 +215,52 @@ fn a_pass_whose_first_commit_meets_another_writer_launches_at_once() {
     assert_eq!((report.map(|one| one.launched), conflicts), (Ok(1), 1));
 }
 
+/// EC2 refuses the pool for so long.
+fn close(bench: &Bench, wait: Seconds) {
+    let now = bench.door.now();
+    let cooldown = Cooldown {
+        closed: CooldownScope::Pool("small".parse().expect("a pool")),
+        since: now,
+        at: now,
+        until: now + wait,
+        times: 1,
+        class: ErrorClass::Configuration,
+        code: "InvalidSubnetID.NotFound".to_owned(),
+        message: "there is no such subnet".to_owned(),
+    };
+    let next = Cooldowns { list: [cooldown].into(), ..Cooldowns::default() };
+    let stored = bench.change(|world| world.tables.cooldowns.clone());
+    bench.put(&[Change::from_read(stored.as_ref(), next).into()]);
+}
+
 /// Any number of passes find the same wait, and the earlier of two.
 #[test]
 fn a_pool_that_waits_has_one_wake_up_on_its_way() {
     let bench = Bench::new();
     let (door, pool) = (&bench.door, PoolName::from_str("small").expect("a pool"));
-    let hold = |n: u64, seconds: u32| {
-        let hold = Hold {
-            until: door.now() + Seconds(seconds),
-            reason: String::new(),
-            failures: 1,
-            closed: None,
-        };
-        let next = Job { hold: Some(hold), ..waiting(n, door.now()) };
-        bench.put(&[Change::create(next).into()]);
-    };
+    bench.put(&[Change::create(waiting(1, door.now())).into()]);
     let clock = || door.now();
     let sent = || {
-        let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
+        let pass = LaunchPass { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
         let report =
             bench.drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()));
         let report = report.expect("passed");
         bench.drive(send_wakes(door, &pool, &report)).expect("sent");
         (report.later, bench.change(|world| world.queues.of(Which::Launch).len()))
     };
-    hold(1, 60);
+    close(&bench, Seconds(60));
     assert_eq!(sent().1, 1);
     assert_eq!((sent(), sent()), ((None, 1), (None, 1)), "one is on its way");
-    hold(2, 30);
-    assert_eq!(sent().1, 2, "that one comes too late for the second");
+    close(&bench, Seconds(30));
+    assert_eq!(sent().1, 2, "that one comes too late");
     assert_eq!(sent(), (None, 2));
     // More than the 15 minutes that SQS keeps a message back.
     let bench = Bench::new();
     let (door, later) = (&bench.door, Seconds(1_200));
-    let hold = Hold { until: door.now() + later, reason: String::new(), failures: 1, closed: None };
-    let next = Job { hold: Some(hold), ..waiting(1, door.now()) };
-    bench.put(&[Change::create(next).into()]);
+    bench.put(&[Change::create(waiting(1, door.now())).into()]);
+    close(&bench, later);
     let clock = || door.now();
-    let pass = ScaleUp { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
+    let pass = LaunchPass { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
     let report = bench.drive(look_and_pass(&pass, &WakePool::whole(pool.clone()), 1, door.now()));
     assert_eq!(report.map(|report| report.later), Ok(None), "the sweep's");
 }

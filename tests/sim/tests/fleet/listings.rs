@@ -3,9 +3,11 @@
 use muster_control::admin::{Admin, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
-use muster_control::ports::{Entities, Table, Write};
-use muster_domain::entity::EntityHealth;
+use muster_control::ports::{Table, Write};
 use muster_domain::instance::ErrorDetail;
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::trouble::Asked;
+use muster_domain::observation::ProviderError;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
@@ -119,17 +121,16 @@ fn a_limit_out_of_bounds_is_refused() {
 fn status_shows_entities_and_their_health() {
     let bench = Bench::new().belonging_to("zoo");
     let now = bench.door.now();
-    let refused = EntityHealth {
-        unauthorized_since: Some(now),
-        last_error: Some(ErrorDetail {
-            at: now,
-            operation: "access-token".into(),
-            code: "401".into(),
-            message: "bad credentials".into(),
-        }),
-        ..EntityHealth::well("acme".parse().expect("an entity"))
+    let fault = ErrorDetail {
+        at: now,
+        operation: "access-token".into(),
+        code: "401".into(),
+        message: "bad credentials".into(),
     };
-    bench.drive(bench.door.set_entity_health(&refused)).expect("set");
+    let acme = "acme".parse().expect("an entity");
+    let refused = ProviderError::Unauthorized(fault);
+    let refused = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&refused), now);
+    bench.put(&[Change::create(refused.expect("a trouble")).into()]);
     let status = ask(&bench, json!({"version": 1, "action": "status"}));
     let shown: Vec<(&Value, &Value, &Value)> = status["entities"]
         .as_array()
@@ -142,5 +143,5 @@ fn status_shows_entities_and_their_health() {
         (&json!("zoo"), &json!(["small"]), &json!(true)),
     ];
     assert_eq!(shown, expected);
-    assert_eq!(status["entities"][0]["last_error"]["code"], "401");
+    assert_eq!(status["entities"][0]["troubles"][0]["reason"], "401: bad credentials");
 }

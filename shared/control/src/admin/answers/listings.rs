@@ -6,7 +6,7 @@ use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName, RunnerId};
 use muster_domain::instance::{Instance, RunnerState, State, Waiting};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{Hold, Job, Moved};
+use muster_domain::job::{Job, Moved};
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
 
@@ -121,8 +121,6 @@ pub struct WaitingJob {
     pub age_seconds: Seconds,
     /// The instance that is meant for it.
     pub claim: Option<InstanceName>,
-    /// Why nothing is launched for it now.
-    pub hold: Option<Hold>,
 }
 
 impl WaitingJob {
@@ -139,7 +137,6 @@ impl WaitingJob {
             pool: job.pool,
             moved: job.moved,
             claim: job.claim,
-            hold: job.hold,
         }
     }
 }

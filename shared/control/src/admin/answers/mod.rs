@@ -14,7 +14,7 @@ pub use self::listings::{
 pub use self::orders::{DeleteDryRun, OrderedDelete, ShownSwitches, SwitchedNow};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
-    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus, UnhealthyEntity,
+    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus,
 };
 use super::error::AdminError;
 use super::request::VERSION;

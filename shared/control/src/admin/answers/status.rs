@@ -1,9 +1,6 @@
 //! The stack as a whole.
 
-use std::collections::BTreeMap;
-
 use muster_domain::audit::Audit;
-use muster_domain::entity::{EntityHealth, RefusedPool};
 use muster_domain::ids::{Entity, InstanceName, MachineId, PoolName};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::labels::LabelRows;
@@ -42,8 +39,6 @@ pub struct StackStatus {
     pub app: AppStatus,
     /// Those that a pool names, and those that GitHub refuses.
     pub entities: Vec<EntityStatus>,
-    /// Those that GitHub refuses or limits now.
-    pub unhealthy_entities: Vec<UnhealthyEntity>,
     /// The orphan ledger.
     pub orphans: Vec<OrphanStatus>,
 }
@@ -123,30 +118,8 @@ pub struct EntityStatus {
     pub unauthorized_since: Option<Time>,
     /// Why nothing is launched for it now, in a sentence.
     pub launches_held: Option<String>,
-    /// GitHub's last refusal.
-    pub last_error: Option<ErrorDetail>,
-    /// The pools whose runners GitHub refuses; none while it refuses nothing of the entity's.
-    pub refused_pools: Option<BTreeMap<PoolName, RefusedPool>>,
-}
-
-/// An entity that GitHub refuses or limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UnhealthyEntity {
-    /// Its name.
-    pub entity: Entity,
-    /// Since when GitHub refuses our credentials.
-    pub unauthorized_since: Option<Time>,
-    /// GitHub's last refusal.
-    pub last_error: Option<ErrorDetail>,
-    /// Until when GitHub's rate limit lasts.
-    pub limited_until: Option<Time>,
-}
-
-impl From<EntityHealth> for UnhealthyEntity {
-    fn from(health: EntityHealth) -> Self {
-        let EntityHealth { entity, unauthorized_since, last_error, limited_until, .. } = health;
-        Self { entity, unauthorized_since, last_error, limited_until }
-    }
+    /// What GitHub refuses or limits, with its own sentences.
+    pub troubles: Vec<Trouble>,
 }
 
 /// A machine of the orphan ledger.

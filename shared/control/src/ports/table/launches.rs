@@ -1,7 +1,8 @@
 //! Launches, and what a launch pass asks of its pool.
 
-use muster_domain::entity::EntityHealth;
-use muster_domain::ids::{Entity, LaunchId, PoolName};
+use std::collections::BTreeMap;
+
+use muster_domain::ids::{LaunchId, PoolName};
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -18,10 +19,8 @@ pub struct LaunchConditions {
     pub capacity: Option<Stored<Capacity>>,
     /// What operators have switched off.
     pub switches: Option<Stored<Switches>>,
-    /// What EC2 refused lately.
+    /// What EC2 refused lately, and what made machines for nothing.
     pub cooldowns: Option<Stored<Cooldowns>>,
-    /// Of the entities that were asked for, those that GitHub refuses us or limits.
-    pub unwell: Vec<EntityHealth>,
 }
 
 /// Launches, and what a launch pass asks of its pool.
@@ -33,15 +32,11 @@ pub trait Launches {
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Stored<Launch>>, ReadError>;
     /// A pool's counter and lease.
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError>;
-    /// How many instances a limit counts.
-    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError>;
-    /// How a pool and these entities stand: all records in one call, each as it was at some moment
-    /// of the call.
-    async fn launch_conditions(
-        &self,
-        pool: &PoolName,
-        entities: &[Entity],
-    ) -> Result<LaunchConditions, ReadError>;
-    /// What EC2 refused lately; none while it never did.
+    /// How many instances each of these limits counts, in one call. A limit that has no counter yet
+    /// is left out: it counts none.
+    async fn counts(&self, scopes: &[Scope]) -> Result<BTreeMap<Scope, u32>, ReadError>;
+    /// How a pool stands: all records in one call, each as it was at some moment of the call.
+    async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError>;
+    /// What EC2 refused lately, and what made machines for nothing; none while there never was any.
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError>;
 }

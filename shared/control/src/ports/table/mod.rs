@@ -1,6 +1,5 @@
 //! The three tables.
 
-mod entities;
 mod instances;
 mod jobs;
 mod launches;
@@ -8,7 +7,6 @@ mod operations;
 
 use muster_domain::stored::Committed;
 
-pub use self::entities::Entities;
 pub use self::instances::Instances;
 pub use self::jobs::Jobs;
 pub use self::launches::{LaunchConditions, Launches};
@@ -59,7 +57,7 @@ pub struct Page<T> {
 /// The three tables. Reads by key are consistent; listings come from indexes and may be late, so
 /// nothing is decided on them alone.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
-pub trait Table: Instances + Jobs + Launches + Entities + Operations {
+pub trait Table: Instances + Jobs + Launches + Operations {
     /// Writes all or nothing.
     async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError>;
 }

@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 use super::Reap;
 use crate::context::Ports;
 use crate::launches::headroom;
-use crate::ports::{CommitError, Entities, Launches, Table, Write};
+use crate::ports::{CommitError, Launches, Table, Write};
 use crate::writes::{self, PassError};
 
 impl<P: Ports> Reap<'_, P> {
@@ -21,9 +21,7 @@ impl<P: Ports> Reap<'_, P> {
         records: Vec<Record>,
         now: Time,
     ) -> Result<(Stored<Instance>, Option<JobKey>), PassError> {
-        let timings = &self.context.settings.timings;
-        let mut writes =
-            writes::for_instance(self.context.table, before, next, now, timings).await?;
+        let mut writes = writes::for_instance(self.context.table, before, next, now).await?;
         writes.extend(records.into_iter().map(|record| match record {
             Record::Audit(audit) => Write::Audit(audit),
             Record::Orphan(orphan) => Change::create(orphan).into(),
@@ -74,17 +72,14 @@ impl<P: Ports> Reap<'_, P> {
         now: Time,
     ) -> Result<Option<Write>, PassError> {
         let Some(why) = before.served_nothing(next) else { return Ok(None) };
-        if before.runner.n > 0 && before.runner.id.is_none() {
-            // GitHub refuses or limits its owner: that is no other owner's trouble.
-            let health = self.context.table.entity_health(&before.entity).await?;
-            if health.is_some_and(|health| !health.is_well()) {
-                return Ok(None);
-            }
-        }
         tracing::warn!(instance.id = %next.name, pool.name = %next.pool, why,
             "a machine served nothing");
         let stored = self.context.table.cooldowns().await?;
         let record = stored.as_deref().cloned().unwrap_or_default();
+        if before.runner.n > 0 && before.runner.id.is_none() && record.has_entity(&before.entity) {
+            // GitHub refuses or limits its entity: that is no other one's trouble.
+            return Ok(None);
+        }
         let noted = record.after_failure(next, why, now);
         Ok(noted.map(|noted| Change::from_read(stored.as_ref(), noted).into()))
     }

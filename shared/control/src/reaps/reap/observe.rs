@@ -1,8 +1,8 @@
 //! What a pass looks at: the machine, the runner, the launch, the claimed job.
 
-use muster_domain::entity::Asked;
 use muster_domain::instance::{ErrorDetail, Instance};
 use muster_domain::job::{Job, JobStatus};
+use muster_domain::launch::trouble::Asked;
 use muster_domain::lifecycle::Need;
 use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen};
 use muster_domain::pool::scale_down::{self, Listed, Standing};
@@ -11,7 +11,7 @@ use muster_domain::time::Time;
 
 use super::{Reap, registrar};
 use crate::context::Ports;
-use crate::health::note_health;
+use crate::health::note_answer;
 use crate::jobs::ingest::Ingest;
 use crate::ports::{CommitError, Compute, Github, Instances, Jobs, Launches};
 use crate::writes::PassError;
@@ -130,11 +130,11 @@ impl<P: Ports> Reap<'_, P> {
         let healthy = &self.known.healthy;
         if trouble.is_some() {
             healthy.forget(&instance.entity);
-            return note_health(self.context.table, &instance.entity, Asked::Other, trouble, now)
+            return note_answer(self.context.table, &instance.entity, Asked::Other, trouble, now)
                 .await;
         }
         let read = async || {
-            note_health(self.context.table, &instance.entity, Asked::Other, None, now).await
+            note_answer(self.context.table, &instance.entity, Asked::Other, None, now).await
         };
         healthy.get(&instance.entity, self.together.moved(), read).await
     }

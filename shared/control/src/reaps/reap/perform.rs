@@ -64,8 +64,7 @@ impl<P: Ports> Reap<'_, P> {
         }
         if ended {
             let waiting =
-                headroom::waiting_for(self.context.table, self.context.settings, instance, now)
-                    .await?;
+                headroom::waiting_for(self.context.table, self.context.settings, instance).await?;
             waiting.into_iter().for_each(|pool| woken.whole(pool));
             match self.reopen_quota(instance, now).await {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::{InstallationId, JobKey, RunnerId};
-use crate::job::Hold;
+use crate::job::PassedOver;
 use crate::job::labels::Labels;
 use crate::time::Seconds;
 
@@ -144,10 +144,10 @@ fn the_second_answer_of_github_closes_the_gate_and_queued_opens_it() {
     // The approval came while GitHub was asked for the first time.
     let approved = fold(Some(once.clone()), event(JobStatus::Queued), at(102));
     assert_ne!(approved, once, "an answer that is older than it must not be stored");
-    let hold = Hold { until: at(900), reason: "its machine".into(), failures: 3, closed: None };
-    let closed = Job { hold: Some(hold), ..once }.found_waiting(at(160));
+    let passed_over = Some(PassedOver { times: 3, at: at(90) });
+    let closed = Job { passed_over, ..once }.found_waiting(at(160));
     assert!(closed.is_gated() && !closed.is_waiting() && !closed.is_unmatched());
-    assert_eq!((closed.hold.clone(), closed.gated_since()), (None, at(100)));
+    assert_eq!((closed.passed_over, closed.gated_since()), (None, at(100)));
     let open = fold(Some(closed), event(JobStatus::Queued), at(5000));
     assert!(open.is_demand() && !open.is_gated());
     assert_eq!(open.waits_since(), at(5000), "nobody was late before");

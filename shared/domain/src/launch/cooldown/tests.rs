@@ -23,7 +23,7 @@ fn launch(pool: &Pool) -> Launch {
 fn launch_with(pool: &Pool, known: &Cooldowns) -> Launch {
     let timings = timings();
     let mut view = crate::launch::plan::tests::view(pool, &timings, vec![job(1)]);
-    view.cooldowns = known;
+    view.conditions.cooldowns = known.clone();
     crate::launch::plan::plan(view).launches.remove(0).launch
 }
 

@@ -1,26 +1,21 @@
 //! The min idle: machines that are launched before any job needs them.
 
 use super::request::{launch_id, planned, request};
-use super::{Plan, PlannedLaunch, PoolHeadroom, View};
+use super::{Plan, PlannedLaunch, View};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, Slot};
 use crate::launch::Launch;
-use crate::launch::cooldown::first_market;
+use crate::launch::verdict::{Wanted, verdict};
 use crate::stored::Stored;
 
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job
-/// has taken in this very plan is missing too. While EC2 refuses what the pool asks for, the next
-/// sweep looks again.
-pub(super) fn top_up(view: &View<'_>, room: &mut PoolHeadroom, plan: &mut Plan) {
-    let allowance = view.pool.entity.as_ref().and_then(|entity| room.allowances.get(entity));
-    let most = allowance.map_or(u32::MAX, |allowance| allowance.most);
-    let most = room.trouble.as_ref().map_or(most, |(trouble, _)| most.min(*trouble));
-    let mut missing = missing(view, plan).min(most) as usize;
+/// has taken in this very plan is missing too.
+pub(super) fn top_up(view: &mut View<'_>, plan: &mut Plan) {
+    let mut missing = missing(view, plan) as usize;
     while missing > 0 {
         let number = plan.launches.len();
-        let Some(launch) = launch_of(view, number, missing.min(view.most_slots()), room) else {
-            return;
-        };
+        let most = missing.min(view.most_slots());
+        let Some(launch) = launch_of(view, number, most, plan) else { return };
         missing -= launch.idle.len();
         plan.launches.push(launch);
     }
@@ -36,17 +31,24 @@ fn missing(view: &View<'_>, plan: &Plan) -> u32 {
 }
 
 fn launch_of(
-    view: &View<'_>,
+    view: &mut View<'_>,
     number: usize,
     most: usize,
-    room: &mut PoolHeadroom,
+    plan: &mut Plan,
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
     let entity = pool.entity.clone()?;
-    let offer = view.cooldowns.offer(pool, first_market(pool.market), view.now).ok()?;
     let id = launch_id(view, number)?;
-    let mut idle: Vec<Instance> = Vec::new();
-    while idle.len() < most && room.take(&entity).is_ok() {
+    let (mut idle, mut offer): (Vec<Instance>, _) = (Vec::new(), None);
+    while idle.len() < most {
+        match verdict(pool, Wanted::Idle, &view.conditions, view.now) {
+            Ok(options) => offer = Some(options),
+            Err(block) => {
+                plan.idle_block = Some(block);
+                break;
+            }
+        }
+        view.conditions.take(Wanted::Idle, &entity);
         let slot = Slot {
             name: format!("{id}-{}", idle.len()).parse().ok()?,
             pool: pool.name.clone(),
@@ -57,6 +59,7 @@ fn launch_of(
         };
         idle.push(planned(view, slot));
     }
+    let offer = offer?;
     let slots: Vec<InstanceName> = idle.iter().map(|instance| instance.name.clone()).collect();
     let capacity = u32::try_from(slots.len()).ok().filter(|count| *count > 0)?;
     let request = request(view.stack, pool, &id, &offer, capacity);

@@ -85,7 +85,7 @@ pub(super) fn planned_launch(
 pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
     let mut instance = Instance::planned(slot, view.now, view.timings);
     instance.launched_from(view.pool);
-    instance.counted_in = view.room.scopes_of(&instance.entity);
+    instance.counted_in = view.conditions.headroom.scopes_of(&instance.entity);
     instance
 }
 

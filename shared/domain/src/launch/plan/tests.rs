@@ -8,14 +8,11 @@ mod idle;
 mod requests;
 mod searches;
 
-use std::sync::LazyLock;
-
 use super::{Plan, View, plan};
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
-use crate::launch::cooldown::Cooldowns;
+use crate::launch::verdict::Conditions;
 use crate::pool::Pool;
-use crate::pool::limits::Headroom;
 use crate::stored::{Stored, Version};
 use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
 use crate::timings::Timings;
@@ -41,9 +38,6 @@ pub(super) fn free_booting(n: u32) -> Instance {
     free(booting(), n)
 }
 
-/// Nothing was refused.
-pub(crate) static CALM: LazyLock<Cooldowns> = LazyLock::new(Cooldowns::default);
-
 /// The version under which all records of these tests were read.
 pub(super) const READ: Version = Version(3);
 
@@ -51,19 +45,15 @@ pub(crate) fn read<T>(records: impl IntoIterator<Item = T>) -> Vec<Stored<T>> {
     records.into_iter().map(|record| Stored::read(record, READ)).collect()
 }
 
+/// Nothing stands in the way.
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
         stack: "prod",
         pool,
-        live: 0,
-        room: Headroom::default(),
-        trouble: None,
-        held: None,
+        conditions: Conditions::default(),
         demand: read(demand),
         supply: Vec::new(),
         retries: Vec::new(),
-        cooldowns: &CALM,
-        allowances: std::collections::BTreeMap::new(),
         seed: 0x00c0_ffee,
         now: at(1000),
         timings,
@@ -80,6 +70,16 @@ pub(super) fn claims(plan: &Plan) -> Vec<String> {
             format!("job {} to {}", job.key().job, instance.name)
         })
         .collect()
+}
+
+/// The jobs for which there is no room.
+pub(super) fn over_maximum(plan: &Plan) -> usize {
+    plan.left.iter().filter(|left| left.block.is_for_room()).count()
+}
+
+/// The jobs that get nothing, and why.
+pub(super) fn left(plan: &Plan) -> Vec<(u64, &str)> {
+    plan.left.iter().map(|left| (left.job.key().job, left.block.why.as_str())).collect()
 }
 
 /// The jobs that machines are launched for, launch by launch.

@@ -13,9 +13,11 @@ fn launched(n: u32, second: u32) -> Instance {
 /// A machine's number, when it was launched, and when it failed.
 type Failure = (u32, u32, u32);
 
-/// The trouble after these machines failed.
+/// The trouble after these machines failed. What is launched after its wait finds out.
 fn after(failures: &[Failure]) -> Option<Trouble> {
     failures.iter().fold(None, |known, (n, from, to)| {
+        let is_over = |one: &Trouble| one.makes_wait() && at(*from) >= one.until;
+        let known = known.map(|one| if is_over(&one) { one.probed(at(*from)) } else { one });
         let next = Trouble::after(known.as_ref(), &launched(*n, *from), "dead".to_owned(), at(*to));
         next.or(known)
     })
@@ -42,33 +44,38 @@ fn the_third_failure_in_a_row_makes_the_pool_wait_and_each_probe_longer() {
     for n in 4..40 {
         let from = long.until;
         let probe = launched(n, 0).with(|one| one.created_at = from);
-        long = Trouble::after(Some(&long), &probe, "dead".to_owned(), from).expect("a probe");
+        let out = long.probed(from);
+        long = Trouble::after(Some(&out), &probe, "dead".to_owned(), from).expect("a probe");
         assert!(long.until.since(from) <= Seconds(900), "probe {n}");
     }
 }
 
 #[test]
 fn one_at_a_time_finds_out_and_one_that_serves_ends_it() {
-    let trouble = after(&[(1, 50, 60), (2, 50, 60), (3, 60, 60)]).expect("failures");
-    let most = |live: &[Instance], second| match trouble.finding(live, at(second)) {
-        Finding::Over => None,
-        Finding::Most(most, _) => Some(most),
-    };
+    // Launches wait until second 180. One that finds out from then on makes it 420.
+    let waits = after(&[(1, 50, 60), (2, 50, 60), (3, 60, 60)]).expect("failures");
+    let finds_out = waits.probed(at(180));
     let slot = crate::testkit::retrying().with(|one| one.created_at = at(180));
     let serves = |row: Instance, from| row.with(|one| one.created_at = at(from));
     let rows = [
-        ("it waits", vec![], 179, Some(0)),
-        ("one may find out", vec![], 180, Some(1)),
-        ("one is out", vec![launched(4, 180)], 200, Some(0)),
-        ("it waits for EC2's quota, and may be the one", vec![slot], 200, Some(1)),
-        ("one that was out before", vec![launched(4, 60)], 200, Some(1)),
-        ("it has a job", vec![serves(active(), 50)], 100, None),
-        ("an older one has", vec![serves(active(), 49)], 100, Some(0)),
-        ("it listens, and may end at once", vec![serves(idle(), 50)], 90, Some(0)),
-        ("it has listened for a minute", vec![serves(idle(), 50)], 101, None),
+        ("it waits", &waits, vec![], 179, Some(0)),
+        ("one may find out", &waits, vec![], 180, Some(1)),
+        ("one that was out before", &waits, vec![launched(4, 60)], 200, Some(1)),
+        ("one is launched", &finds_out, vec![], 419, Some(0)),
+        ("its end was not told", &finds_out, vec![], 420, Some(1)),
+        ("it is out for longer", &finds_out, vec![launched(4, 180)], 500, Some(0)),
+        ("it waits for EC2's quota, and may be the one", &finds_out, vec![slot], 500, Some(1)),
+        ("it has a job", &waits, vec![serves(active(), 50)], 100, None),
+        ("an older one has", &waits, vec![serves(active(), 49)], 100, Some(0)),
+        ("it listens, and may end at once", &waits, vec![serves(idle(), 50)], 90, Some(0)),
+        ("it has listened for a minute", &waits, vec![serves(idle(), 50)], 101, None),
     ];
-    for (what, live, now, expected) in rows {
-        assert_eq!(most(&live, now), expected, "{what}");
+    for (what, trouble, live, now, expected) in rows {
+        let most = match trouble.finding(&live, at(now)) {
+            Finding::Over => None,
+            Finding::Most(most) => Some(most),
+        };
+        assert_eq!(most, expected, "{what}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Launches, and what a launch pass asks of its pool.
 
+use std::collections::BTreeMap;
+
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
-use muster_domain::ids::{Entity, LaunchId, PoolName};
+use muster_domain::ids::{LaunchId, PoolName};
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -9,6 +11,7 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::stored::Stored;
 
 use crate::door::Door;
+use crate::table::Tables;
 
 impl Launches for Door {
     async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError> {
@@ -23,20 +26,16 @@ impl Launches for Door {
         self.read(|tables| tables.capacities.get(pool).cloned()).await
     }
 
-    async fn counted(&self, scope: &Scope) -> Result<u32, ReadError> {
-        self.read(|tables| tables.counted(scope)).await
+    async fn counts(&self, scopes: &[Scope]) -> Result<BTreeMap<Scope, u32>, ReadError> {
+        let count = |tables: &Tables, scope: &Scope| (scope.clone(), tables.counted(scope));
+        self.read(|tables| scopes.iter().map(|scope| count(tables, scope)).collect()).await
     }
 
-    async fn launch_conditions(
-        &self,
-        pool: &PoolName,
-        entities: &[Entity],
-    ) -> Result<LaunchConditions, ReadError> {
+    async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
         self.read(|tables| LaunchConditions {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
-            unwell: entities.iter().filter_map(|one| tables.entities.get(one).cloned()).collect(),
         })
         .await
     }

@@ -1,6 +1,5 @@
 //! The tables' door: every call takes a moment, and may fail.
 
-mod entities;
 mod instances;
 mod jobs;
 mod launches;

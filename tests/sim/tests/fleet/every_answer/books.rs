@@ -19,7 +19,7 @@ pub(crate) const GRACE: Millis = 75 * SECOND;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     pub(crate) rows: BTreeMap<InstanceName, (State, RunnerState, Option<Time>, Option<JobKey>)>,
-    pub(crate) jobs: BTreeMap<JobKey, (JobStatus, Option<InstanceName>, Option<Time>)>,
+    pub(crate) jobs: BTreeMap<JobKey, (JobStatus, Option<InstanceName>)>,
 }
 
 impl Books {
@@ -33,12 +33,7 @@ impl Books {
                     (row.name.clone(), (row.state(), runner, row.due_at(), row.claim()))
                 })
                 .collect(),
-            jobs: jobs
-                .map(|job| {
-                    let hold = job.hold.as_ref().map(|hold| hold.until);
-                    (job.key(), (job.last_event.status, job.claim.clone(), hold))
-                })
-                .collect(),
+            jobs: jobs.map(|job| (job.key(), (job.last_event.status, job.claim.clone()))).collect(),
         }
     }
 
@@ -56,11 +51,7 @@ impl Books {
             let late = late(*due, *usual_due)?;
             Some(format!("{name} is due {late} s later"))
         });
-        let jobs = self.jobs.iter().filter_map(|(key, (.., hold))| {
-            let late = late(*hold, usual.jobs.get(key)?.2)?;
-            Some(format!("job {key} is on hold for {late} s more"))
-        });
-        rows.chain(jobs).collect()
+        rows.collect()
     }
 
     /// What has gone on because of a "not found", and would not have without it.
@@ -73,9 +64,9 @@ impl Books {
             (!is_usual || !is_claimed)
                 .then(|| format!("{name} is {state}, with the claim {claim:?}"))
         });
-        let jobs = self.jobs.iter().filter_map(|(key, (status, claim, _))| {
-            let (stood, claimed, _) = before.jobs.get(key)?;
-            let (stands, claims, _) = usual.jobs.get(key)?;
+        let jobs = self.jobs.iter().filter_map(|(key, (status, claim))| {
+            let (stood, claimed) = before.jobs.get(key)?;
+            let (stands, claims) = usual.jobs.get(key)?;
             let is_usual = status == stood || status == stands;
             let is_claimed = claim == claimed || claim == claims;
             (!is_usual || !is_claimed)

@@ -4,16 +4,15 @@ use super::{READ, plan, read, view};
 use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::ec2::{Bucket, CooldownScope};
 use crate::ec2::{ErrorClass, Market, Override};
-use crate::entity::Allowance;
 use crate::instance::{Instance, State};
+use crate::job::Job;
 use crate::launch::LaunchAnswer;
-use crate::launch::cooldown::{Cooldown, Cooldowns, LaunchBlock};
-use crate::launch::plan::{
-    Answered, BlockedSlot, Plan, apply, falls_back_at_once, is_launch_due, stuck,
-};
+use crate::launch::cooldown::{Cooldown, Cooldowns};
+use crate::launch::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due};
+use crate::launch::verdict::Brake;
 use crate::pool::{MarketPolicy, Pool};
 use crate::stored::Stored;
-use crate::testkit::{With, at, creating, job, machine, pool, refusal, slot, timings};
+use crate::testkit::{With, at, creating, fault, job, machine, pool, refusal, slot, timings};
 
 fn standard(market: Market) -> CooldownScope {
     CooldownScope::Quota { market, bucket: Bucket::Standard }
@@ -61,7 +60,7 @@ fn refused(n: u32, classes: &[ErrorClass]) -> Instance {
 fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
     let timings = timings();
     plan(view(pool, &timings, vec![job(1), job(2)]).with(|view| {
-        view.cooldowns = cooldowns;
+        view.conditions.cooldowns = cooldowns.clone();
         view.retries = read(retries);
     }))
 }
@@ -76,7 +75,7 @@ fn what_cools_down_is_not_in_the_request() {
     let [launch] = plan.launches.as_slice() else { panic!("one launch") };
     let rest: Vec<Override> = pool().places().into_iter().filter(|one| *one != dry).collect();
     assert_eq!(launch.launch.request.overrides, rest);
-    assert_eq!((plan.held.len(), plan.put_off.len()), (0, 0));
+    assert_eq!((plan.left.len(), plan.put_off.len()), (0, 0));
 }
 
 #[test]
@@ -88,13 +87,11 @@ fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
         let sentence = one.to_string();
         let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
         assert_eq!(plan.launches, [], "{sentence}");
-        for held in &plan.held {
-            let hold = held.hold.as_ref().expect("a hold");
-            assert_eq!((hold.until, hold.failures), (at(1100), 0), "{sentence}");
-            assert_eq!(hold.reason, format!("{sentence} (Code: no)"));
-            assert_eq!(held.replaces(), Some(READ));
+        for block in plan.blocks() {
+            assert_eq!(block.until, Some(at(1100)), "{sentence}");
+            assert_eq!(block.why, format!("{sentence} (Code: no)"));
         }
-        assert_eq!(plan.held.len(), 2);
+        assert_eq!((plan.left.len(), plan.stuck.len()), (2, 1));
         let [slot] = plan.put_off.as_slice() else { panic!("one slot: {sentence}") };
         assert_eq!((slot.due_at(), slot.state()), (Some(at(1100)), State::PendingCreate));
         assert_eq!(slot.attempts, 1, "no attempt was made");
@@ -103,32 +100,25 @@ fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
 }
 
 #[test]
-fn a_long_wait_is_looked_at_again_in_between() {
+fn a_slot_is_looked_at_again_in_a_long_wait() {
     let pool = of(MarketPolicy::Spot);
     let known = known(vec![closed(standard(Market::Spot), 9000)]);
-    let plan = planned(&pool, &known, Vec::new());
-    let until = plan.held.iter().map(|job| job.hold.as_ref().map(|hold| hold.until));
-    assert_eq!(until.collect::<Vec<_>>(), [Some(at(1300)), Some(at(1300))]);
-}
-
-#[test]
-fn a_hold_keeps_count_of_what_the_job_has_lost() {
-    let pool = of(MarketPolicy::Spot);
-    let known = known(vec![closed(CooldownScope::Calls, 1100)]);
-    let timings = timings();
-    let lost = job(1).with(|job| {
-        let reason = "its machine did not start a runner".to_owned();
-        job.hold = Some(crate::job::Hold { until: at(999), reason, failures: 3, closed: None });
-    });
-    let plan = plan(view(&pool, &timings, vec![lost]).with(|view| view.cooldowns = &known));
-    assert_eq!(plan.held[0].hold.as_ref().map(|hold| hold.failures), Some(3));
+    let plan = planned(&pool, &known, vec![refused(1, &[Capacity])]);
+    let due = plan.put_off.iter().map(|slot| slot.due_at());
+    assert_eq!(due.collect::<Vec<_>>(), [Some(at(1300))]);
 }
 
 #[test]
 fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
     let pool = of(MarketPolicy::Spot).with(|pool| pool.max = 1);
-    let plan = planned(&pool, &known(vec![closed(CooldownScope::Calls, 1100)]), Vec::new());
-    assert_eq!((plan.held.len(), plan.over_maximum), (1, 1));
+    let free = Cooldowns::default();
+    let closed = known(vec![closed(CooldownScope::Calls, 1100)]);
+    let brakes = |known| {
+        let plan = planned(&pool, known, Vec::new());
+        plan.left.iter().map(|left| left.block.brake).collect::<Vec<_>>()
+    };
+    assert_eq!(brakes(&free), [Brake::Maximum]);
+    assert_eq!(brakes(&closed), [Brake::Refusal, Brake::Refusal]);
 }
 
 #[test]
@@ -219,7 +209,7 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let pool = of(MarketPolicy::OnDemand);
     let slots = || vec![refused(1, &[Capacity]), refused(2, &[Capacity])];
     let names = |plan: &Plan| -> Vec<(String, String)> {
-        plan.stuck.iter().map(|one| (one.slot.name.to_string(), one.why.clone())).collect()
+        plan.stuck.iter().map(|one| (one.slot.name.to_string(), one.block.why.clone())).collect()
     };
     let open = planned(&pool, &Cooldowns::default(), slots());
     assert_eq!((open.launches.len(), names(&open).len()), (1, 0));
@@ -230,37 +220,37 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     // As it was read. Who moves its job first stores that it waits.
     assert!(cooling.stuck.iter().all(|one| one.slot.version() == READ));
 
-    let timings = timings();
-    let paused = plan(view(&pool, &timings, Vec::new()).with(|view| {
-        view.retries = read(slots());
-        view.held = Some("the pool is paused".to_owned());
-    }));
-    assert_eq!(names(&paused)[0].1, "the pool is paused");
-    assert_eq!((paused.launches.len(), names(&paused).len()), (0, 2));
-
-    // What EC2 has said since counts as well.
-    let slot = Stored::read(refused(3, &[Capacity]), READ);
-    assert!(stuck(&pool, &slot, &calls, at(1000)).is_some());
-    assert!(stuck(&pool, &slot, &calls, at(1100)).is_none());
+    let held = pool.clone().with(|pool| pool.paused = true);
+    let paused = planned(&held, &Cooldowns::default(), slots());
+    assert_eq!(names(&paused)[0].1, "pool default is paused in the pool file");
+    // The pool is woken for them.
+    assert_eq!((paused.launches.len(), names(&paused).len(), paused.put_off.len()), (0, 2, 0));
 }
 
 /// One asks GitHub whether it still refuses the pool's runners. The job of the other one may find a
-/// machine in another pool, unless GitHub refuses that pool's runners as well.
+/// machine in another pool.
 #[test]
-fn a_slot_that_github_refuses_in_this_pool_alone_is_stuck() {
+fn a_slot_that_github_refuses_in_this_pool_is_stuck() {
     let (pool, timings) = (of(MarketPolicy::OnDemand), timings());
-    for (elsewhere, stuck) in [(true, 1), (false, 0)] {
-        let held = LaunchBlock { until: at(1300), reason: "GitHub".to_owned(), closed: None };
-        let allowance = Allowance { most: 1, held, holds_slots: true, elsewhere };
-        let plan = plan(view(&pool, &timings, Vec::new()).with(|view| {
-            view.retries = read([refused(1, &[Capacity]), refused(2, &[Capacity])]);
-            let entity = view.retries[0].entity.clone();
-            view.allowances.insert(entity, allowance.clone());
-        }));
-        assert_eq!((plan.launches.len(), plan.put_off.len(), plan.stuck.len()), (1, 1, stuck));
-        let of_it = |one: &BlockedSlot| plan.put_off[0].name == one.slot.name;
-        assert!(plan.stuck.iter().all(of_it), "the other one finds out");
-    }
+    let slots = [refused(1, &[Capacity]), refused(2, &[Capacity])];
+    let known = Cooldowns::default();
+    let known = known.after_refused_configuration(&pool, &slots[0].entity, &fault("422"));
+    let plan = plan(view(&pool, &timings, Vec::new()).with(|view| {
+        view.conditions.cooldowns = known.expect("a trouble");
+        view.conditions = std::mem::take(&mut view.conditions).judged_by(
+            &pool,
+            &[] as &[Job],
+            &[] as &[Instance],
+            view.now,
+            &timings,
+        );
+        view.retries = read(slots);
+    }));
+    let again: Vec<&str> = plan.launches[0].again.iter().map(|slot| slot.name.as_str()).collect();
+    let stuck: Vec<(&str, bool)> =
+        plan.stuck.iter().map(|one| (one.slot.name.as_str(), one.block.elsewhere)).collect();
+    assert_eq!((again, stuck), (vec!["default-l-1001"], vec![("default-l-1002", true)]));
+    assert_eq!(plan.put_off.iter().map(|slot| slot.due_at()).collect::<Vec<_>>(), [Some(at(1060))]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Free runners before machines, the oldest job first, and never more than the pool's maximum.
 
 use super::{
-    claims, free_booting, free_idle, free_installing, free_slot, launched, plan, read, view,
+    claims, free_booting, free_idle, free_installing, free_slot, launched, over_maximum, plan,
+    read, view,
 };
 use crate::job::labels::Labels;
 use crate::testkit::{With, at, job, pool, timings};
@@ -11,7 +12,7 @@ fn free_runners_are_taken_before_machines_are_launched() {
     let (pool, timings) = (pool(), timings());
     let plan = plan(view(&pool, &timings, vec![job(1), job(2)]).with(|view| {
         view.supply = read([free_idle(7)]);
-        view.live = 1;
+        view.conditions.live = 1;
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-7"]);
     assert_eq!(launched(&plan), [[2]]);
@@ -33,7 +34,7 @@ fn the_oldest_job_gets_the_runner_that_is_nearest() {
             "job 40 to default-l-1"
         ]
     );
-    assert_eq!((launched(&plan).len(), plan.over_maximum), (0, 0));
+    assert_eq!((launched(&plan).len(), over_maximum(&plan)), (0, 0));
 }
 
 #[test]
@@ -78,9 +79,9 @@ fn no_more_machines_than_the_pool_allows_and_the_oldest_jobs_get_them() {
     for (max, live, expected, over) in rows {
         let pool = pool().with(|pool| pool.max = max);
         let jobs = vec![job(4), job(2), job(3), job(1)];
-        let plan = plan(view(&pool, &timings, jobs).with(|view| view.live = live));
+        let plan = plan(view(&pool, &timings, jobs).with(|view| view.conditions.live = live));
         assert_eq!(launched(&plan).concat(), expected, "{live} of {max}");
-        assert_eq!(plan.over_maximum, over, "{live} of {max}");
+        assert_eq!(over_maximum(&plan), over, "{live} of {max}");
     }
 }
 
@@ -88,9 +89,9 @@ fn no_more_machines_than_the_pool_allows_and_the_oldest_jobs_get_them() {
 fn a_job_with_a_free_runner_does_not_count_against_the_maximum() {
     let (pool, timings) = (pool().with(|pool| pool.max = 3), timings());
     let plan = plan(view(&pool, &timings, vec![job(1), job(2), job(3)]).with(|view| {
-        view.live = 2;
+        view.conditions.live = 2;
         view.supply = read([free_idle(8)]);
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
-    assert_eq!((launched(&plan), plan.over_maximum), (vec![vec![2]], 1));
+    assert_eq!((launched(&plan), over_maximum(&plan)), (vec![vec![2]], 1));
 }

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::super::Plan;
-use super::{claims, free_booting, free_idle, free_slot, launched, plan, read, view};
+use super::{
+    claims, free_booting, free_idle, free_slot, launched, left, over_maximum, plan, read, view,
+};
+use crate::instance::Instance;
 use crate::job::Job;
-use crate::launch::cooldown::LaunchBlock;
+use crate::launch::cooldown::Cooldowns;
+use crate::launch::trouble::Asked;
+use crate::launch::verdict::Brake;
+use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
-use crate::testkit::{With, at, job, pool, timings};
+use crate::testkit::{With, at, fault, job, pool, timings};
 use crate::time::Seconds;
 
 fn keeps(min_idle: u32) -> Pool {
@@ -47,7 +53,7 @@ fn what_is_missing_of_the_min_idle_is_launched() {
     for (name, min_idle, max, live, supply, expected) in rows {
         let pool = keeps(min_idle).with(|pool| pool.max = max);
         let plan = plan(view(&pool, &timings, vec![]).with(|view| {
-            view.live = live;
+            view.conditions.live = live;
             view.supply = read(supply);
         }));
         assert_eq!(idle(&plan), expected, "{name}");
@@ -58,7 +64,7 @@ fn what_is_missing_of_the_min_idle_is_launched() {
 fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     let (own, timings) = (keeps(2), timings());
     let planned = plan(view(&own, &timings, vec![job(1)]).with(|view| {
-        view.live = 2;
+        view.conditions.live = 2;
         view.supply = read([free_idle(8), free_idle(9)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8"]);
@@ -66,7 +72,7 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     // Room for one: the second job gets it.
     let tight = keeps(1).with(|pool| pool.max = 2);
     let planned = plan(view(&tight, &timings, vec![job(1), job(2)]).with(|view| {
-        view.live = 1;
+        view.conditions.live = 1;
         view.supply = read([free_idle(8)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8"]);
@@ -78,11 +84,11 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
 fn jobs_are_served_where_the_min_idle_is_the_maximum() {
     let (own, timings) = (keeps(2).with(|pool| pool.max = 2), timings());
     let planned = plan(view(&own, &timings, vec![job(1), job(2), job(3)]).with(|view| {
-        view.live = 2;
+        view.conditions.live = 2;
         view.supply = read([free_idle(8), free_idle(9)]);
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8", "job 2 to default-l-9"]);
-    assert_eq!((planned.over_maximum, idle(&planned)), (1, vec![]));
+    assert_eq!((over_maximum(&planned), idle(&planned)), (1, vec![]));
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn runners_that_the_pool_would_not_launch_today_do_not_count() {
     ];
     for one in odd {
         let plan = plan(view(&own, &timings, vec![]).with(|view| {
-            view.live = 1;
+            view.conditions.live = 1;
             view.supply = read([one]);
         }));
         assert_eq!(idle(&plan), [1]);
@@ -105,18 +111,32 @@ fn runners_that_the_pool_would_not_launch_today_do_not_count() {
 #[test]
 fn a_pool_in_trouble_launches_what_finds_out_and_no_more() {
     let (own, timings) = (keeps(3), timings());
-    let planned = |most, jobs: Vec<Job>| {
-        let block = LaunchBlock { until: at(1100), reason: "no".to_owned(), closed: None };
-        let plan = plan(view(&own, &timings, jobs).with(|view| view.trouble = Some((most, block))));
-        let left: Vec<String> = plan.left.iter().map(|one| one.why.clone()).collect();
-        (launched(&plan), idle(&plan), left.join(" "))
+    // GitHub registers no runners there. The first machine may find out after two minutes.
+    let refused = ProviderError::Unauthorized(fault("403"));
+    let acme = own.entity.clone().expect("an owner");
+    let planned = |since, jobs: Vec<Job>| {
+        let known = Cooldowns::default();
+        let known = known.after_answer(&acme, Asked::Registration, Some(&refused), at(since));
+        let plan = plan(view(&own, &timings, jobs).with(|view| {
+            view.conditions.cooldowns = known.expect("a trouble");
+            let none: [Job; 0] = [];
+            view.conditions = std::mem::take(&mut view.conditions).judged_by(
+                &own,
+                &none,
+                &[] as &[Instance],
+                view.now,
+                &timings,
+            );
+        }));
+        assert!(plan.blocks().all(|block| block.brake == Brake::Trouble));
+        let waits: Vec<u64> = left(&plan).into_iter().map(|(job, _)| job).collect();
+        (launched(&plan).concat(), idle(&plan), waits, plan.idle_block.is_some())
     };
-    let no = String::new;
-    assert_eq!(planned(0, vec![]), (vec![], vec![], no()));
-    assert_eq!(planned(1, vec![]), (vec![], vec![1], no()));
+    assert_eq!(planned(900, vec![]), (vec![], vec![], vec![], true));
+    assert_eq!(planned(880, vec![]), (vec![], vec![1], vec![], true));
     // Jobs come first.
-    assert_eq!(planned(1, vec![job(1), job(2)]), (vec![vec![1]], vec![], "no".to_owned()));
-    assert_eq!(planned(0, vec![job(1), job(2)]), (vec![], vec![], "no no".to_owned()));
+    assert_eq!(planned(880, vec![job(1), job(2)]), (vec![1], vec![], vec![2], true));
+    assert_eq!(planned(900, vec![job(1), job(2)]), (vec![], vec![], vec![1, 2], true));
 }
 
 #[test]
@@ -137,10 +157,10 @@ fn limits_of_stack_and_entity_bound_jobs_and_min_idle_together() {
         let limits = Limits { stack, entities: entities.into_iter().collect() };
         let counted = BTreeMap::from([(Scope::Stack, counted), (acme(), counted)]);
         let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
-            view.room = Headroom::new(limits.clone(), counted);
+            view.conditions.headroom = Headroom::new(limits.clone(), counted);
         }));
         assert_eq!((launched(&plan).concat(), idle(&plan)), (jobs.clone(), expected), "{limits:?}");
-        assert_eq!(plan.over_maximum, 2 - jobs.len());
+        assert_eq!(over_maximum(&plan), 2 - jobs.len());
         let counted_in = [stack.map(|_| Scope::Stack), entity.map(|_| acme())];
         let counted_in: Vec<Scope> = counted_in.into_iter().flatten().collect();
         for launch in &plan.launches {
@@ -156,12 +176,11 @@ fn a_full_entity_does_not_hold_up_the_jobs_of_another() {
     let api = job(2).with(|job| job.last_event.repository = "other/api".into());
     let limits = Limits { stack: None, entities: [("acme".parse().expect("valid"), 0)].into() };
     let plan = plan(view(&own, &timings, vec![job(1), api, job(3)]).with(|view| {
-        view.room = Headroom::new(limits, BTreeMap::new());
+        view.conditions.headroom = Headroom::new(limits, BTreeMap::new());
     }));
     assert_eq!(launched(&plan), [[2]]);
-    let left: Vec<(u64, &str)> =
-        plan.left.iter().map(|left| (left.job.key().job, left.why.as_str())).collect();
-    assert_eq!(left, [(1, "acme is at its maximum"), (3, "acme is at its maximum")]);
+    let full = "acme is at its maximum (0)";
+    assert_eq!(left(&plan), [(1, full), (3, full)]);
 }
 
 #[test]
@@ -171,7 +190,8 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
     let jobs = vec![job(10), job(11), job(12)];
     let plan = plan(view(&own, &timings, jobs).with(|view| view.supply = vec![]));
     assert_eq!(launched(&plan), [[10]]);
-    assert_eq!((plan.over_maximum, plan.left.len()), (0, 0));
+    let young = "pool default launches no machine for a job before it has waited for 16 min";
+    assert_eq!(left(&plan), [(11, young), (12, young)]);
     let plan = super::plan(view(&own, &timings, vec![job(11)]).with(|view| {
         view.supply = read([free_idle(8)]);
     }));
@@ -180,16 +200,13 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
 
 #[test]
 fn held_back_a_pool_gives_runners_and_launches_nothing() {
-    let (own, timings) = (keeps(2), timings());
+    let (own, timings) = (keeps(2).with(|pool| pool.paused = true), timings());
     let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
         view.supply = read([free_idle(8)]);
-        view.held = Some("it is paused".to_owned());
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
     assert!(plan.launches.is_empty());
-    let left: Vec<(u64, &str)> =
-        plan.left.iter().map(|left| (left.job.key().job, left.why.as_str())).collect();
-    assert_eq!(left, [(2, "it is paused")]);
+    assert_eq!(left(&plan), [(2, "pool default is paused in the pool file")]);
 }
 
 #[test]
@@ -198,5 +215,7 @@ fn a_job_that_the_pool_does_not_serve_any_more_is_left() {
     let public = job(1).with(|job| job.last_event.private = false);
     let plan = plan(view(&own, &timings, vec![public]));
     assert!(plan.launches.is_empty());
-    assert_eq!(plan.left[0].why, "the repository is public and the pool refuses those");
+    let why = "pool default does not serve it any more: the repository is public and the pool \
+               refuses those";
+    assert_eq!(left(&plan), [(1, why)]);
 }

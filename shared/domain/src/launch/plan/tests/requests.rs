@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{READ, launched, plan, read, view};
+use super::{READ, launched, over_maximum, plan, read, view};
 use crate::ec2::{Market, Override};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
@@ -98,7 +98,7 @@ fn a_few_jobs_more_go_with_a_full_launch() {
     // Where limits are counted as well, it is cut as before.
     let counted = plan(view(&pool, &timings, jobs(49)).with(|view| {
         let limits = crate::pool::limits::Limits { stack: Some(500), ..Default::default() };
-        view.room = crate::pool::limits::Headroom::new(limits, Default::default());
+        view.conditions.headroom = crate::pool::limits::Headroom::new(limits, Default::default());
     }));
     assert_eq!(launched(&counted).iter().map(Vec::len).collect::<Vec<_>>(), [48, 1]);
 }
@@ -125,10 +125,10 @@ fn each_market_has_its_own_request() {
 fn retries_need_no_room_and_no_demand() {
     let (pool, timings) = (pool().with(|pool| pool.max = 2), timings());
     let plan = plan(view(&pool, &timings, jobs(1)).with(|view| {
-        view.live = 2;
+        view.conditions.live = 2;
         view.retries = read([retry(1, 1)]);
     }));
-    assert_eq!((shape(&plan), plan.over_maximum), (vec![(Market::OnDemand, 1, 0)], 1));
+    assert_eq!((shape(&plan), over_maximum(&plan)), (vec![(Market::OnDemand, 1, 0)], 1));
     let [again] = plan.launches[0].again.as_slice() else { panic!("one retry") };
     assert_eq!((again.state(), &again.launch), (State::Creating, &plan.launches[0].launch.id));
     assert_eq!(again.replaces(), Some(READ));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::apply::launch;
-use super::{READ, free_booting, free_idle, free_slot, plan, read, view};
+use super::{READ, free_booting, free_idle, free_slot, over_maximum, plan, read, view};
 use crate::ec2::ErrorClass;
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
@@ -82,7 +82,7 @@ proptest! {
         let plan = plan(view(&pool, &timings, demand.clone()).with(|view| {
             view.supply = read(supply.clone());
             view.retries = read(retries.clone());
-            view.live = live;
+            view.conditions.live = live;
         }));
         let beyond = || plan.launches.iter().flat_map(|one| &one.beyond);
         let claimed = || plan.launches.iter().flat_map(|one| &one.fresh);
@@ -110,7 +110,7 @@ proptest! {
         let left = ours.len() - plan.claims.len();
         prop_assert_eq!(plan.left.len(), demand.len() - plan.claims.len() - fresh().count());
         prop_assert_eq!(fresh().count(), left.min(room));
-        prop_assert_eq!(plan.over_maximum, left - fresh().count());
+        prop_assert_eq!(over_maximum(&plan), left - fresh().count());
         // Nobody who got nothing is older than somebody who got a machine.
         let served: BTreeSet<_> = given().chain(made()).map(|(_, job)| job.key()).collect();
         let waits = ours.iter().filter(|job| !served.contains(&job.key())).map(|job| job.queued_at()).min();

@@ -1,9 +1,12 @@
 //! What a launch pass did, and what becomes of the messages around it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::launch::plan::{LaunchOutcome, Plan};
+use muster_domain::launch::verdict::Brake;
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 
@@ -28,14 +31,10 @@ pub struct LaunchReport {
     pub failed: usize,
     /// Launches whose answer is not known yet.
     pub open: usize,
-    /// Jobs that wait because the pool is at its maximum.
-    pub over_maximum: usize,
-    /// Jobs that wait because EC2 refuses what they need.
-    pub held: usize,
+    /// Jobs and slots for which nothing was launched, by what stands in the way.
+    pub blocked: BTreeMap<Brake, usize>,
     /// Launch calls that EC2 refused, in part or whole, by class.
     pub refusals: BTreeMap<ErrorClass, usize>,
-    /// An operator has switched launches off.
-    pub switched_off: bool,
     /// Jobs that were moved to other pools: each pool is sent a wake-up for them.
     pub moved_to: BTreeMap<PoolName, Vec<JobKey>>,
     /// There may be more to do: send another wake-up.
@@ -63,6 +62,46 @@ impl LaunchReport {
                 .extend(classes.filter_map(|class| Some((Metric::for_refusal(class)?, of(class)))));
         }
         metrics
+    }
+
+    /// Notes what stands in the way of a plan.
+    pub(super) fn counts(&mut self, plan: &Plan) {
+        self.blocked.clear();
+        for block in plan.blocks() {
+            *self.blocked.entry(block.brake).or_default() += 1;
+        }
+    }
+
+    /// The refusals of a call: it counts once for each class of its errors.
+    pub(super) fn refused(&mut self, launch: &Launch, answer: &Result<LaunchAnswer, LaunchError>) {
+        let errors = match answer {
+            Ok(answer) => answer.errors.as_slice(),
+            Err(error) => std::slice::from_ref(error),
+        };
+        let mut classes = BTreeSet::new();
+        for error in errors {
+            tracing::warn!(launch.id = %launch.id, class = ?error.class,
+                error = error.to_string(), "EC2 refused a launch");
+            classes.insert(error.class);
+        }
+        for class in classes {
+            *self.refusals.entry(class).or_default() += 1;
+        }
+    }
+
+    /// What became of a launch.
+    pub(super) fn settled(&mut self, outcome: &LaunchOutcome) {
+        self.launched += outcome.bound.len();
+        self.failed += outcome.failed.len();
+        self.open += usize::from(outcome.launch.state == LaunchState::Open);
+        for (machine, instance) in &outcome.bound {
+            tracing::info!(instance.id = %instance.name, machine.id = %machine, "bound a machine");
+        }
+        for instance in &outcome.failed {
+            tracing::warn!(instance.id = %instance.name, instance.state = %instance.state(),
+                error = instance.last_error.as_ref().map(ToString::to_string),
+                "failed to launch a slot");
+        }
     }
 
     /// The pool is another pass's. That one reads an index, which may not show the jobs of this

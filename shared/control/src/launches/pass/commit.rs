@@ -6,26 +6,20 @@ use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::instance::Instance;
 use muster_domain::launch::Launch;
 use muster_domain::launch::plan::{LaunchOutcome, PlannedLaunch};
-use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Change, Committed, Stored};
-use muster_domain::time::Time;
 
-use super::ScaleUp;
-use super::pool_snapshot::PoolSnapshot;
-use crate::ports::{CommitError, Table, Write};
+use super::Run;
+use crate::context::Wired;
+use crate::ports::{CommitError, Instances as _, Jobs as _, Table, Write};
 use crate::writes::PassError;
 
-impl<T: Table, C> ScaleUp<'_, T, C> {
+impl<W: Wired<Table: Table>> Run<'_, W> {
     /// Commits what is done about jobs and instances. After a conflict it looks at them: the index
     /// that listed them may show for minutes what they were, and one of them would fail every
     /// round's commit.
-    pub(super) async fn commit(
-        &self,
-        writes: &[Write],
-        known: &mut PoolSnapshot,
-    ) -> Result<Committed, PassError> {
+    pub(super) async fn commit(&mut self, writes: &[Write]) -> Result<Committed, PassError> {
         let jobs = writes.iter().filter_map(|write| match write {
             Write::Job(job) => Some(job),
             _ => None,
@@ -34,7 +28,8 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
             Write::Instance(next) if next.replaces().is_some() => Some(next),
             _ => None,
         });
-        match self.table.commit(writes).await {
+        let (table, known) = (self.pass.context.table, &mut self.known);
+        match table.commit(writes).await {
             Ok(committed) => {
                 known.saw(jobs.map(|job| Change::clone(job).stored(&committed)));
                 known.saw_instances(listed.map(|one| Change::clone(one).stored(&committed)));
@@ -44,31 +39,28 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
                 let keys: Vec<JobKey> = jobs.map(|job| job.key()).collect();
                 let names: Vec<InstanceName> = listed.map(|one| one.name.clone()).collect();
                 if !keys.is_empty() {
-                    known.saw(self.table.jobs(&keys).await?);
+                    known.saw(table.jobs(&keys).await?);
                 }
                 if !names.is_empty() {
-                    known.saw_instances(self.table.instances(&names).await?);
+                    known.saw_instances(table.instances(&names).await?);
                 }
                 Err(CommitError::Conflict.into())
             }
             Err(error) => Err(error.into()),
         }
     }
-}
 
-impl<T, C> ScaleUp<'_, T, C> {
     /// A launch with its slots, claims and counters. `taken` is the pool's counter with the lease,
     /// where this commit takes it. Otherwise it adds to the counter without reading it: with
     /// `wakes`, a conflict when somebody asked for a pass since.
     pub(super) fn launch_writes(
         &self,
-        pool: &Pool,
         planned: &PlannedLaunch,
         launch: &Change<Launch>,
         taken: Option<&Change<Capacity>>,
         wakes: Option<u64>,
-        now: Time,
     ) -> Vec<Write> {
+        let pool = self.pool;
         let mut writes = vec![launch.clone().into()];
         let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
         let counter = taken.cloned().map(Write::from).or_else(|| {
@@ -76,8 +68,8 @@ impl<T, C> ScaleUp<'_, T, C> {
                 pool: pool.name.clone(),
                 count,
                 max: pool.max,
-                holder: self.holder.to_owned(),
-                at: now,
+                holder: self.pass.holder.to_owned(),
+                at: self.now,
                 wakes,
             })
         });
@@ -95,7 +87,7 @@ impl<T, C> ScaleUp<'_, T, C> {
         for scope in new.flat_map(|instance| &instance.counted_in) {
             *counts.entry(scope).or_default() += 1;
         }
-        let max = |scope| self.settings.limits.max(scope).unwrap_or(u32::MAX);
+        let max = |scope| self.pass.context.settings.limits.max(scope).unwrap_or(u32::MAX);
         counts
             .into_iter()
             .map(|(scope, count)| Write::CountUp { scope: scope.clone(), count, max: max(scope) })

@@ -1,103 +1,76 @@
-//! What a launch pass knows, and what EC2's refusals add to it.
+//! What a launch pass knows of its pool, kept level with what it writes itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use muster_domain::ec2::CooldownScope;
-use muster_domain::ec2::Override;
-use muster_domain::entity::{EntityHealth, Probe};
-use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName};
+use muster_domain::ec2::{CooldownScope, Override};
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
+use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::{Launch, LaunchAnswer, LaunchError};
+use muster_domain::launch::plan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
+use super::look::{Listed, MAX_DEMAND};
 use super::pool_lease::Lease;
-use super::{LaunchReport, MAX_DEMAND};
 use crate::causes::with_causes;
 use crate::ports::{LaunchConditions, Table};
 use crate::writes::{self, PassError};
 
-/// Machines that may find out whether GitHub registers runners again, and when the last one did.
-pub(super) type Probes = BTreeMap<Entity, (Probe, Option<Time>)>;
-
-/// What a pass knows of its pool, kept level with what it writes itself.
-pub(super) struct PoolSnapshot {
+/// What a pass knows.
+pub(super) struct Known {
     pub(super) capacity: Lease,
     /// The wake-ups that it has looked after.
     pub(super) wakes: u64,
-    pub(super) switches: Switches,
+    pub(super) switches: Option<Stored<Switches>>,
     pub(super) cooldowns: Option<Stored<Cooldowns>>,
-    /// Entities whose health is known.
-    pub(super) asked: BTreeSet<Entity>,
-    /// Those of them that GitHub refuses us or limits.
-    pub(super) unwell: Vec<EntityHealth>,
-    /// Entities for which one machine may find out.
-    pub(super) probes: Probes,
-    /// Those for which this pass launches that machine: it is on record, and EC2 was not asked yet.
-    pub(super) probing: Probes,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Stored<Instance>>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
     jobs: BTreeMap<JobKey, Stored<Job>>,
     /// The same of instances that were listed.
     instances: BTreeMap<InstanceName, Stored<Instance>>,
-    /// Looks for what earlier passes left even where the counter says that the pool has no
-    /// instance.
-    pub(super) thorough: bool,
     /// The first time at which something can be done that waits now.
     pub(super) waits: Option<Time>,
-    /// The demand as it was read before the first round.
-    pub(super) listed: Option<Vec<Stored<Job>>>,
+    /// What was listed before the first round.
+    pub(super) listed: Option<Listed>,
     /// How many jobs a round reads.
     pub(super) reach: u32,
 }
 
-impl PoolSnapshot {
-    pub(super) fn new(capacity: Lease, conditions: LaunchConditions, asked: Vec<Entity>) -> Self {
+impl Known {
+    pub(super) fn new(
+        capacity: Lease,
+        conditions: LaunchConditions,
+        listed: Option<Listed>,
+    ) -> Self {
         Self {
             wakes: capacity.wakes,
             capacity,
-            switches: conditions.switches.map(Stored::into_record).unwrap_or_default(),
+            switches: conditions.switches,
             cooldowns: conditions.cooldowns,
-            asked: asked.into_iter().collect(),
-            unwell: conditions.unwell,
-            probes: BTreeMap::new(),
-            probing: BTreeMap::new(),
             rest: Vec::new(),
             jobs: BTreeMap::new(),
             instances: BTreeMap::new(),
-            thorough: true,
             waits: None,
-            listed: None,
+            listed,
             reach: MAX_DEMAND,
         }
     }
 
-    /// Without a live instance there is no open launch, no free runner and no slot to try again.
-    pub(super) fn has_instances(&self) -> bool {
-        self.capacity.live > 0 || self.thorough
-    }
-
-    pub(super) async fn refresh<T: Table>(
-        &mut self,
-        table: &T,
-        pool: &Pool,
-    ) -> Result<(), PassError> {
-        let asked: Vec<Entity> = self.asked.iter().cloned().collect();
-        let conditions = table.launch_conditions(&pool.name, &asked).await?;
+    /// Takes the place of what was read before.
+    pub(super) fn read_again(&mut self, conditions: LaunchConditions) {
         if let Some(capacity) = conditions.capacity {
             self.wakes = capacity.wakes;
             self.capacity = Lease::Stored(capacity);
         }
-        self.switches = conditions.switches.map(Stored::into_record).unwrap_or_default();
+        self.switches = conditions.switches;
         self.cooldowns = conditions.cooldowns;
-        self.unwell = conditions.unwell;
-        Ok(())
     }
 
     /// Notes jobs as they are stored. Of two versions the newer one counts.
@@ -120,7 +93,7 @@ impl PoolSnapshot {
     }
 
     /// What the index lists, each as it is known where that is newer.
-    pub(super) fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
+    fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
         if self.instances.is_empty() {
             return listed;
         }
@@ -131,6 +104,31 @@ impl PoolSnapshot {
             }
         }
         listed
+    }
+
+    /// Runners that could take a job, or be kept for one.
+    pub(super) fn supply(&self, listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
+        let mut supply = self.as_known(listed);
+        supply.retain(|one| one.is_free_supply() || one.may_be_kept());
+        supply
+    }
+
+    /// Slots that are to be launched again now; the others are waited for.
+    pub(super) fn due_retries(
+        &mut self,
+        pool: &Pool,
+        listed: Vec<Stored<Instance>>,
+        now: Time,
+        timings: &Timings,
+    ) -> Vec<Stored<Instance>> {
+        let listed = self.as_known(listed);
+        let mut retries = newest(self.rest.drain(..).chain(listed));
+        retries.retain(|slot| slot.claim().is_some());
+        self.wait_for(retries.iter().filter_map(|slot| slot.retry_at(timings)), now);
+        let none = Cooldowns::default();
+        let cooldowns = self.cooldowns.as_deref().unwrap_or(&none);
+        retries.retain(|slot| plan::is_launch_due(pool, slot, cooldowns, now, timings));
+        retries
     }
 
     /// The pool's demand: what the index lists, and each job that is known better as it is known.
@@ -145,7 +143,7 @@ impl PoolSnapshot {
         demand.into_values().filter(is_ours).collect()
     }
 
-    /// Notes what waits: jobs on hold or too young, slots before their next attempt, the min idle.
+    /// Notes when something can be done that waits now.
     pub(super) fn wait_for(&mut self, times: impl IntoIterator<Item = Time>, now: Time) {
         let ahead = times.into_iter().filter(|at| *at > now);
         self.waits = ahead.chain(self.waits).min();
@@ -209,7 +207,7 @@ fn is_newer(job: &Stored<Job>, known: &BTreeMap<JobKey, Stored<Job>>) -> bool {
 }
 
 /// Each slot once, as it was written last.
-pub(super) fn newest(slots: impl Iterator<Item = Stored<Instance>>) -> Vec<Stored<Instance>> {
+fn newest(slots: impl Iterator<Item = Stored<Instance>>) -> Vec<Stored<Instance>> {
     let mut all: BTreeMap<InstanceName, Stored<Instance>> = BTreeMap::new();
     for slot in slots {
         let known = all.get(&slot.name).map(Stored::version);
@@ -218,25 +216,4 @@ pub(super) fn newest(slots: impl Iterator<Item = Stored<Instance>>) -> Vec<Store
         }
     }
     all.into_values().collect()
-}
-
-/// A call counts once for each class of its errors.
-pub(super) fn count_refusals(
-    launch: &Launch,
-    answer: &Result<LaunchAnswer, LaunchError>,
-    report: &mut LaunchReport,
-) {
-    let errors = match answer {
-        Ok(answer) => answer.errors.as_slice(),
-        Err(error) => std::slice::from_ref(error),
-    };
-    let mut classes = BTreeSet::new();
-    for error in errors {
-        tracing::warn!(launch.id = %launch.id, class = ?error.class,
-            error = error.to_string(), "EC2 refused a launch");
-        classes.insert(error.class);
-    }
-    for class in classes {
-        *report.refusals.entry(class).or_default() += 1;
-    }
 }

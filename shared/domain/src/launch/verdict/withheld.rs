@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use super::{Block, BlockScope, Brake, Case, Wanted};
 use crate::backoff;
-use crate::entity::{Allowance, LOOK_AGAIN};
 use crate::ids::Entity;
 use crate::instance::{Instance, RunnerState};
 use crate::job::{Job, PassedOver};
-use crate::launch::cooldown::LaunchBlock;
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
@@ -19,22 +18,51 @@ use crate::timings::Timings;
 /// once GitHub gives them out.
 const MAX_WAIT: Seconds = Seconds(900);
 
+/// When to look again where no wait says so: an idle runner may have taken a job.
+const LOOK_AGAIN: Seconds = Seconds(300);
+
+/// What may be launched for an entity whose jobs GitHub withholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Withheld {
+    /// How many machines.
+    pub(super) most: u32,
+    /// When it may be more.
+    pub(super) again_at: Time,
+}
+
+pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
+    if matches!(case.wanted, Wanted::Slot(_)) {
+        return None;
+    }
+    let entity = case.entity.as_ref()?;
+    let withheld = case.conditions.withheld(entity).filter(|withheld| withheld.most == 0)?;
+    Some(Block {
+        brake: Brake::Withheld,
+        until: Some(withheld.again_at),
+        why: format!(
+            "GitHub leaves connected runners of {entity} idle beside their jobs (check the runner \
+             group's access, and max-parallel)"
+        ),
+        scope: BlockScope::Entity,
+        // A machine of another pool is the same to GitHub.
+        elsewhere: false,
+    })
+}
+
 /// Whether a pool's live instances are to be read: only then is there anything to hold back.
-#[must_use]
-pub fn is_suspected(demand: &[impl AsRef<Job>]) -> bool {
+pub(super) fn is_suspected(demand: &[impl AsRef<Job>]) -> bool {
     demand.iter().any(|job| job.as_ref().passed_over.is_some())
 }
 
-/// How many machines may be launched for the entities that have withheld jobs. `demand`: all jobs
-/// of the pool without a claim, those on hold as well. `live`: its instances.
-#[must_use]
-pub fn allowances(
+/// What may be launched for the entities that have withheld jobs. `demand`: all jobs of the pool
+/// without a claim. `live`: its instances.
+pub(super) fn judge(
     pool: &Pool,
     demand: &[impl AsRef<Job>],
     live: &[impl AsRef<Instance>],
     now: Time,
     timings: &Timings,
-) -> BTreeMap<Entity, Allowance> {
+) -> BTreeMap<Entity, Withheld> {
     let mut jobs: BTreeMap<Entity, Vec<&Job>> = BTreeMap::new();
     for job in demand.iter().map(AsRef::as_ref) {
         if let Some(entity) = pool.entity_for(job) {
@@ -42,15 +70,14 @@ pub fn allowances(
         }
     }
     jobs.retain(|_, jobs| jobs.iter().any(|job| job.passed_over.is_some()));
-    let allowance = |(entity, jobs): (Entity, Vec<&Job>)| {
+    let withheld = |(entity, jobs): (Entity, Vec<&Job>)| {
         let own: Vec<&Instance> =
             live.iter().map(AsRef::as_ref).filter(|one| one.entity == entity).collect();
         let most = most(&jobs, &own, now, timings);
-        let reason = format!("GitHub leaves connected runners of {entity} idle beside their jobs");
-        let held = LaunchBlock { until: now + LOOK_AGAIN, reason, closed: None };
-        (entity, Allowance { most, held, holds_slots: false, elsewhere: false })
+        let probe = next_probe(&jobs, timings).filter(|at| *at > now);
+        (entity, Withheld { most, again_at: probe.unwrap_or(now + LOOK_AGAIN) })
     };
-    jobs.into_iter().map(allowance).collect()
+    jobs.into_iter().map(withheld).collect()
 }
 
 /// Jobs that were never passed over get their machines, beyond those that idle already. For the
@@ -58,15 +85,15 @@ pub fn allowances(
 /// gives jobs out again, that doubles with each round. Together they are never more than one above
 /// the jobs that wait.
 fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 {
-    let withheld: Vec<PassedOver> = jobs.iter().filter_map(|job| job.passed_over).collect();
+    let withheld = jobs.iter().filter(|job| job.passed_over.is_some()).count();
     let busy = live.iter().filter(|one| one.runner.is_busy()).count();
     let (unused, coming): (Vec<&Instance>, Vec<&Instance>) =
         live.iter().copied().filter(|one| may_take_a_job(one)).partition(|one| one.passed_over);
-    let untried = (jobs.len() - withheld.len()).saturating_sub(unused.len());
+    let untried = (jobs.len() - withheld).saturating_sub(unused.len());
     let claimed = coming.iter().filter(|one| one.claim().is_some()).count();
     // Those on their way out as well: they cost the same.
     let above = (jobs.len() + claimed + 1).saturating_sub(live.len() - busy);
-    let probes = match next_probe(&withheld, timings) {
+    let probes = match next_probe(jobs, timings) {
         Some(at) if now < at => 0,
         _ => busy.max(1).saturating_sub(coming.len()).min(above),
     };
@@ -76,7 +103,8 @@ fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 
 /// When the next runner may find out whether it fares better. The first one of each job says
 /// nothing yet; each one more that was passed over makes the next wait longer, whichever job it was
 /// for.
-fn next_probe(withheld: &[PassedOver], timings: &Timings) -> Option<Time> {
+fn next_probe(jobs: &[&Job], timings: &Timings) -> Option<Time> {
+    let withheld: Vec<PassedOver> = jobs.iter().filter_map(|job| job.passed_over).collect();
     let last = withheld.iter().map(|one| one.at).max()?;
     let in_vain: u32 = withheld.iter().map(|one| one.times - 1).sum();
     Some(last + backoff::grown(timings.launch_retry_seconds, in_vain + 1, MAX_WAIT))
@@ -93,6 +121,7 @@ fn may_take_a_job(instance: &Instance) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{For, Scene, withhold};
     use super::*;
     use crate::testkit::{Story as _, With as _, active, at, booting, idle, job, pool, timings};
 
@@ -149,7 +178,7 @@ mod tests {
             ),
         ];
         for (name, demand, live, now, most) in rows {
-            let all = allowances(&pool(), &demand, &live, at(now), &timings());
+            let all = judge(&pool(), &demand, &live, at(now), &timings());
             assert_eq!(all.values().map(|one| one.most).next(), most, "{name}");
         }
     }
@@ -159,7 +188,33 @@ mod tests {
         let pool = pool();
         let demand = [passed(1, 1, 100)];
         let others = vec![unused().with(|row| row.entity = "other".parse().expect("valid")); 5];
-        let all = allowances(&pool, &demand, &others, at(115), &timings());
+        let all = judge(&pool, &demand, &others, at(115), &timings());
         assert_eq!(all.into_values().map(|one| one.most).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn jobs_that_github_withholds_wait_for_one_runner_at_a_time() {
+        let soon = Scene::new().with(withhold);
+        let due = soon.clone().with(|all| all.job.passed_over = passed(1, 1, 900).passed_over);
+        let out = due.clone().with(|all| all.live = vec![booting()]);
+        let other = soon.clone().with(|all| {
+            all.pool.entity = None;
+            all.slot.entity = "other".parse().expect("valid");
+        });
+        let rows = [
+            ("it had no runner yet", Scene::new(), For::Job, None),
+            ("it is too early", soon.clone(), For::Job, Some(1010)),
+            ("one may find out", due, For::Job, None),
+            ("one is on its way", out, For::Job, Some(1300)),
+            ("the min idle is the same to GitHub", soon.clone(), For::Idle, Some(1010)),
+            ("a slot is on its way already", soon, For::Slot, None),
+            ("of any entity", other, For::Job, Some(1010)),
+        ];
+        for (name, all, what, until) in rows {
+            let why = "GitHub leaves connected runners of acme idle beside their jobs (check the \
+                       runner group's access, and max-parallel)";
+            let told = until.map(|until| (why.to_owned(), Some(until), BlockScope::Entity, false));
+            assert_eq!(all.says(Brake::Withheld, what), told, "{name}");
+        }
     }
 }

@@ -11,15 +11,15 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use super::pool_lease::Lease;
-use super::pool_snapshot::PoolSnapshot;
-use super::{LaunchReport, ScaleUp};
-use crate::ports::Table;
+use super::{LaunchPass, Run};
+use crate::context::Wired;
+use crate::ports::{Launches as _, Table};
 use crate::writes::{self, PassError};
 
-impl<T: Table, C> ScaleUp<'_, T, C> {
-    /// Asks for a pass of the pool, whose record was `read`. Takes the lease when it is free, `at
-    /// once` or with the first commit of the pass. What comes `again` has asked before, and whoever
-    /// asks makes the holder plan anew: it only looks whether the lease is free by now.
+impl<W: Wired<Table: Table>> LaunchPass<'_, W> {
+    /// Asks for a pass of the pool, whose record was `read`. Takes the lease when it is free: `at
+    /// once`, or with the first commit of the pass. `again` is a wake-up that comes again: it must
+    /// not make the holder plan anew once more, and only looks whether the lease is free by now.
     ///
     /// # Errors
     /// A conflict, where somebody else was faster.
@@ -37,13 +37,13 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         }
         let is_free = leased.is_none();
         let next = known_or_empty(read.as_ref(), &pool.name)
-            .woken(self.holder, now, &self.settings.timings)
+            .woken(self.holder, now, &self.context.settings.timings)
             .configured(pool.version(), now);
         if is_free && !at_once {
             return Ok(Lease::Planned { read, next: Box::new(next) });
         }
         let change = Change::from_read(read.as_ref(), next);
-        let committed = self.table.commit(&[change.clone().into()]).await?;
+        let committed = self.context.table.commit(&[change.clone().into()]).await?;
         Ok(Lease::Stored(change.stored(&committed)))
     }
 
@@ -55,21 +55,24 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
         now: Time,
     ) -> Result<Lease, PassError> {
         writes::in_rounds(async || {
-            let read = self.table.capacity(&pool.name).await?;
+            let read = self.context.table.capacity(&pool.name).await?;
             self.ask(pool, read, again, true, now).await
         })
         .await
     }
+}
 
+impl<W: Wired<Table: Table>> Run<'_, W> {
     /// Takes the lease if it is only planned. Before everything that a pass writes, except its
     /// first launch, which takes it along.
     ///
     /// # Errors
     /// A conflict, where another pass was faster.
-    pub(super) async fn hold(&self, known: &mut PoolSnapshot) -> Result<(), PassError> {
+    pub(super) async fn hold(&mut self) -> Result<(), PassError> {
+        let known = &mut self.known;
         if let Lease::Planned { next, .. } = &known.capacity {
             let change = known.capacity.change(Capacity::clone(next));
-            let committed = self.table.commit(&[change.clone().into()]).await?;
+            let committed = self.pass.context.table.commit(&[change.clone().into()]).await?;
             known.capacity = Lease::Stored(change.stored(&committed));
         }
         Ok(())
@@ -77,50 +80,41 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
 
     /// Gives the lease back in one write, if nobody has written the record since: then nobody asked
     /// for a pass either.
-    pub(super) async fn give_back(
-        &self,
-        known: &PoolSnapshot,
-        report: &mut LaunchReport,
-    ) -> Result<bool, PassError> {
-        let stored = match &known.capacity {
-            Lease::Planned { read, .. } => {
-                return self.leave_word(read.clone(), known, report).await;
-            }
+    pub(super) async fn give_back(&mut self) -> Result<bool, PassError> {
+        let stored = match &self.known.capacity {
+            Lease::Planned { read, .. } => return self.leave_word(read.clone()).await,
             Lease::Stored(stored) => stored,
         };
-        if !stored.is_held_by(self.holder) {
+        if !stored.is_held_by(self.pass.holder) {
             return Ok(false);
         }
-        let (next, later) = self.given_back(stored, known.waits);
+        let (next, later) = self.given_back(stored);
         let is_given_back =
-            writes::commit_unless_changed(self.table, &[stored.change(next).into()]).await?;
+            writes::commit_unless_changed(self.pass.context.table, &[stored.change(next).into()])
+                .await?;
         if is_given_back {
-            report.later = later;
+            self.report.later = later;
         }
         Ok(is_given_back)
     }
 
     /// Puts on record what a pass has found that needed no lease: the wake-up that it sends for
     /// later, and which configuration it knows. Mostly that is nothing new.
-    async fn leave_word(
-        &self,
-        read: Option<Stored<Capacity>>,
-        known: &PoolSnapshot,
-        report: &mut LaunchReport,
-    ) -> Result<bool, PassError> {
+    async fn leave_word(&mut self, read: Option<Stored<Capacity>>) -> Result<bool, PassError> {
         let mut read = Some(read);
-        let name = &known.capacity.pool;
+        let Self { pass, pool, known, report, .. } = self;
+        let (table, name) = (pass.context.table, &pool.name);
         writes::in_rounds(async || {
             let stored = match read.take() {
                 Some(stored) => stored,
-                None => self.table.capacity(name).await?,
+                None => table.capacity(name).await?,
             };
             let mut next = known_or_empty(stored.as_ref(), name);
             next.configured.clone_from(&known.capacity.configured);
-            let later = known.waits.and_then(|at| next.wake_later(at, (self.clock)()));
+            let later = known.waits.and_then(|at| next.wake_later(at, (pass.clock)()));
             if stored.as_deref() != Some(&next) {
                 let change = Change::from_read(stored.as_ref(), next);
-                self.table.commit(&[change.into()]).await?;
+                table.commit(&[change.into()]).await?;
             }
             report.later = later;
             Ok(true)
@@ -129,45 +123,44 @@ impl<T: Table, C> ScaleUp<'_, T, C> {
     }
 
     /// The record without the lease, and the delay of the wake-up that is to be sent with that.
-    fn given_back(&self, stored: &Capacity, waits: Option<Time>) -> (Capacity, Option<Seconds>) {
+    fn given_back(&self, stored: &Capacity) -> (Capacity, Option<Seconds>) {
         let mut next = stored.released();
-        let later = waits.and_then(|at| next.wake_later(at, (self.clock)()));
+        let later = self.known.waits.and_then(|at| next.wake_later(at, (self.pass.clock)()));
         (next, later)
     }
 
     /// Gives the lease back, but only if nobody asked for a pass since; otherwise answers with the
     /// record, and the lease is kept.
-    pub(super) async fn release(
-        &self,
-        name: &PoolName,
-        known: &PoolSnapshot,
-        report: &mut LaunchReport,
-    ) -> Result<Option<Stored<Capacity>>, PassError> {
-        writes::in_rounds(async || {
-            let Some(stored) = self.table.capacity(name).await? else {
-                return Ok(None);
+    pub(super) async fn release(&mut self) -> Result<Option<Stored<Capacity>>, PassError> {
+        let (table, mut later) = (self.pass.context.table, None);
+        let held = writes::in_rounds(async || {
+            let Some(stored) = table.capacity(&self.pool.name).await? else {
+                return Ok::<_, PassError>(None);
             };
-            if !stored.is_held_by(self.holder) {
+            if !stored.is_held_by(self.pass.holder) {
                 return Ok(None);
             }
-            if known.wakes != stored.wakes {
+            if self.known.wakes != stored.wakes {
                 return Ok(Some(stored));
             }
-            let (next, later) = self.given_back(&stored, known.waits);
-            self.table.commit(&[stored.change(next).into()]).await?;
-            report.later = later;
+            let (next, wait) = self.given_back(&stored);
+            table.commit(&[stored.change(next).into()]).await?;
+            later = wait;
             Ok(None)
         })
-        .await
+        .await?;
+        self.report.later = later;
+        Ok(held)
     }
 
     /// Gives the lease back, whoever asked for a pass.
-    pub(super) async fn leave(&self, name: &PoolName) -> Result<(), PassError> {
+    pub(super) async fn leave(&self) -> Result<(), PassError> {
         let released = |stored: Option<&Capacity>| {
-            let held = stored.filter(|stored| stored.is_held_by(self.holder));
+            let held = stored.filter(|stored| stored.is_held_by(self.pass.holder));
             held.map(Capacity::released)
         };
-        writes::update(self.table, async || self.table.capacity(name).await, released).await?;
+        let (table, name) = (self.pass.context.table, &self.pool.name);
+        writes::update(table, async || table.capacity(name).await, released).await?;
         Ok(())
     }
 }

@@ -1,0 +1,63 @@
+//! The pool does not serve the job, or not any more.
+
+use super::{Block, BlockScope, Brake, Case, Wanted};
+
+pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
+    let why = match case.wanted {
+        Wanted::Job(job) => match case.pool.serves(job) {
+            Err(mismatch) => {
+                format!("pool {} does not serve it any more: {mismatch}", case.pool.name)
+            }
+            Ok(()) if case.entity.is_none() => "the job names no entity for runners".to_owned(),
+            Ok(()) => return None,
+        },
+        Wanted::Idle if case.entity.is_none() => "the pool names no entity for runners".to_owned(),
+        Wanted::Slot(_) | Wanted::Idle => return None,
+    };
+    // Whoever changes the pool wakes it, and each sweep looks for another one.
+    Some(Block {
+        brake: Brake::Mismatch,
+        until: None,
+        why,
+        scope: BlockScope::Job,
+        elsewhere: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{For, Scene};
+    use super::{BlockScope, Brake};
+    use crate::job::labels::Labels;
+    use crate::testkit::With as _;
+
+    #[test]
+    fn a_pool_launches_for_the_jobs_that_it_serves() {
+        let own = Scene::new();
+        let disabled = own.clone().with(|all| all.pool.enabled = false);
+        let windows = own.clone().with(|all| all.job.last_event.labels = Labels::new(["windows"]));
+        let open = own.clone().with(|all| all.pool.entity = None);
+        let homeless = open.clone().with(|all| all.job.last_event.repository = "nothing".into());
+        let not = "pool default does not serve it any more: ";
+        let rows = [
+            ("a job of its entity", &own, For::Job, None),
+            ("of any entity", &open, For::Job, None),
+            (
+                "labels",
+                &windows,
+                For::Job,
+                Some(format!("{not}its runners do not carry the label(s) \"windows\"")),
+            ),
+            ("disabled", &disabled, For::Job, Some(format!("{not}it is disabled"))),
+            ("of nobody", &homeless, For::Job, Some("the job names no entity for runners".into())),
+            // It is there already, and its job too.
+            ("a slot", &disabled, For::Slot, None),
+            ("the min idle", &own, For::Idle, None),
+            ("for nobody", &open, For::Idle, Some("the pool names no entity for runners".into())),
+        ];
+        for (name, all, what, why) in rows {
+            let told = why.map(|why| (why, None, BlockScope::Job, true));
+            assert_eq!(all.says(Brake::Mismatch, what), told, "{name}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! EC2 refuses all that the pool could ask for (`launch/cooldown.rs`).
+
+use super::{Block, BlockScope, Brake, Case, Wanted};
+use crate::launch::cooldown::{LaunchOptions, first_market};
+use crate::launch::plan::next_market;
+
+pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
+    offer(case).err()
+}
+
+/// What EC2 is asked for.
+pub(super) fn offer(case: &Case<'_>) -> Result<LaunchOptions, Block> {
+    let pool = case.pool;
+    let market = match case.wanted {
+        Wanted::Slot(slot) => next_market(pool, slot),
+        Wanted::Job(_) | Wanted::Idle => first_market(pool.market),
+    };
+    case.conditions.cooldowns.offer(pool, market, case.now).map_err(|refused| Block {
+        brake: Brake::Refusal,
+        until: Some(refused.until),
+        why: refused.reason,
+        scope: BlockScope::Pool,
+        elsewhere: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{For, Scene, refuse};
+    use super::{BlockScope, Brake};
+    use crate::ec2::{Bucket, CooldownScope, Market};
+    use crate::pool::MarketPolicy::{self, OnDemand, Spot, SpotThenOnDemand};
+    use crate::testkit::With as _;
+
+    #[test]
+    fn what_ec2_refuses_is_not_asked_for() {
+        let quota = |market| CooldownScope::Quota { market, bucket: Bucket::Standard };
+        let pool = |name: &str| CooldownScope::Pool(name.parse().expect("a name"));
+        let (spot, demand) = (|| quota(Market::Spot), || quota(Market::OnDemand));
+        // The slot was refused once for spot's capacity, and is asked for on demand where it may.
+        let rows: [(&str, MarketPolicy, Option<CooldownScope>, [bool; 3]); 8] = [
+            ("nothing", OnDemand, None, [false; 3]),
+            ("all calls", OnDemand, Some(CooldownScope::Calls), [true; 3]),
+            ("the pool", OnDemand, Some(pool("default")), [true; 3]),
+            ("another pool", OnDemand, Some(pool("other")), [false; 3]),
+            ("its only market", Spot, Some(spot()), [true; 3]),
+            ("the other market", Spot, Some(demand()), [false; 3]),
+            ("there is another one", SpotThenOnDemand, Some(spot()), [false; 3]),
+            ("its second market", SpotThenOnDemand, Some(demand()), [false, true, false]),
+        ];
+        for (name, market, closed, is_refused) in rows {
+            let all = Scene::new().with(|all| {
+                all.pool.market = market;
+                closed.iter().for_each(|closed| refuse(all, closed.clone()));
+            });
+            let why = closed.map(|closed| format!("{closed} (Code: no)"));
+            for (what, is_refused) in [For::Job, For::Slot, For::Idle].into_iter().zip(is_refused) {
+                let told = why.clone().filter(|_| is_refused);
+                let told = told.map(|why| (why, Some(1100), BlockScope::Pool, true));
+                assert_eq!(all.says(Brake::Refusal, what), told, "{name}: {what:?}");
+            }
+        }
+    }
+}

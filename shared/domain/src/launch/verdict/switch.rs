@@ -1,0 +1,54 @@
+//! Launches are switched off, or the pool is held. Runners that are there go on taking jobs.
+
+use super::{Block, BlockScope, Brake, Case};
+
+pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
+    let pool = case.pool;
+    let off = case.conditions.switches.launches_off(&pool.name);
+    let why = match off {
+        _ if pool.is_removed() => format!("pool {} is being removed", pool.name),
+        _ if pool.paused => format!("pool {} is paused in the pool file", pool.name),
+        Some(off) => format!("launches are {off}"),
+        None => return None,
+    };
+    Some(Block { brake: Brake::Switch, until: None, why, scope: BlockScope::Pool, elsewhere: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{For, Scene};
+    use super::{BlockScope, Brake};
+    use crate::switches::{Switch, SwitchedOff, Switches};
+    use crate::testkit::{With as _, at};
+
+    #[test]
+    fn nothing_is_launched_while_somebody_holds_the_pool() {
+        let off = |switch: Switch| {
+            let by =
+                SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+            Scene::new().with(|all| {
+                all.conditions.switches = Switches::with(&Switches::default(), &switch, Some(by));
+            })
+        };
+        let pool = |name: &str| off(Switch::Pool(name.parse().expect("a name")));
+        let said = format!("launches are switched off at {} by ada: moving", at(5));
+        let paused = Scene::new().with(|all| all.pool.paused = true);
+        let removed = Scene::new().with(|all| all.pool.removed_at = Some(at(5)));
+        let rows = [
+            ("all is on", Scene::new(), None),
+            ("launches", off(Switch::Launches), Some(said.as_str())),
+            ("maintenance", off(Switch::Maintenance), Some(&said)),
+            ("deletes", off(Switch::Deletes), None),
+            ("the pool", pool("default"), Some(&said)),
+            ("another pool", pool("other"), None),
+            ("paused", paused, Some("pool default is paused in the pool file")),
+            ("removed", removed, Some("pool default is being removed")),
+        ];
+        for (name, all, why) in rows {
+            for what in [For::Job, For::Slot, For::Idle] {
+                let told = why.map(|why| (why.to_owned(), None, BlockScope::Pool, true));
+                assert_eq!(all.says(Brake::Switch, what), told, "{name}: {what:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The order of the brakes, and that all who ask hear the same. What each brake says is tested in
+//! its own file, with the scenes of this one.
+
+use super::{Block, BlockScope, Brake, Case, Conditions, ORDER, Wanted, entity_of, verdict};
+use crate::ec2::{CooldownScope, ErrorClass};
+use crate::ids::Entity;
+use crate::instance::Instance;
+use crate::job::explain::{self, JobContext};
+use crate::job::labels::Labels;
+use crate::job::{Job, PassedOver};
+use crate::launch::cooldown::{Cooldown, Cooldowns};
+use crate::launch::plan::{Plan, plan, tests as plans};
+use crate::launch::trouble::Asked;
+use crate::observation::ProviderError;
+use crate::pool::Pool;
+use crate::pool::limits::{Headroom, Limits};
+use crate::testkit::{With as _, at, fault, job, pool, retrying, second, timings};
+use crate::time::{Seconds, Time};
+
+/// For what a machine is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum For {
+    Job,
+    Slot,
+    Idle,
+}
+
+/// Why not, until which second, who waits as well, and whether another pool may launch.
+pub(super) type Told = (String, Option<i64>, BlockScope, bool);
+
+/// A pool of `acme`, a job and a slot of it in second 1000, and nothing in the way.
+#[derive(Clone)]
+pub(super) struct Scene {
+    pub(super) pool: Pool,
+    pub(super) job: Job,
+    pub(super) slot: Instance,
+    pub(super) live: Vec<Instance>,
+    pub(super) conditions: Conditions,
+}
+
+pub(super) fn acme() -> Entity {
+    "acme".parse().expect("an entity")
+}
+
+pub(super) fn now() -> Time {
+    at(1000)
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        Self {
+            pool: pool().with(|pool| pool.entity = Some(acme())),
+            job: job(1),
+            slot: retrying(),
+            live: Vec::new(),
+            conditions: Conditions::default(),
+        }
+    }
+
+    fn wanted(&self, what: For) -> Wanted<'_> {
+        match what {
+            For::Job => Wanted::Job(&self.job),
+            For::Slot => Wanted::Slot(&self.slot),
+            For::Idle => Wanted::Idle,
+        }
+    }
+
+    fn judged(&self) -> Conditions {
+        let conditions = self.conditions.clone();
+        conditions.judged_by(&self.pool, &[&self.job], &self.live, now(), &timings())
+    }
+
+    /// What one brake says.
+    pub(super) fn says(&self, brake: Brake, what: For) -> Option<Told> {
+        let (pool, wanted, conditions) = (&self.pool, self.wanted(what), self.judged());
+        let entity = entity_of(pool, wanted);
+        let block =
+            brake.ask(&Case { pool, wanted, entity, conditions: &conditions, now: now() })?;
+        assert_eq!(block.brake, brake);
+        let Block { until, why, scope, elsewhere, .. } = block;
+        Some((why, until.map(second), scope, elsewhere))
+    }
+
+    fn verdict(&self, what: For) -> Result<(), Block> {
+        verdict(&self.pool, self.wanted(what), &self.judged(), now()).map(|_| ())
+    }
+
+    /// What a launch pass does. The job and the slot have their own: what is launched for one may
+    /// be in the other's way.
+    fn plan(&self, what: For) -> Plan {
+        let (pool, timings) = (self.pool.clone(), timings());
+        let pool = match what {
+            For::Idle => pool.with(|pool| pool.min_idle = 1),
+            For::Job | For::Slot => pool,
+        };
+        plan(plans::view(&pool, &timings, Vec::new()).with(|view| {
+            view.conditions = self.judged();
+            match what {
+                For::Job => view.demand = plans::read([self.job.clone()]),
+                For::Slot => view.retries = plans::read([self.slot.clone()]),
+                For::Idle => {}
+            }
+        }))
+    }
+}
+
+/// GitHub gives the job to none of the runners that idle beside it: the next one may come in second
+/// 1010.
+pub(super) fn withhold(all: &mut Scene) {
+    all.job.passed_over = Some(PassedOver { times: 1, at: at(995) });
+}
+
+pub(super) fn limit(all: &mut Scene, stack: Option<u32>, entities: &[(&str, u32)]) {
+    let entity = |(name, max): &(&str, u32)| (name.parse().expect("an entity"), *max);
+    let limits = Limits { stack, entities: entities.iter().map(entity).collect() };
+    all.conditions.headroom = Headroom::new(limits, Default::default());
+}
+
+/// EC2 refuses this until second 1100.
+pub(super) fn refuse(all: &mut Scene, closed: CooldownScope) {
+    let refusal = Cooldown {
+        closed,
+        since: at(900),
+        at: at(900),
+        until: at(1100),
+        times: 1,
+        class: ErrorClass::Capacity,
+        code: "Code".to_owned(),
+        message: "no".to_owned(),
+    };
+    let list = all.conditions.cooldowns.list.iter().cloned().chain([refusal]).collect();
+    all.conditions.cooldowns = Cooldowns { list, ..all.conditions.cooldowns.clone() };
+}
+
+/// GitHub refuses `acme` since then.
+pub(super) fn distrust(all: &mut Scene, asked: Asked, code: &str, since: u32) {
+    let refused = ProviderError::Unauthorized(fault(code));
+    let known = all.conditions.cooldowns.after_answer(&acme(), asked, Some(&refused), at(since));
+    all.conditions.cooldowns = known.expect("a trouble");
+}
+
+/// Puts one brake on.
+fn put(all: &mut Scene, brake: Brake) {
+    match brake {
+        Brake::Mismatch => all.job.last_event.labels = Labels::new(["windows"]),
+        Brake::Switch => all.pool.paused = true,
+        Brake::Age => all.pool.job_age_seconds = Seconds(1000),
+        Brake::Maximum => all.conditions.live = all.pool.max,
+        Brake::Limit => limit(all, Some(0), &[]),
+        Brake::Trouble => distrust(all, Asked::Other, "401", 900),
+        Brake::Withheld => withhold(all),
+        Brake::Refusal => refuse(all, CooldownScope::Calls),
+    }
+}
+
+/// Why people are told the one rather than the other.
+#[test]
+fn of_two_brakes_the_one_is_told_that_has_to_go_first() {
+    use Brake::{Age, Limit, Maximum, Mismatch, Refusal, Switch, Trouble, Withheld};
+    let rows = [
+        ("a pool that is resumed still does not serve it", Mismatch, Switch),
+        ("a job that grows old in a paused pool waits on", Switch, Age),
+        ("it is too early for it even where there is room", Age, Maximum),
+        ("the end of a machine of the pool makes room in the stack too", Maximum, Limit),
+        ("one that finds out needs room as well", Limit, Trouble),
+        ("its runners idle, and no other would be registered", Trouble, Withheld),
+        ("GitHub leaves runners idle, whatever EC2 has", Withheld, Refusal),
+    ];
+    for (why, first, second) in rows {
+        let both =
+            Scene::new().with(|all| [second, first].into_iter().for_each(|brake| put(all, brake)));
+        let told = both.verdict(For::Job).map_err(|block| block.brake);
+        assert_eq!(told, Err(first), "{why}");
+        let alone = Scene::new().with(|all| put(all, second));
+        assert_eq!(alone.verdict(For::Job).map_err(|block| block.brake), Err(second));
+    }
+    assert_eq!(rows.len() + 1, ORDER.len(), "a row for each pair of neighbours");
+}
+
+#[test]
+fn the_plan_does_what_the_verdict_says_and_explain_tells_it() {
+    let explained = |all: &Scene| {
+        let conditions = all.judged();
+        let context = JobContext { pool: Some((&all.pool, &conditions)), claim: None, choice: &[] };
+        explain::job(&all.job, &context, now()).last().cloned().expect("a line")
+    };
+    for brake in ORDER {
+        let braked = Scene::new().with(|all| put(all, brake));
+        let block = braked.verdict(For::Job).expect_err("a brake");
+        let plan = braked.plan(For::Job);
+        assert_eq!((plan.launches, plan.left.len()), (vec![], 1), "{brake:?}");
+        assert_eq!(plan.left[0].block, block);
+        let line = explained(&braked);
+        assert!(line.contains(&block.why), "{line}");
+        let until = block.until.map(|until| until.to_string()).unwrap_or_default();
+        assert!(line.contains(&until), "{line}");
+    }
+    let free = Scene::new();
+    assert_eq!(free.verdict(For::Job), Ok(()));
+    let plan = free.plan(For::Job);
+    assert_eq!((plan.launches.len(), plan.left), (1, vec![]));
+    assert_eq!(explained(&free), "The next launch pass finds it a runner.");
+}
+
+#[test]
+fn slots_and_the_min_idle_hear_the_same() {
+    for brake in ORDER {
+        let braked = Scene::new().with(|all| put(all, brake));
+        let plan = braked.plan(For::Slot);
+        let told = plan.stuck.into_iter().map(|stuck| stuck.block).next();
+        assert_eq!((told, plan.launches.len()), split(braked.verdict(For::Slot)), "{brake:?}");
+        let plan = braked.plan(For::Idle);
+        let launched = (plan.idle_block, plan.launches.len());
+        assert_eq!(launched, split(braked.verdict(For::Idle)), "{brake:?}");
+    }
+}
+
+/// What stands in the way, and otherwise one launch.
+fn split(verdict: Result<(), Block>) -> (Option<Block>, usize) {
+    let launches = usize::from(verdict.is_ok());
+    (verdict.err(), launches)
+}
