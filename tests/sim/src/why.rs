@@ -45,6 +45,6 @@ impl World {
             tables.capacities.get(&pool.name).map_or(0, |capacity| capacity.live),
             Headroom::new(limits.clone(), counted.collect()),
         )
-        .judged_by(pool, &demand, &live, self.time(), &self.checker.timings)
+        .judged_by(pool, &demand, &live, &live, self.time(), &self.checker.timings)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join3;
 use muster_domain::SCHEMA;
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
@@ -137,9 +138,14 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     /// What stands in the way of a pool's launches, read as the launch pass reads it.
     async fn conditions(&self, pool: &Pool, now: Time) -> Result<Conditions, AdminError> {
         let Context { table, settings, .. } = self.context;
-        let read = table.launch_conditions(&pool.name).await?;
-        let demand = table.demand(&pool.name, MAX_DEMAND).await?;
-        Ok(conditions::of_pool(table, settings, pool, &read, &demand, now).await?)
+        let (read, demand, free) = join3(
+            table.launch_conditions(&pool.name),
+            table.demand(&pool.name, MAX_DEMAND),
+            table.free_instances(&pool.name),
+        )
+        .await;
+        let (read, demand, free) = (read?, demand?, free?);
+        Ok(conditions::of_pool(table, settings, pool, &read, &demand, &free, now).await?)
     }
 
     /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names

@@ -13,7 +13,7 @@ use crate::launches::headroom;
 use crate::ports::{LaunchConditions, ReadError, Table};
 
 /// The conditions of a pool. `read`: its records, as they were read. `demand`: its jobs without a
-/// claim.
+/// claim. `free`: its instances that a job may be meant for.
 ///
 /// # Errors
 /// When the tables do not answer.
@@ -23,6 +23,7 @@ pub(crate) async fn of_pool<T: Table>(
     pool: &Pool,
     read: &LaunchConditions,
     demand: &[Stored<Job>],
+    free: &[Stored<Instance>],
     now: Time,
 ) -> Result<Conditions, ReadError> {
     let conditions = Conditions::new(
@@ -35,7 +36,7 @@ pub(crate) async fn of_pool<T: Table>(
         true => live_instances(table, pool).await?,
         false => Vec::new(),
     };
-    Ok(conditions.judged_by(pool, demand, &live, now, &settings.timings))
+    Ok(conditions.judged_by(pool, demand, free, &live, now, &settings.timings))
 }
 
 async fn live_instances<T: Table>(

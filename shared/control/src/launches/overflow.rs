@@ -132,7 +132,7 @@ impl<'a, T: Table> Overflow<'a, T> {
             room => self.table.demand(&pool.name, room).await?,
         };
         let mut conditions =
-            conditions::of_pool(self.table, self.settings, pool, &read, &demand, now).await?;
+            conditions::of_pool(self.table, self.settings, pool, &read, &demand, &[], now).await?;
         conditions.live += u32::try_from(demand.len()).unwrap_or(u32::MAX);
         if !demand.is_empty() {
             conditions.leave_finding_out();

@@ -10,6 +10,7 @@ mod look;
 mod pool_lease;
 mod report;
 
+use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::plan::{self, Plan, PlannedLaunch, View};
@@ -211,9 +212,10 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         self.known.waits = None;
         let is_full_read = demand.len() >= self.known.reach as usize;
         let demand = self.known.demand(&self.pool.name, demand);
-        let conditions = self.conditions(&demand).await?;
+        let free = self.known.as_known(free);
+        let conditions = self.conditions(&demand, &free).await?;
         self.end_trouble(&conditions).await?;
-        let supply = self.known.supply(free);
+        let supply = supply(free);
         let retries = self.known.due_retries(self.pool, retries, self.now, self.timings());
 
         // Decide.
@@ -278,7 +280,11 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         }
     }
 
-    async fn conditions(&self, demand: &[Stored<Job>]) -> Result<Conditions, PassError> {
+    async fn conditions(
+        &self,
+        demand: &[Stored<Job>],
+        free: &[Stored<Instance>],
+    ) -> Result<Conditions, PassError> {
         let Context { table, settings, .. } = self.pass.context;
         let Known { capacity, switches, cooldowns, .. } = &self.known;
         let read = LaunchConditions {
@@ -287,7 +293,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             ..LaunchConditions::default()
         };
         let mut conditions =
-            conditions::of_pool(table, settings, self.pool, &read, demand, self.now).await?;
+            conditions::of_pool(table, settings, self.pool, &read, demand, free, self.now).await?;
         // With the launches of this pass.
         conditions.live = capacity.live;
         Ok(conditions)
@@ -375,4 +381,10 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
     const fn timings(&self) -> &'a Timings {
         &self.pass.context.settings.timings
     }
+}
+
+/// Runners that could take a job, or be kept for one.
+fn supply(mut free: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
+    free.retain(|one| one.is_free_supply() || one.may_be_kept());
+    free
 }

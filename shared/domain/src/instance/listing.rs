@@ -14,7 +14,8 @@ pub enum Group {
     Ending,
     /// Marked, and evidence is being gathered.
     Marked,
-    /// Could take a job.
+    /// Could take a job, or has taken one that GitHub has not told yet: a launch pass is to see
+    /// both.
     Free,
     /// Could take a job, and waits for its next launch attempt.
     FreeRetry,
@@ -29,7 +30,7 @@ impl Instance {
     /// who is older.
     #[must_use]
     pub fn listed_in(&self) -> (Group, Time) {
-        let is_free = self.is_free_supply();
+        let is_free = self.is_free_supply() || self.has_untold_job();
         let group = match (self.state, is_free) {
             (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => {
                 Group::Ending

@@ -304,6 +304,18 @@ impl Instance {
             && Self { drain: None, ..self.clone() }.is_free_supply()
     }
 
+    /// Its hook has reported a job, and GitHub has not said which one. No claim says so either.
+    #[must_use]
+    pub fn has_untold_job(&self) -> bool {
+        self.state.is_serving()
+            && self.claim.is_none()
+            && self.drain.is_none()
+            && self.runner.exit.is_none()
+            && self.runner.started.is_some()
+            && self.runner.github_job.is_none()
+            && self.runner.github_completed_at.is_none()
+    }
+
     /// The names under which GitHub may still show an instance that has ended. A runner that ran a
     /// job is removed by GitHub itself with the job's end, and only then: one whose agent ended
     /// without a job stays, offline, for a day. An earlier name is one whose registration was never

@@ -173,6 +173,9 @@ pub fn plan(mut view: View<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut demand = std::mem::take(&mut view.demand);
     demand.sort_by_key(|job| (job.queued_at(), job.key()));
+    // A job that a runner has taken is no other's.
+    let (taken, demand): (Vec<Stored<Job>>, Vec<Stored<Job>>) =
+        demand.into_iter().partition(|job| view.conditions.taken_until(job.key()).is_some());
     let mut demand = VecDeque::from(demand);
     // Those nearest to taking a job first.
     view.supply.sort_by(|a, b| {
@@ -206,7 +209,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
             }
         }
     }
-    for job in demand {
+    for job in taken.into_iter().chain(demand) {
         let wanted = Wanted::Job(&job);
         match (verdict(view.pool, wanted, &view.conditions, view.now), entity_of(view.pool, wanted))
         {

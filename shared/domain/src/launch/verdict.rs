@@ -11,6 +11,7 @@ mod maximum;
 mod mismatch;
 mod refusal;
 mod switch;
+mod taken;
 mod trouble;
 pub mod withheld;
 
@@ -31,6 +32,8 @@ pub enum Brake {
     Switch,
     /// The job is younger than the pool asks.
     Age,
+    /// A runner has taken the job, and GitHub has not said so yet.
+    Taken,
     /// The pool is at its maximum.
     Maximum,
     /// The stack is, or the entity.
@@ -44,10 +47,11 @@ pub enum Brake {
 }
 
 /// The order in which the brakes are asked: what the first one says is what people are told.
-pub const ORDER: [Brake; 8] = [
+pub const ORDER: [Brake; 9] = [
     Brake::Mismatch,
     Brake::Switch,
     Brake::Age,
+    Brake::Taken,
     Brake::Maximum,
     Brake::Limit,
     Brake::Trouble,
@@ -61,6 +65,7 @@ impl Brake {
             Self::Mismatch => mismatch::brake(case),
             Self::Switch => switch::brake(case),
             Self::Age => age::brake(case),
+            Self::Taken => taken::brake(case),
             Self::Maximum => maximum::brake(case),
             Self::Limit => limit::brake(case),
             Self::Trouble => trouble::brake(case),

@@ -93,7 +93,7 @@ impl Known {
     }
 
     /// What the index lists, each as it is known where that is newer.
-    fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
+    pub(super) fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
         if self.instances.is_empty() {
             return listed;
         }
@@ -104,13 +104,6 @@ impl Known {
             }
         }
         listed
-    }
-
-    /// Runners that could take a job, or be kept for one.
-    pub(super) fn supply(&self, listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
-        let mut supply = self.as_known(listed);
-        supply.retain(|one| one.is_free_supply() || one.may_be_kept());
-        supply
     }
 
     /// Slots that are to be launched again now; the others are waited for.

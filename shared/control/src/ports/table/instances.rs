@@ -36,8 +36,8 @@ pub trait Instances {
         pool: &PoolName,
         page: Option<String>,
     ) -> Result<Page<Stored<Instance>>, ReadError>;
-    /// Instances of a pool that a job may be meant for: those that could take one, and marked ones
-    /// that are not on their way out yet.
+    /// Instances of a pool that a job may be meant for: those that could take one, those of which
+    /// GitHub has not told yet that they have, and marked ones that are not on their way out yet.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Running instances of a pool that are marked and not on their way out yet, the one that was
     /// marked first before the others.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Wanted;
 use super::withheld::{self, Withheld};
-use crate::ids::Entity;
+use super::{Wanted, taken};
+use crate::ids::{Entity, JobKey};
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::launch::cooldown::Cooldowns;
@@ -30,6 +30,8 @@ pub struct Conditions {
     troubles: Vec<(Trouble, u32)>,
     /// Owners whose jobs GitHub gives to none of their idle runners.
     withheld: BTreeMap<Entity, Withheld>,
+    /// Jobs that a runner has taken, as its hook says, and until when that is believed.
+    taken: BTreeMap<JobKey, Time>,
     is_over: bool,
 }
 
@@ -46,13 +48,14 @@ impl Conditions {
         self.cooldowns.trouble(pool).is_some() || withheld::is_suspected(demand)
     }
 
-    /// With what the pool's instances and its demand say: all its jobs without a claim. `live`: its
-    /// live instances, where [`Self::needs_instances`] asks for them.
+    /// With what the pool's instances and its demand say: all its jobs without a claim. `free`: those
+    /// that a job may be meant for. `live`: all, where [`Self::needs_instances`] asks for them.
     #[must_use]
     pub fn judged_by(
         mut self,
         pool: &Pool,
         demand: &[impl AsRef<Job>],
+        free: &[impl AsRef<Instance>],
         live: &[impl AsRef<Instance>],
         now: Time,
         timings: &Timings,
@@ -66,6 +69,7 @@ impl Conditions {
                 Finding::Most(most) => self.troubles.push((trouble.clone(), most)),
             }
         }
+        self.taken = taken::judge(demand, free, now);
         self.withheld = withheld::judge(pool, demand, live, now, timings);
         self
     }
@@ -80,6 +84,12 @@ impl Conditions {
     #[must_use]
     pub const fn are_troubled(&self) -> bool {
         !self.troubles.is_empty()
+    }
+
+    /// Until when a runner is believed to have taken this job.
+    #[must_use]
+    pub fn taken_until(&self, job: JobKey) -> Option<Time> {
+        self.taken.get(&job).copied()
     }
 
     /// No machine is to find out here: somebody waits who would be first.

@@ -14,7 +14,9 @@ use crate::launch::trouble::Asked;
 use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits};
-use crate::testkit::{With as _, at, fault, job, pool, retrying, second, timings};
+use crate::testkit::{
+    Story as _, With as _, active, at, fault, job, pool, retrying, second, timings,
+};
 use crate::time::{Seconds, Time};
 
 /// For what a machine is wanted.
@@ -34,6 +36,7 @@ pub(super) struct Scene {
     pub(super) pool: Pool,
     pub(super) job: Job,
     pub(super) slot: Instance,
+    pub(super) free: Vec<Instance>,
     pub(super) live: Vec<Instance>,
     pub(super) conditions: Conditions,
 }
@@ -52,6 +55,7 @@ impl Scene {
             pool: pool().with(|pool| pool.entity = Some(acme())),
             job: job(1),
             slot: retrying(),
+            free: Vec::new(),
             live: Vec::new(),
             conditions: Conditions::default(),
         }
@@ -67,7 +71,8 @@ impl Scene {
 
     fn judged(&self) -> Conditions {
         let conditions = self.conditions.clone();
-        conditions.judged_by(&self.pool, &[&self.job], &self.live, now(), &timings())
+        let (pool, demand) = (&self.pool, [&self.job]);
+        conditions.judged_by(pool, &demand, &self.free, &self.live, now(), &timings())
     }
 
     /// What one brake says.
@@ -110,6 +115,13 @@ pub(super) fn withhold(all: &mut Scene) {
     all.job.passed_over = Some(PassedOver { times: 1, at: at(995) });
 }
 
+/// A hook has reported a job of the job's run in second 980.
+pub(super) fn take(all: &mut Scene) {
+    all.free = vec![active().unclaimed().with(|taker| {
+        taker.runner.started.as_mut().expect("a start").at = at(980);
+    })];
+}
+
 pub(super) fn limit(all: &mut Scene, stack: Option<u32>, entities: &[(&str, u32)]) {
     let entity = |(name, max): &(&str, u32)| (name.parse().expect("an entity"), *max);
     let limits = Limits { stack, entities: entities.iter().map(entity).collect() };
@@ -145,6 +157,7 @@ fn put(all: &mut Scene, brake: Brake) {
         Brake::Mismatch => all.job.last_event.labels = Labels::new(["windows"]),
         Brake::Switch => all.pool.paused = true,
         Brake::Age => all.pool.job_age_seconds = Seconds(1000),
+        Brake::Taken => take(all),
         Brake::Maximum => all.conditions.live = all.pool.max,
         Brake::Limit => limit(all, Some(0), &[]),
         Brake::Trouble => distrust(all, Asked::Other, "401", 900),
@@ -156,11 +169,12 @@ fn put(all: &mut Scene, brake: Brake) {
 /// Why people are told the one rather than the other.
 #[test]
 fn of_two_brakes_the_one_is_told_that_has_to_go_first() {
-    use Brake::{Age, Limit, Maximum, Mismatch, Refusal, Switch, Trouble, Withheld};
+    use Brake::{Age, Limit, Maximum, Mismatch, Refusal, Switch, Taken, Trouble, Withheld};
     let rows = [
         ("a pool that is resumed still does not serve it", Mismatch, Switch),
         ("a job that grows old in a paused pool waits on", Switch, Age),
-        ("it is too early for it even where there is room", Age, Maximum),
+        ("a job that is too young has no machine, whoever took it", Age, Taken),
+        ("a job that has a runner needs no room", Taken, Maximum),
         ("the end of a machine of the pool makes room in the stack too", Maximum, Limit),
         ("one that finds out needs room as well", Limit, Trouble),
         ("its runners idle, and no other would be registered", Trouble, Withheld),

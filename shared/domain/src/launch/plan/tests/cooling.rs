@@ -241,6 +241,7 @@ fn a_slot_that_github_refuses_in_this_pool_is_stuck() {
             &pool,
             &[] as &[Job],
             &[] as &[Instance],
+            &[] as &[Instance],
             view.now,
             &timings,
         );

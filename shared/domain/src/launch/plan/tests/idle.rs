@@ -124,6 +124,7 @@ fn a_pool_in_trouble_launches_what_finds_out_and_no_more() {
                 &own,
                 &none,
                 &[] as &[Instance],
+                &[] as &[Instance],
                 view.now,
                 &timings,
             );
