@@ -18,9 +18,6 @@ pub enum Switch {
     Deletes,
     /// New machines of one pool.
     Pool(PoolName),
-    /// Launches and deletes in one, whatever their own switches say: it ends without forgetting
-    /// those.
-    Maintenance,
 }
 
 impl std::fmt::Display for Switch {
@@ -29,7 +26,6 @@ impl std::fmt::Display for Switch {
             Self::Launches => f.write_str("launches"),
             Self::Deletes => f.write_str("deletes"),
             Self::Pool(name) => write!(f, "pool {name}"),
-            Self::Maintenance => f.write_str("maintenance"),
         }
     }
 }
@@ -60,8 +56,6 @@ pub struct Switches {
     pub launches: Option<SwitchedOff>,
     /// See [`Switch::Deletes`].
     pub deletes: Option<SwitchedOff>,
-    /// See [`Switch::Maintenance`]: since when it lasts.
-    pub maintenance: Option<SwitchedOff>,
     /// See [`Switch::Pool`].
     pub pools: BTreeMap<PoolName, SwitchedOff>,
 }
@@ -69,13 +63,7 @@ pub struct Switches {
 impl Default for Switches {
     /// All is on.
     fn default() -> Self {
-        Self {
-            schema: SCHEMA,
-            launches: None,
-            deletes: None,
-            maintenance: None,
-            pools: BTreeMap::new(),
-        }
+        Self { schema: SCHEMA, launches: None, deletes: None, pools: BTreeMap::new() }
     }
 }
 
@@ -83,20 +71,19 @@ impl Switches {
     /// Why no machine of this pool is launched, if none is.
     #[must_use]
     pub fn launches_off(&self, pool: &PoolName) -> Option<&SwitchedOff> {
-        let stack = self.launches.as_ref().or(self.maintenance.as_ref());
-        stack.or_else(|| self.pools.get(pool))
+        self.launches.as_ref().or_else(|| self.pools.get(pool))
     }
 
     /// Why nothing is deleted but by force, if so.
     #[must_use]
     pub fn deletes_off(&self) -> Option<&SwitchedOff> {
-        self.deletes.as_ref().or(self.maintenance.as_ref())
+        self.deletes.as_ref()
     }
 
     /// Since when the first of what is off has been off.
     #[must_use]
     pub fn off_since(&self) -> Option<Time> {
-        let stack = self.launches.iter().chain(&self.deletes).chain(&self.maintenance);
+        let stack = self.launches.iter().chain(&self.deletes);
         stack.chain(self.pools.values()).map(|off| off.since).min()
     }
 
@@ -108,14 +95,12 @@ impl Switches {
             Switch::Launches => next.launches.take(),
             Switch::Deletes => next.deletes.take(),
             Switch::Pool(name) => next.pools.remove(name),
-            Switch::Maintenance => next.maintenance.take(),
         };
         let off = off.map(|off| before.unwrap_or(off));
         match switch {
             Switch::Launches => next.launches = off,
             Switch::Deletes => next.deletes = off,
             Switch::Pool(name) => next.pools.extend(off.map(|off| (name.clone(), off))),
-            Switch::Maintenance => next.maintenance = off,
         }
         next
     }
@@ -146,21 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn maintenance_is_both_and_leaves_the_other_switches_as_they_were() {
-        let before = Switches::default().with(&Switch::Deletes, Some(off(5)));
-        let during = before.with(&Switch::Maintenance, Some(off(9)));
-        assert_eq!(during.launches_off(&pool("big")), Some(&off(9)));
-        assert_eq!(during.deletes_off(), Some(&off(5)));
-        let after = during.with(&Switch::Maintenance, None);
-        assert_eq!((after.launches_off(&pool("big")), after.deletes_off()), (None, Some(&off(5))));
-        let alone = Switches::default().with(&Switch::Maintenance, Some(off(9)));
-        assert_eq!((alone.deletes_off(), alone.off_since()), (Some(&off(9)), Some(off(9).since)));
-    }
-
-    #[test]
     fn what_is_off_keeps_its_first_time_and_what_is_on_has_none() {
-        let pool = Switch::Pool(pool("big"));
-        for switch in [Switch::Launches, Switch::Deletes, Switch::Maintenance, pool] {
+        for switch in [Switch::Launches, Switch::Deletes, Switch::Pool(pool("big"))] {
             let first = Switches::default().with(&switch, Some(off(5)));
             assert_eq!(first.with(&switch, Some(off(9))), first);
             let on = first.with(&switch, None);

@@ -52,15 +52,14 @@ impl World {
             && row.runner.state == RunnerState::Idle
     }
 
-    /// A job with a row that one of our pools serves, now or when the pause ends that the pool file
-    /// orders.
+    /// A job with a row that one of our pools serves.
     fn is_ours(&self, job: u32) -> bool {
         let row = self.tables.jobs.get(&self.github.job(job).key);
         row.is_some_and(|row| self.is_served(row))
     }
 
     pub(crate) fn is_served(&self, row: &Job) -> bool {
-        self.checker.pools.iter().any(|pool| pool.serves(row).is_ok() && !pool.paused)
+        self.checker.pools.iter().any(|pool| pool.serves(row).is_ok())
     }
 
     /// Closes the books.
@@ -99,7 +98,6 @@ impl World {
                         wrong = Some((job.key, "has no row, and no fault took its event"));
                     }
                 }
-                // A paused pool launches nothing for it, and the day may end before it is asked for.
                 Status::Waiting
                     if row.is_some_and(|row| row.is_waiting() && self.is_served(row)) =>
                 {

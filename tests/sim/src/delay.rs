@@ -57,6 +57,6 @@ impl World {
         let limits = pool.entity_for(job).map(|entity| self.checker.limits.for_entity(&entity));
         let is_full = |(scope, max): &(Scope, u32)| self.tables.counted(scope) + all >= *max;
         let is_due = pool.launches_at(job).as_millis() <= self.now;
-        is_due && !pool.paused && live + here < pool.max && !limits.iter().flatten().any(is_full)
+        is_due && live + here < pool.max && !limits.iter().flatten().any(is_full)
     }
 }

@@ -1,5 +1,5 @@
 //! What is switched off stays off, asked at the very commit or call that could go against it:
-//! - a pool that is paused or disabled launches nothing, and neither does one whose launches an
+//! - a pool that is disabled launches nothing, and neither does one whose launches an
 //!   operator has switched off;
 //! - nothing is deregistered or terminated while deletes are off, but by force, or by runner-api
 //!   taking back what nobody got.
@@ -46,9 +46,8 @@ impl World {
             return;
         }
         let Some(pool) = self.checker.pool(&next.pool) else { return };
-        let is_held = pool.paused || !pool.enabled;
         let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&next.pool));
-        if is_held || off.is_some_and(|off| self.is_off_for_long(off)) {
+        if !pool.enabled || off.is_some_and(|off| self.is_off_for_long(off)) {
             let (name, pool) = (&next.name, &next.pool);
             self.broken("held", || format!("{name} is launched, and launches of {pool} are off"));
         }

@@ -159,8 +159,7 @@ impl World {
         unexplained.map(|job| Suspect::Job(job.key())).collect()
     }
 
-    /// Whether the pool of a job is paused, or full with those that wait in front of it; or so is a
-    /// limit.
+    /// Whether the pool of a job, or a limit, is full with those that wait in front of it.
     fn has_no_room(&self, job: &Job) -> bool {
         let Some(pool) = job.pool.as_ref().and_then(|name| self.checker.pool(name)) else {
             return false;
@@ -171,7 +170,7 @@ impl World {
         let mut limits = limits.iter().flatten();
         let reached = limits.any(|(scope, max)| self.tables.counted(scope) + in_front >= *max);
         let young = self.time() < pool.launches_at(job) + Seconds(120);
-        pool.paused || young || reached || live + in_front >= pool.max
+        young || reached || live + in_front >= pool.max
     }
 
     /// How many jobs of its pool wait whose time came before its own.

@@ -8,7 +8,6 @@ use muster_domain::launch::trouble::Asked;
 use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
-use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 
 use super::answers::{Answer, DeleteDryRun, OrderedDelete};
@@ -32,13 +31,8 @@ impl<P: Ports> Admin<'_, P> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
-            let what = if switches.deletes.is_some() {
-                format!("deletes are {off}. Switch them on again")
-            } else {
-                let SwitchedOff { since, by, reason } = off;
-                format!("maintenance lasts since {since}, by {by}: {reason}. Switch it off again")
-            };
-            let message = format!("{what}, or pass \"force\": true");
+            let message =
+                format!("deletes are {off}. Switch them on again, or pass \"force\": true");
             return Err(AdminError::new(AdminErrorCode::SwitchedOff, message));
         }
         let instance = self.find(&request.name).await?;

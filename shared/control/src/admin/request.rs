@@ -92,9 +92,6 @@ pub struct SwitchRequest {
     /// Every delete that is not forced.
     #[serde(default)]
     pub deletes: Option<To>,
-    /// Launches and deletes in one: `on` holds both back, `off` ends it.
-    #[serde(default)]
-    pub maintenance: Option<To>,
     /// New machines of these pools.
     #[serde(default)]
     pub pools: BTreeMap<PoolName, To>,

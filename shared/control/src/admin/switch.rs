@@ -58,11 +58,11 @@ impl<P: Ports> Admin<'_, P> {
         let answer = answer?;
         // An entity is no pool's: only launches as a whole open it.
         let opens = |switch: &Switch, pool: Option<&PoolName>| match switch {
-            Switch::Launches | Switch::Maintenance => true,
+            Switch::Launches => true,
             Switch::Pool(name) => pool == Some(name),
             Switch::Deletes => false,
         };
-        let opened = settings.iter().filter(|(switch, to)| !holds_back(switch, *to));
+        let opened = settings.iter().filter(|(_, to)| *to == To::On);
         let opened: Vec<&Switch> = opened.map(|(switch, _)| switch).collect();
         self.open_anew(|pool| opened.iter().any(|switch| opens(switch, pool))).await;
         Ok(answer)
@@ -90,16 +90,7 @@ fn settings(request: &SwitchRequest) -> Vec<(Switch, To)> {
     let launches = request.launches.map(|to| (Switch::Launches, to));
     let deletes = request.deletes.map(|to| (Switch::Deletes, to));
     let pools = request.pools.iter().map(|(name, to)| (Switch::Pool(name.clone()), *to));
-    let maintenance = request.maintenance.map(|to| (Switch::Maintenance, to));
-    launches.into_iter().chain(deletes).chain(maintenance).chain(pools).collect()
-}
-
-/// What is switched off is held back; maintenance, while it is on.
-fn holds_back(switch: &Switch, to: To) -> bool {
-    match switch {
-        Switch::Maintenance => to == To::On,
-        Switch::Launches | Switch::Deletes | Switch::Pool(_) => to == To::Off,
-    }
+    launches.into_iter().chain(deletes).chain(pools).collect()
 }
 
 fn line(settings: &[(Switch, To)], off: &SwitchedOff) -> Audit {

@@ -249,7 +249,6 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             entity: pool.entity.clone(),
             priority: pool.priority,
             enabled: pool.enabled,
-            paused: pool.paused,
             max: pool.max,
             min_idle: pool.idle_wanted(),
             trouble: cooldowns.and_then(|known| known.trouble(pool)).cloned(),

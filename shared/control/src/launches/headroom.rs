@@ -39,7 +39,7 @@ pub(crate) async fn waiting_for<T: Table>(
     let mut waiting = Vec::new();
     for pool in &settings.pools {
         let first = table.demand(&pool.name, 1).await?.into_iter().next();
-        let first = first.filter(|job| pool.serves(job).is_ok() && !pool.paused);
+        let first = first.filter(|job| pool.serves(job).is_ok());
         waiting.extend(first.map(|job| (Reverse(pool.priority), job.queued_at(), &pool.name)));
     }
     waiting.sort();

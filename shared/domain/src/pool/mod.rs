@@ -230,9 +230,6 @@ pub struct Pool {
     /// end when idle.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Whether launches are held back: jobs are matched and wait.
-    #[serde(default)]
-    pub paused: bool,
     /// Bumped by whoever changes anything of it: EC2 is given time to see what is new.
     #[serde(default)]
     pub generation: u64,
@@ -357,7 +354,6 @@ impl Pool {
             sudo: true,
             environment: BTreeMap::new(),
             enabled: true,
-            paused: false,
             generation: 0,
             machines_since: 0,
             removed_at: None,

@@ -210,8 +210,6 @@ fn runners_are_kept_idle_where_they_can_be_registered_and_never_above_the_maximu
     };
     assert_eq!(wanted(|_| {}), 3);
     assert_eq!(wanted(|pool| pool.max = 2), 2);
-    // A paused pool wants them still: it is the launches that are held back.
-    assert_eq!(wanted(|pool| pool.paused = true), 3);
     assert_eq!(wanted(|pool| pool.entity = None), 0);
     assert_eq!(wanted(|pool| pool.enabled = false), 0);
 }

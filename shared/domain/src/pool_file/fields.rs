@@ -33,7 +33,6 @@ pub const POOL: &[&str] = &[
     "sudo",
     "environment",
     "enabled",
-    "paused",
 ];
 /// The fields of a pool's `instances`.
 pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];

@@ -231,7 +231,6 @@ fn build(written: WrittenPool) -> Option<Pool> {
         sudo: written.sudo.unwrap_or(named.sudo),
         environment: written.environment.unwrap_or_default(),
         enabled: written.enabled.unwrap_or(true),
-        paused: written.paused.unwrap_or_default(),
         ..named
     })
 }

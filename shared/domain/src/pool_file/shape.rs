@@ -44,7 +44,6 @@ pub(super) struct WrittenPool {
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
-    pub(super) paused: Option<bool>,
     /// What stands in the place of an entity, a runner group or an image until it is resolved.
     pub(super) named: Named,
 }
@@ -107,7 +106,6 @@ impl WrittenPool {
             sudo: of.read("sudo", problems, read::boolean),
             environment: of.read("environment", problems, environment),
             enabled: of.read("enabled", problems, read::boolean),
-            paused: of.read("paused", problems, read::boolean),
             named: Named { entity: id, group, image: filter },
         }
     }

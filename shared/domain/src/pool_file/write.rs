@@ -52,7 +52,6 @@ pub fn pool(pool: &Pool) -> Value {
     all.unless(pool.sudo, "sudo", json!(false));
     all.unless(pool.environment.is_empty(), "environment", json!(pool.environment));
     all.unless(pool.enabled, "enabled", json!(false));
-    all.unless(!pool.paused, "paused", json!(true));
     all.into_value()
 }
 

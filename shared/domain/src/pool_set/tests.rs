@@ -108,7 +108,6 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("repositories", |p| p.repositories.push("acme/web".to_owned())),
         ("public", |p| p.public_repositories = true),
         ("enabled", |p| p.enabled = false),
-        ("paused", |p| p.paused = true),
     ];
     let set = first(vec![pool("a")]);
     let rows = replaces.iter().map(|row| (row, 2)).chain(keeps.iter().map(|row| (row, 1)));

@@ -139,7 +139,6 @@ impl Scenario {
                 Some(("group", value)) => pool.runner_group_id = number(value)?,
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
                 Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
-                None if *option == "paused" => pool.paused = true,
                 None if *option == "disabled" => pool.enabled = false,
                 Some(("labels", value)) => labels = value.split(',').collect(),
                 Some(("max", value)) => max = number(value)?,
@@ -163,7 +162,6 @@ impl Scenario {
             runner_group_id: pool.runner_group_id,
             min_idle: pool.min_idle,
             job_age_seconds: pool.job_age_seconds,
-            paused: pool.paused,
             enabled: pool.enabled,
             ..plain
         });

@@ -11,11 +11,11 @@ use crate::invocations::Call;
 use crate::world::Task;
 
 impl Scenario {
-    /// `launches`, `deletes`, `maintenance`, or the name of a pool.
+    /// `launches`, `deletes`, or the name of a pool.
     pub(super) fn switch(&mut self, what: &str, to: &str) {
         let mut request = json!({ "version": 1, "action": "switch", "reason": "by the scenario", "by": "somebody" });
         match what {
-            "launches" | "deletes" | "maintenance" => request[what] = to.into(),
+            "launches" | "deletes" => request[what] = to.into(),
             pool => request["pools"] = json!({ pool: to }),
         }
         self.request(request);

@@ -13,8 +13,6 @@ pub enum What {
     Launches,
     /// Deletes.
     Deletes,
-    /// Both.
-    Maintenance,
     /// Launches of one pool, by its place.
     Pool(usize),
 }
@@ -36,8 +34,7 @@ impl Plan {
         }
         for _ in 0..rng.between(1, 3) {
             let pool = rng.index(self.settings.pools.len());
-            let what =
-                [What::Launches, What::Deletes, What::Maintenance, What::Pool(pool)][rng.index(4)];
+            let what = [What::Launches, What::Deletes, What::Pool(pool)][rng.index(3)];
             let from = rush.from + rng.between(0, rush.length);
             let until: Millis = from + rng.between(MINUTE, 60 * MINUTE);
             if from > self.faults_end - 2 * MINUTE {
@@ -58,13 +55,11 @@ impl Plan {
 impl Flip {
     fn request(self, plan: &Plan) -> Value {
         let off = if self.holds { "off" } else { "on" };
-        let on = if self.holds { "on" } else { "off" };
         let mut request =
             json!({ "version": 1, "action": "switch", "reason": "by the schedule", "by": "flip" });
         match self.what {
             What::Launches => request["launches"] = off.into(),
             What::Deletes => request["deletes"] = off.into(),
-            What::Maintenance => request["maintenance"] = on.into(),
             What::Pool(place) => {
                 let name = plan.settings.pools.get(place).map_or("", |pool| pool.name.as_str());
                 request["pools"] = json!({ name: off });

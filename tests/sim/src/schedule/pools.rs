@@ -59,7 +59,7 @@ pub(super) fn settings(rng: &mut Rng, seed: u64) -> Settings {
     settings
 }
 
-/// What the pool file can say besides: choice, min idle, limits, ages, pauses.
+/// What the pool file can say besides: choice, min idle, limits, ages.
 fn season(rng: &mut Rng, settings: &mut Settings) {
     for pool in &mut settings.pools {
         pool.priority = [0, 0, 5, 10][rng.index(4)];
@@ -72,7 +72,6 @@ fn season(rng: &mut Rng, settings: &mut Settings) {
         if rng.chance(150_000) {
             pool.job_age_seconds = Seconds([30, 90, 300][rng.index(3)]);
         }
-        pool.paused = rng.chance(60_000);
         pool.enabled = !rng.chance(40_000);
         if rng.chance(80_000) {
             pool.label_match = LabelMatch::Exact;

@@ -7,6 +7,7 @@ use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Change, Stored, Version};
+use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 use muster_sim::executor::Pause;
 use muster_sim::fault::Fault;
@@ -72,7 +73,10 @@ fn no_job_leaves_a_full_pool_to_ask() {
 /// One that has ended asks for nothing: the next one goes.
 #[test]
 fn the_youngest_job_asks_and_no_other_while_it_waits_there() {
-    let bench = stack(Pool { paused: true, ..small(10) });
+    let bench = stack(small(10));
+    let by = SwitchedOff { since: bench.door.now(), by: "ada".into(), reason: "moving".into() };
+    let off = Switches::default().with(&Switch::Pool("small".parse().expect("a pool")), Some(by));
+    bench.put(&[Change::create(off).into()]);
     let later = bench.door.now() + Seconds(600);
     pass(&bench, &whole("small"), later);
     assert_eq!(asking(&bench), [3]);

@@ -21,8 +21,7 @@ fn silent(bench: &Bench, n: u64, owner: &str, hours: i64) -> Job {
 }
 
 fn stack() -> Bench {
-    let mut pool = schedule::pool("small", &["linux"], 0, "spot", None);
-    pool.paused = true;
+    let pool = schedule::pool("small", &["linux"], 0, "spot", None);
     let bench = Bench::of(vec![pool]).compared();
     bench.change(|world| world.github.install("limited"));
     bench

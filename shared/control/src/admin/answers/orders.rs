@@ -47,15 +47,13 @@ pub struct ShownSwitches {
     pub launches: Option<SwitchedOff>,
     /// Every delete without force.
     pub deletes: Option<SwitchedOff>,
-    /// Launches and deletes in one.
-    pub maintenance: Option<SwitchedOff>,
     /// New machines of these pools.
     pub pools: BTreeMap<PoolName, SwitchedOff>,
 }
 
 impl From<Switches> for ShownSwitches {
     fn from(switches: Switches) -> Self {
-        let Switches { schema: _, launches, deletes, maintenance, pools } = switches;
-        Self { launches, deletes, maintenance, pools }
+        let Switches { schema: _, launches, deletes, pools } = switches;
+        Self { launches, deletes, pools }
     }
 }

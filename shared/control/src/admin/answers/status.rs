@@ -56,8 +56,6 @@ pub struct PoolStatus {
     pub priority: u32,
     /// Whether it takes new jobs.
     pub enabled: bool,
-    /// Whether the pool file holds its launches back.
-    pub paused: bool,
     /// Most live instances.
     pub max: u32,
     /// How many idle runners it keeps.

@@ -61,15 +61,15 @@ fn a_job_that_needs_no_runner_says_so() {
 fn a_queued_job_says_what_it_waits_for() {
     let free = Conditions::default();
     let own = pool();
-    let paused = own.clone().with(|pool| pool.paused = true);
+    let disabled = own.clone().with(|pool| pool.enabled = false);
     let patient = own.clone().with(|pool| pool.job_age_seconds = Seconds(900));
     let why = "pool default launches no machine for a job before it has waited for 15 min";
     let rows = [
         (None, "Pool default is not configured any more.".to_owned()),
         (Some(&own), "The next launch pass finds it a runner.".to_owned()),
         (
-            Some(&paused),
-            "No machine is launched for it now: pool default is paused in the pool file."
+            Some(&disabled),
+            "No machine is launched for it now: pool default does not serve it any more: it is disabled."
                 .to_owned(),
         ),
         (Some(&patient), format!("No machine is launched for it before {}: {why}.", at(901))),

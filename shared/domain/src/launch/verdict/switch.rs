@@ -7,7 +7,6 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     let off = case.conditions.switches.launches_off(&pool.name);
     let why = match off {
         _ if pool.is_removed() => format!("pool {} is being removed", pool.name),
-        _ if pool.paused => format!("pool {} is paused in the pool file", pool.name),
         Some(off) => format!("launches are {off}"),
         None => return None,
     };
@@ -32,16 +31,13 @@ mod tests {
         };
         let pool = |name: &str| off(Switch::Pool(name.parse().expect("a name")));
         let said = format!("launches are switched off at {} by ada: moving", at(5));
-        let paused = Scene::new().with(|all| all.pool.paused = true);
         let removed = Scene::new().with(|all| all.pool.removed_at = Some(at(5)));
         let rows = [
             ("all is on", Scene::new(), None),
             ("launches", off(Switch::Launches), Some(said.as_str())),
-            ("maintenance", off(Switch::Maintenance), Some(&said)),
             ("deletes", off(Switch::Deletes), None),
             ("the pool", pool("default"), Some(&said)),
             ("another pool", pool("other"), None),
-            ("paused", paused, Some("pool default is paused in the pool file")),
             ("removed", removed, Some("pool default is being removed")),
         ];
         for (name, all, why) in rows {

@@ -14,6 +14,7 @@ use crate::launch::trouble::Asked;
 use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits};
+use crate::switches::{Switch, SwitchedOff, Switches};
 use crate::testkit::{
     Story as _, With as _, active, at, fault, job, pool, retrying, second, timings,
 };
@@ -151,11 +152,17 @@ pub(super) fn distrust(all: &mut Scene, asked: Asked, code: &str, since: u32) {
     all.conditions.cooldowns = known.expect("a trouble");
 }
 
+/// An operator has switched launches off.
+fn switch_off(all: &mut Scene) {
+    let by = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    all.conditions.switches = Switches::with(&Switches::default(), &Switch::Launches, Some(by));
+}
+
 /// Puts one brake on.
 fn put(all: &mut Scene, brake: Brake) {
     match brake {
         Brake::Mismatch => all.job.last_event.labels = Labels::new(["windows"]),
-        Brake::Switch => all.pool.paused = true,
+        Brake::Switch => switch_off(all),
         Brake::Age => all.pool.job_age_seconds = Seconds(1000),
         Brake::Taken => take(all),
         Brake::Maximum => all.conditions.live = all.pool.max,
@@ -171,8 +178,8 @@ fn put(all: &mut Scene, brake: Brake) {
 fn of_two_brakes_the_one_is_told_that_has_to_go_first() {
     use Brake::{Age, Limit, Maximum, Mismatch, Refusal, Switch, Taken, Trouble, Withheld};
     let rows = [
-        ("a pool that is resumed still does not serve it", Mismatch, Switch),
-        ("a job that grows old in a paused pool waits on", Switch, Age),
+        ("a pool that is switched on still does not serve it", Mismatch, Switch),
+        ("a job that grows old while launches are off waits on", Switch, Age),
         ("a job that is too young has no machine, whoever took it", Age, Taken),
         ("a job that has a runner needs no room", Taken, Maximum),
         ("the end of a machine of the pool makes room in the stack too", Maximum, Limit),

@@ -134,7 +134,7 @@ fn parts() -> impl Strategy<Value = Value> {
     let rest = any(vec![
         json!({ "image": { "id": "ami-0a1b2c3d" }, "disk": { "device": "/dev/sda1", "size_gib": 8 } }),
         json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false }),
-        json!({ "enabled": false, "paused": true, "public_repositories": true, "priority": 9 }),
+        json!({ "enabled": false, "public_repositories": true, "priority": 9 }),
         json!({ "entity": "acme", "repositories": ["acme/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
     ]);
     (market, machines, labels, rest, 1..5_u32, 1..100_u32).prop_map(

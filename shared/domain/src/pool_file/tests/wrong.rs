@@ -215,7 +215,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("boot_hook: [a]", "pools[0].boot_hook", "a list; write a text"),
     ("sudo: 'yes'", "pools[0].sudo", "true or false"),
     ("enabled: 1", "pools[0].enabled", "true or false"),
-    ("paused: maybe", "pools[0].paused", "true or false"),
 ];
 
 /// Whole files.

@@ -220,11 +220,11 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     // As it was read. Who moves its job first stores that it waits.
     assert!(cooling.stuck.iter().all(|one| one.slot.version() == READ));
 
-    let held = pool.clone().with(|pool| pool.paused = true);
-    let paused = planned(&held, &Cooldowns::default(), slots());
-    assert_eq!(names(&paused)[0].1, "pool default is paused in the pool file");
+    let removed = pool.clone().with(|pool| pool.removed_at = Some(at(5)));
+    let held = planned(&removed, &Cooldowns::default(), slots());
+    assert_eq!(names(&held)[0].1, "pool default is being removed");
     // The pool is woken for them.
-    assert_eq!((paused.launches.len(), names(&paused).len(), paused.put_off.len()), (0, 2, 0));
+    assert_eq!((held.launches.len(), names(&held).len(), held.put_off.len()), (0, 2, 0));
 }
 
 /// One asks GitHub whether it still refuses the pool's runners. The job of the other one may find a

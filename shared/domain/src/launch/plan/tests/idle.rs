@@ -14,6 +14,7 @@ use crate::launch::verdict::Brake;
 use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
+use crate::switches::{Switch, SwitchedOff, Switches};
 use crate::testkit::{With, at, fault, job, pool, timings};
 use crate::time::Seconds;
 
@@ -201,13 +202,17 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
 
 #[test]
 fn held_back_a_pool_gives_runners_and_launches_nothing() {
-    let (own, timings) = (keeps(2).with(|pool| pool.paused = true), timings());
+    let (own, timings) = (keeps(2), timings());
+    let by = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let off = Switches::with(&Switches::default(), &Switch::Launches, Some(by));
     let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
         view.supply = read([free_idle(8)]);
+        view.conditions.switches = off;
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
     assert!(plan.launches.is_empty());
-    assert_eq!(left(&plan), [(2, "pool default is paused in the pool file")]);
+    let why = format!("launches are switched off at {} by ada: moving", at(5));
+    assert_eq!(left(&plan), [(2, why.as_str())]);
 }
 
 #[test]
