@@ -57,8 +57,6 @@ PARAMETERS = {
     "AbsenceLimitSeconds": "15",
     "OrphanAgeSeconds": "30",
     "IdleLimitSeconds": "20",
-    "ScaleDownDelaySeconds": "20",
-    "ShrinkSeconds": "5",
     "ShutdownGraceSeconds": "10",
     "CompletedGraceSeconds": "15",
     "UnauthorizedRetrySeconds": "5",

@@ -4,7 +4,6 @@ use crate::ec2::{ErrorClass, StateReason};
 use crate::ids::RunnerId;
 use crate::instance::ErrorDetail;
 use crate::launch::LaunchState;
-use crate::pool::scale_down::Standing;
 use crate::time::Time;
 
 /// A look at something outside.
@@ -140,8 +139,8 @@ pub struct Observation {
     pub launch: Look<LaunchSeen>,
     /// Whether the claimed job still waits for a runner.
     pub claimed_job_waits: Look<bool>,
-    /// Where the idle runner stands among those of its pool.
-    pub standing: Look<Standing>,
+    /// Whether the idle runner is more than its pool wants.
+    pub surplus: Look<bool>,
     /// Outcome of this pass's DELETE.
     pub deregistration: Look<Deregistration>,
     /// Outcome of this pass's TerminateInstances.

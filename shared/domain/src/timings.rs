@@ -57,11 +57,6 @@ timings! {
     orphan_age_seconds = 900,
     /// How long a runner without a claim may idle.
     idle_limit_seconds = 300,
-    /// How long after a launch of a pool that keeps runners idle none of them ends as surplus.
-    scale_down_delay_seconds = 600,
-    /// In which time the surplus of idle runners shrinks by half: a little less than the sweep's
-    /// minute, so that each sweep finds it over.
-    shrink_seconds = 50,
     /// How long a machine may take to shut itself down after its runner ended.
     shutdown_grace_seconds = 120,
     /// How long after GitHub's `completed` the machine's own report may follow.

@@ -83,7 +83,6 @@ pub(crate) enum Action {
         count: u32,
         most: u32,
         holder: String,
-        at: Time,
         /// Only while nobody has asked for another pass.
         wakes: Option<u64>,
     },
@@ -123,12 +122,11 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Job(change) => actions.push(put(change, timings)?),
             Write::Launch(change) => actions.push(put(change, timings)?),
             Write::Capacity(change) => actions.push(put(change, timings)?),
-            Write::CapacityUp { pool, count, max, holder, at, wakes } => {
+            Write::CapacityUp { pool, count, max, holder, wakes } => {
                 // More than the maximum at once never fits.
                 let most = max.checked_sub(*count).ok_or(CommitError::Conflict)?;
                 let (pool, holder) = (pool.clone(), holder.clone());
-                let (at, wakes) = (*at, *wakes);
-                actions.push(Action::Add { pool, count: *count, most, holder, at, wakes });
+                actions.push(Action::Add { pool, count: *count, most, holder, wakes: *wakes });
             }
             Write::CapacityDown(pool) => take_one(&mut actions, pool),
             Write::CountUp { scope, count, max } => {
@@ -345,13 +343,9 @@ fn request(
         Action::Delete { place, key } => request.delete(
             Delete::builder().table_name(names.table(place)).key(place.key(), s(key)).build()?,
         ),
-        Action::Add { pool, count, most, holder, at, wakes } => {
+        Action::Add { pool, count, most, holder, wakes } => {
             let add = counter(names, &pool, count)
-                .update_expression(
-                    "SET #live = #live + :count, #version = #version + :one, #at = :at",
-                )
-                .expression_attribute_names("#at", "scaled_up_at")
-                .expression_attribute_values(":at", s(at.to_string()))
+                .update_expression("SET #live = #live + :count, #version = #version + :one")
                 .expression_attribute_names("#holder", "holder")
                 .expression_attribute_values(":most", n(most))
                 .expression_attribute_values(":holder", s(holder));

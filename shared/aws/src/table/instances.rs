@@ -65,13 +65,8 @@ impl Instances for DynamoTable {
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
-        let (first, last) = (prefix(Group::Marked), prefix(Group::FreeRetry));
+        let (first, last) = (prefix(Group::Free), prefix(Group::FreeRetry));
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
-    }
-
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
-        let marked = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Marked));
-        self.listed(marked, None).await
     }
 
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {

@@ -146,7 +146,6 @@ fn live_order(instance: &Instance) -> String {
 pub(crate) const fn prefix(group: Group) -> &'static str {
     match group {
         Group::Ending => "ending#",
-        Group::Marked => "evidence#",
         Group::Free => "free#",
         Group::FreeRetry => "free-retry#",
         Group::Retry => "retry#",

@@ -43,7 +43,7 @@ pub(crate) fn capacity(live: u32, holder: Option<&str>) -> Capacity {
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77), wakes: None }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), wakes: None }
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ impl<P: Ports> Admin<'_, P> {
                 }
             }
             let next = settings.iter().fold(before.clone(), |next, (switch, to)| {
-                next.with(switch, holds_back(switch, *to).then(|| off.clone()))
+                next.with(switch, (*to == To::Off).then(|| off.clone()))
             });
             if next == before {
                 return Ok(answer(next));

@@ -334,7 +334,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         if count == 0 {
             self.hold().await?;
         }
-        let counted = self.known.counted_up(count, self.now);
+        let counted = self.known.counted_up(count);
         let taken = self.known.capacity.is_planned().then_some(&counted);
         let probed = self.probed(planned);
         let mut writes = self.launch_writes(planned, &launch, taken, wakes);

@@ -12,7 +12,6 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
-use muster_domain::time::Time;
 
 /// A part of a commit. Records are written whole; each write names the version that it replaces,
 /// and a commit of several is all or nothing.
@@ -38,8 +37,6 @@ pub enum Write {
         max: u32,
         /// The launch pass that holds the lease.
         holder: String,
-        /// When: the pool is scaled up.
-        at: Time,
         /// The wake-ups that it has looked after, if more of them are to stop it.
         wakes: Option<u64>,
     },

@@ -12,10 +12,8 @@ use crate::time::Time;
 pub enum Group {
     /// On its way out.
     Ending,
-    /// Marked, and evidence is being gathered.
-    Marked,
-    /// Could take a job, or has taken one that GitHub has not told yet: a launch pass is to see
-    /// both.
+    /// Could take a job, has taken one that GitHub has not told yet, or idled for so long that it is
+    /// marked: a launch pass is to see all of them.
     Free,
     /// Could take a job, and waits for its next launch attempt.
     FreeRetry,
@@ -30,19 +28,18 @@ impl Instance {
     /// who is older.
     #[must_use]
     pub fn listed_in(&self) -> (Group, Time) {
-        let is_free = self.is_free_supply() || self.has_untold_job();
+        let is_free = self.is_free_supply() || self.has_untold_job() || self.may_be_kept();
         let group = match (self.state, is_free) {
             (State::PendingDelete | State::PendingForceDelete | State::Deleting, _) => {
                 Group::Ending
             }
-            (State::Running, _) if self.drain.is_some() => Group::Marked,
             (State::PendingCreate, true) => Group::FreeRetry,
             (State::PendingCreate, false) => Group::Retry,
             (_, true) => Group::Free,
             (_, false) => Group::Taken,
         };
         let since = match (group, &self.drain) {
-            (Group::Ending | Group::Marked, Some(drain)) => drain.at,
+            (Group::Ending, Some(drain)) => drain.at,
             (Group::Ending, None) => self.since,
             _ => self.created_at,
         };

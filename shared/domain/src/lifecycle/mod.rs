@@ -38,9 +38,9 @@ pub enum Need {
     Launch,
     /// Whether the claimed job still waits.
     ClaimedJob,
-    /// Where an idle runner stands among those of its pool. Asked only of pools that keep runners
+    /// Whether an idle runner is more than its pool wants. Asked only of pools that keep runners
     /// idle.
-    Standing,
+    Surplus,
 }
 
 /// Something done to the outside. Idempotent; its outcome is the next observation.

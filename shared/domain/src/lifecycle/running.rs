@@ -6,7 +6,6 @@ use super::{
 };
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
-use crate::pool::scale_down::{self, ScaleDownDecision};
 use crate::time::Time;
 
 pub(super) fn running(
@@ -179,21 +178,17 @@ fn stays(
     if policy.min_idle == 0 {
         return Err(DeleteReason::Idle);
     }
-    let again_at = match &seen.standing {
-        Look::Unknown => return Ok(Step::Look(Need::Standing)),
+    match &seen.surplus {
+        Look::Unknown => return Ok(Step::Look(Need::Surplus)),
         // Nothing is ended on a guess.
         Look::Failed(_) => return until(now + policy.timings.busy_poll_seconds),
-        Look::Seen(standing) => {
-            match scale_down::decide(standing, policy.min_idle, policy.timings, now) {
-                ScaleDownDecision::StayUntil(at) => at,
-                ScaleDownDecision::End => return Err(DeleteReason::Idle),
-            }
-        }
-    };
+        Look::Seen(true) => return Err(DeleteReason::Idle),
+        Look::Seen(false) => {}
+    }
     match reach::reach(seen) {
         Look::Unknown => Ok(Step::Look(Need::Runner)),
         Look::Seen(false) => Err(DeleteReason::Unreachable),
-        Look::Seen(true) | Look::Failed(_) => until(again_at),
+        Look::Seen(true) | Look::Failed(_) => until(now + policy.timings.idle_limit_seconds),
     }
 }
 

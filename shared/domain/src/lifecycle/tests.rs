@@ -45,7 +45,7 @@ pub(super) fn told(before: &Instance, step: &Step) -> String {
         Step::Look(Need::Runner) => "look at runner".to_owned(),
         Step::Look(Need::Launch) => "look at launch".to_owned(),
         Step::Look(Need::ClaimedJob) => "look at claimed job".to_owned(),
-        Step::Look(Need::Standing) => "look at its standing".to_owned(),
+        Step::Look(Need::Surplus) => "ask whether it is surplus".to_owned(),
         Step::Done => "done".to_owned(),
         Step::Rest(next) => {
             let due = next.due_at().map_or("no time".to_owned(), |due| second(due).to_string());

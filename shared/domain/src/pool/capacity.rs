@@ -22,8 +22,6 @@ pub struct Capacity {
     pub holder: Option<String>,
     /// Until when.
     pub lease_until: Option<Time>,
-    /// When a machine was last launched.
-    pub scaled_up_at: Option<Time>,
     /// The pool's configuration as the last pass knew it.
     pub configured: Option<Configured>,
     /// When the delayed wake-up arrives that was sent last. One is enough: its pass sends the next.
@@ -53,7 +51,6 @@ impl Capacity {
             wakes: 0,
             holder: None,
             lease_until: None,
-            scaled_up_at: None,
             configured: None,
             wake_at: None,
         }

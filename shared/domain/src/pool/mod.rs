@@ -2,8 +2,8 @@
 
 pub mod capacity;
 pub mod limits;
-pub mod scale_down;
 pub mod select;
+pub mod surplus;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -41,7 +41,6 @@ pub(super) async fn a_counter_goes_up_for_the_holder_of_the_lease<W: TableWorld>
     commit(world, &[up(3, 5, "me"), new(&queued(1))]).await;
     let now = world.table().capacity(&pool()).await.expect("read").expect("there");
     assert_eq!((now.live, now.version()), (4, Version(1)));
-    assert_eq!(now.scaled_up_at, Some(at(77)));
 }
 
 pub(super) async fn a_limit_counts_from_nothing_up_to_its_maximum<W: TableWorld>(world: &W) {
@@ -154,7 +153,6 @@ pub(super) async fn a_counter_does_not_go_up_past_a_wake_up_that_is_to_stop_it<W
         count: 2,
         max: 9,
         holder: "a".into(),
-        at: at(77),
         wakes: Some(wakes),
     };
     assert_eq!(world.table().commit(&[up(2)]).await, Err(CommitError::Conflict));

@@ -99,20 +99,16 @@ pub(super) async fn ending_instances_come_in_the_order_of_their_marks<W: TableWo
     assert_eq!(names(&found), [&early.name, &middle.name, &late.name]);
 }
 
-pub(super) async fn marked_instances_run_and_come_in_the_order_of_their_marks<W: TableWorld>(
-    world: &W,
-) {
-    let marked = |n, second| {
+pub(super) async fn free_instances_may_be_marked_idle<W: TableWorld>(world: &W) {
+    let marked = |n, reason| {
         let mut one = running(n, None);
-        one.mark(DeleteReason::Idle, at(second));
+        one.mark(reason, at(900));
         one
     };
-    let (late, early) = (marked(7, 900), marked(8, 800));
-    put(world, &[&late, &early, &running(1, None), &ending(3, 50), &failed(4, None)]).await;
-    let found = world.table().marked_instances(&pool()).await.expect("read");
-    assert_eq!(names(&found), [&early.name, &late.name]);
+    let (idle, outdated) = (marked(7, DeleteReason::Idle), marked(8, DeleteReason::Outdated));
+    put(world, &[&idle, &outdated, &ending(3, 50)]).await;
     let free = world.table().free_instances(&pool()).await.expect("read");
-    assert_eq!(free.len(), 4, "marked ones may be kept");
+    assert_eq!(names(&free), [&idle.name], "it may be kept");
     let ended = world.table().ending_instances(&pool(), 9).await.expect("read");
     assert_eq!(ended.len(), 1);
 }

@@ -115,7 +115,7 @@ checks! { TableWorld:
     slots_to_retry_wait_for_a_launch,
     ending_instances_come_in_the_order_of_their_marks,
     ending_instances_are_limited,
-    marked_instances_run_and_come_in_the_order_of_their_marks,
+    free_instances_may_be_marked_idle,
     demand_comes_oldest_first,
     demand_is_limited,
     demand_has_no_claim_and_a_pool_and_waits,
@@ -173,7 +173,7 @@ where
 }
 
 fn up(count: u32, max: u32, holder: &str) -> Write {
-    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), at: at(77), wakes: None }
+    Write::CapacityUp { pool: pool(), count, max, holder: holder.into(), wakes: None }
 }
 
 fn down() -> Write {

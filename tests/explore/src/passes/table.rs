@@ -70,9 +70,6 @@ impl Instances for Replayed<'_> {
     async fn free_instances(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
         unreachable!("the pool keeps no runner idle")
     }
-    async fn marked_instances(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
-        unreachable!("the pool keeps no runner idle")
-    }
     async fn slots_to_retry(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
     }

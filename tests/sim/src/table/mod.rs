@@ -237,10 +237,8 @@ impl Tables {
                 Write::Capacity(next) => {
                     self.capacities.insert(next.pool.clone(), written(next));
                 }
-                Write::CapacityUp { pool, count, at, .. } => {
-                    self.count(pool, i64::from(*count), Some(*at));
-                }
-                Write::CapacityDown(pool) => self.count(pool, -1, None),
+                Write::CapacityUp { pool, count, .. } => self.count(pool, i64::from(*count)),
+                Write::CapacityDown(pool) => self.count(pool, -1),
                 Write::CountUp { scope, count, .. } => {
                     *self.counters.entry(scope.clone()).or_default() += count;
                 }
@@ -301,11 +299,10 @@ impl Tables {
         own.map(|(_, key)| *key).collect()
     }
 
-    fn count(&mut self, pool: &PoolName, change: i64, scaled_up_at: Option<Time>) {
+    fn count(&mut self, pool: &PoolName, change: i64) {
         if let Some(stored) = self.capacities.get_mut(pool) {
             let live = u32::try_from(i64::from(stored.live) + change).unwrap_or(u32::MAX);
-            let scaled_up_at = scaled_up_at.or(stored.scaled_up_at);
-            let next = Capacity { live, scaled_up_at, ..stored.record().clone() };
+            let next = Capacity { live, ..stored.record().clone() };
             *stored = written(&stored.change(next));
         }
     }

@@ -69,7 +69,6 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
                 count,
                 max: pool.max,
                 holder: self.pass.holder.to_owned(),
-                at: self.now,
                 wakes,
             })
         });

@@ -144,9 +144,8 @@ impl Known {
 
     /// The counter as the commit of a launch leaves it. If another writer comes between, this
     /// version is older than the table's, and the next change of it is a conflict.
-    pub(super) fn counted_up(&self, fresh: u32, now: Time) -> Change<Capacity> {
+    pub(super) fn counted_up(&self, fresh: u32) -> Change<Capacity> {
         let mut next = Capacity::clone(&self.capacity);
-        next.scaled_up_at = Some(now);
         next.live = next.live.saturating_add(fresh);
         self.capacity.change(next)
     }

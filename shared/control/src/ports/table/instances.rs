@@ -37,11 +37,9 @@ pub trait Instances {
         page: Option<String>,
     ) -> Result<Page<Stored<Instance>>, ReadError>;
     /// Instances of a pool that a job may be meant for: those that could take one, those of which
-    /// GitHub has not told yet that they have, and marked ones that are not on their way out yet.
+    /// GitHub has not told yet that they have, and those that are marked because they were idle for
+    /// long.
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
-    /// Running instances of a pool that are marked and not on their way out yet, the one that was
-    /// marked first before the others.
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool in `pending_create`.
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),

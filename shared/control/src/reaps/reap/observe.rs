@@ -5,7 +5,7 @@ use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::trouble::Asked;
 use muster_domain::lifecycle::Need;
 use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen};
-use muster_domain::pool::scale_down::{self, Listed, Standing};
+use muster_domain::pool::surplus::is_surplus;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -45,7 +45,7 @@ impl<P: Ports> Reap<'_, P> {
                 let launch = self.context.table.launch(&instance.launch).await?;
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
-            Need::Standing => seen.standing = self.standing(instance, now).await?,
+            Need::Surplus => seen.surplus = Look::Seen(self.is_surplus(instance).await?),
             Need::ClaimedJob => {
                 seen.claimed_job_waits = self.claimed_job(instance, now).await?;
             }
@@ -53,24 +53,12 @@ impl<P: Ports> Reap<'_, P> {
         Ok(())
     }
 
-    /// Where an idle runner stands among those of its pool.
-    pub(super) async fn standing(
-        &self,
-        instance: &Instance,
-        now: Time,
-    ) -> Result<Look<Standing>, PassError> {
-        let Some(pool) = self.context.settings.pool(&instance.pool) else {
-            return Ok(Look::Seen(Standing::default()));
-        };
-        let capacity = self.context.table.capacity(&pool.name).await?;
-        let listed = Listed {
-            free: records(self.context.table.free_instances(&pool.name).await?),
-            marked: records(self.context.table.marked_instances(&pool.name).await?),
-            demand: records(self.context.table.demand(&pool.name, MAX_DEMAND).await?),
-            scaled_up_at: capacity.and_then(|capacity| capacity.scaled_up_at),
-        };
-        let timings = &self.context.settings.timings;
-        Ok(Look::Seen(scale_down::standing(instance, pool, &listed, timings, now)))
+    /// Whether an idle runner is more than its pool wants.
+    pub(super) async fn is_surplus(&self, instance: &Instance) -> Result<bool, PassError> {
+        let Some(pool) = self.context.settings.pool(&instance.pool) else { return Ok(true) };
+        let free = records(self.context.table.free_instances(&pool.name).await?);
+        let demand = records(self.context.table.demand(&pool.name, MAX_DEMAND).await?);
+        Ok(is_surplus(instance, pool, &free, &demand))
     }
 
     /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked,

@@ -4,7 +4,6 @@ use super::{check, nothing, sees, sees_runner, told};
 use crate::instance::DeleteReason;
 use crate::lifecycle::{Policy, Step, decide};
 use crate::observation::{Look, Machine, Observation, RunnerSeen};
-use crate::pool::scale_down::Standing;
 use crate::testkit::{
     LIFETIME, RUNNER, Story, active, at, booting, idle, policy, timings, unavailable,
 };
@@ -60,32 +59,25 @@ fn each_pool_has_its_own_lifetime() {
 fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
     let timings = timings();
     let policy = Policy { min_idle: 2, ..policy(&timings) };
-    let stands = |idle, older| Observation {
-        standing: Look::Seen(Standing { kept: true, idle, older, ..Standing::default() }),
+    let surplus = |is_surplus| Observation {
+        surplus: Look::Seen(is_surplus),
         ..sees_runner(RunnerSeen::NotBusy(RUNNER))
     };
-    let silence = Observation { standing: Look::Failed(unavailable()), ..nothing() };
+    let silence = Observation { surplus: Look::Failed(unavailable()), ..nothing() };
     let outdated = Observation { outdated: true, ..nothing() };
     let free = || idle().unclaimed();
     // Idle since second 40, with a limit of 300.
     for (name, runner, seen, now, expected) in [
         ("young", free(), nothing(), 339, "rest until 340"),
-        ("past its limit", free(), nothing(), 340, "look at its standing"),
-        ("not above the min idle", free(), stands(2, 0), 340, "rest until 640"),
-        ("the oldest of one too many", free(), stands(3, 0), 340, "marked idle, due 340"),
-        ("a younger one", free(), stands(3, 1), 340, "rest until 640"),
-        (
-            "not one that the pool wants",
-            free(),
-            Observation { standing: Look::Seen(Standing::default()), ..nothing() },
-            340,
-            "marked idle, due 340",
-        ),
+        ("past its limit", free(), nothing(), 340, "ask whether it is surplus"),
+        ("not surplus", free(), surplus(false), 340, "rest until 640"),
+        ("surplus", free(), surplus(true), 340, "marked idle, due 340"),
+        ("surplus and young", free(), surplus(true), 339, "rest until 340"),
         ("nobody knows", free(), silence, 340, "rest until 400"),
-        ("outdated, whatever its standing", free(), outdated, 60, "marked outdated, due 60"),
+        ("outdated, surplus or not", free(), outdated, 60, "marked outdated, due 60"),
         ("with a claim", idle(), nothing(), 99, "rest until 100"),
         ("booting", booting().unclaimed(), nothing(), 599, "rest until 600"),
-        ("active", active().unclaimed(), stands(9, 0), 9000, "rest until 43200"),
+        ("active", active().unclaimed(), surplus(true), 9000, "rest until 43200"),
     ] {
         let step = decide(&runner, &seen, &policy, at(now));
         assert_eq!(told(&runner, &step), expected, "{name}");
@@ -96,10 +88,8 @@ fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
 fn a_runner_without_a_job_goes_at_half_of_its_life() {
     let timings = timings();
     let policy = Policy { max_lifetime: Seconds(1_000), min_idle: 2, ..policy(&timings) };
-    let kept = || Observation {
-        standing: Look::Seen(Standing { kept: true, idle: 1, ..Standing::default() }),
-        ..sees_runner(RunnerSeen::NotBusy(RUNNER))
-    };
+    let kept =
+        || Observation { surplus: Look::Seen(false), ..sees_runner(RunnerSeen::NotBusy(RUNNER)) };
     for (name, runner, now, expected) in [
         ("kept idle until then", idle().unclaimed(), 499, "rest until 500"),
         ("however few there are", idle().unclaimed(), 500, "marked retired, due 500"),
@@ -115,11 +105,7 @@ fn a_runner_without_a_job_goes_at_half_of_its_life() {
 fn a_runner_that_is_kept_idle_must_be_one_that_a_job_can_reach() {
     let timings = timings();
     let policy = Policy { min_idle: 1, ..policy(&timings) };
-    let kept = |runner| Observation {
-        standing: Look::Seen(Standing { kept: true, idle: 1, ..Standing::default() }),
-        runner,
-        ..nothing()
-    };
+    let kept = |runner| Observation { surplus: Look::Seen(false), runner, ..nothing() };
     let (free, seen) = (|| idle().unclaimed(), Look::Seen);
     let marked = || {
         let mut marked = free().marked(DeleteReason::Unreachable, 700).due(880);

@@ -67,8 +67,8 @@ fn look(need: Need, world: &Observation, seen: &mut Observation) {
             let answer = world.claimed_job_waits.clone();
             std::mem::replace(&mut seen.claimed_job_waits, answer) != Look::Unknown
         }
-        Need::Standing => {
-            std::mem::replace(&mut seen.standing, world.standing.clone()) != Look::Unknown
+        Need::Surplus => {
+            std::mem::replace(&mut seen.surplus, world.surplus.clone()) != Look::Unknown
         }
     };
     assert!(!known, "asks twice: {need:?}");

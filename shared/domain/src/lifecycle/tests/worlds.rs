@@ -7,7 +7,6 @@ use crate::launch::LaunchState;
 use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };
-use crate::pool::scale_down::Standing;
 use crate::testkit::{RUNNER, aborted, at, fault, unauthorized, unavailable};
 
 fn trouble() -> impl Strategy<Value = ProviderError> {
@@ -54,19 +53,17 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
         Some((LaunchState::Open, at(0))),
         Some((LaunchState::Open, at(90_000))),
     ];
-    let surplus = |idle, older| Standing { kept: true, idle, older, ..Standing::default() };
-    let standings = vec![surplus(1, 0), surplus(4, 0), surplus(4, 3)];
     (
         (prop::bool::weighted(0.3), rarely(), rarely(), rarely(), rarely()),
         (looked(machines()), looked(runners), looked(launches)),
-        (looked(vec![true, false]), looked(standings), looked(deregistrations)),
+        (looked(vec![true, false]), looked(vec![true, false]), looked(deregistrations)),
         prop::sample::select(terminations()),
     )
         .prop_map(
             |(
                 (machine_hint, deletes_off, spot_notice, outdated, pool_removed),
                 (machine, runner, launch),
-                (job, standing, answer),
+                (job, surplus, answer),
                 end,
             )| {
                 Observation {
@@ -83,7 +80,7 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     runner,
                     launch,
                     claimed_job_waits: job,
-                    standing,
+                    surplus,
                     deregistration: answer,
                     termination: Some(end),
                 }

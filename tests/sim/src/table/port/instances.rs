@@ -73,12 +73,8 @@ impl Instances for Door {
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
-        let free = |group| (Group::Marked..=Group::FreeRetry).contains(&group);
+        let free = |group| matches!(group, Group::Free | Group::FreeRetry);
         self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
-    }
-
-    async fn marked_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
-        self.of_pool(pool, |of| groups(of, |group| group == Group::Marked, usize::MAX)).await
     }
 
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
