@@ -40,7 +40,6 @@ class Schema(unittest.TestCase):
             "lables": ["x"],
             "labels": [],
             "market": "cheap",
-            "os": "windows",
             "instances": {"types": ["m7i.large"], "vcpus": {"min": 1}, "memory_mib": {"min": 1}},
             "subnets": ["vpc-1"],
             "tags": {"muster:x": "y"},

@@ -194,7 +194,7 @@ impl Cooldowns {
             known.iter().any(|one| {
                 let is_here = matches!(&one.closed, CooldownScope::Place { market, place, pool: of }
                     if *market == on && place == at && of.as_ref() == Some(&pool.name));
-                let goes_on = pool.falls_back_after(one.class, &one.code);
+                let goes_on = pool.falls_back_after(one.class);
                 is_here && one.class.is_refusal() && !goes_on
             })
         };
@@ -222,7 +222,7 @@ impl Cooldowns {
         let falls_back = first == Market::Spot
             && refusals.iter().any(|one| {
                 matches!(one.closed, CooldownScope::Unknown { .. })
-                    || pool.falls_back_after(one.class, &one.code)
+                    || pool.falls_back_after(one.class)
             });
         let more = match falls_back.then(|| self.on_market(pool, Market::OnDemand, now)) {
             Some(Ok(offer)) => return Ok(offer),

@@ -283,9 +283,8 @@ fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
 /// refusal may have been that of on-demand's: then spot is asked again, and while it is closed, the
 /// offer falls back by itself.
 pub(crate) fn next_market(pool: &Pool, slot: &Instance) -> Market {
-    let code = slot.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
-    let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class, code));
+    let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class));
     if slot.attempts > 0 && !waits_for_quota && falls_back {
         return Market::OnDemand;
     }

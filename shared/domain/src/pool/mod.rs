@@ -170,10 +170,6 @@ pub struct Pool {
     /// Spot, on-demand, or one after the other.
     #[serde(default)]
     pub market: MarketPolicy,
-    /// With `spot-then-on-demand`: EC2's codes after which on-demand is asked. Empty: any lack of
-    /// capacity or quota.
-    #[serde(default)]
-    pub on_demand_after: Vec<String>,
     /// How EC2 chooses. None: `price-capacity-optimized` for spot; `prioritized` for on-demand,
     /// with requirements `lowest-price`.
     #[serde(default)]
@@ -335,7 +331,6 @@ impl Pool {
             requirements: None,
             subnets: Vec::new(),
             market: MarketPolicy::default(),
-            on_demand_after: Vec::new(),
             allocation: None,
             max_price: None,
             image: None,
@@ -474,13 +469,9 @@ impl Pool {
 
     /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot.
     #[must_use]
-    pub fn falls_back_after(&self, class: ErrorClass, code: &str) -> bool {
+    pub fn falls_back_after(&self, class: ErrorClass) -> bool {
         self.market == MarketPolicy::SpotThenOnDemand
-            && if self.on_demand_after.is_empty() {
-                matches!(class, ErrorClass::Capacity | ErrorClass::Quota)
-            } else {
-                self.on_demand_after.iter().any(|known| known == code)
-            }
+            && matches!(class, ErrorClass::Capacity | ErrorClass::Quota)
     }
 
     /// Where runners for this job are registered.

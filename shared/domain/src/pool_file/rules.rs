@@ -96,10 +96,6 @@ fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
         let what = "only spot machines have a highest price; remove it, or change market";
         problems.add(&of.path_of("max_price"), what);
     }
-    if of.get("on_demand_after").is_some() && market != MarketPolicy::SpotThenOnDemand {
-        let what = "this is for market: spot-then-on-demand alone";
-        problems.add(&of.path_of("on_demand_after"), what);
-    }
 }
 
 fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
@@ -213,7 +209,6 @@ fn build(written: WrittenPool) -> Option<Pool> {
         requirements,
         subnets: shared(written.subnets?),
         market: written.market.unwrap_or_default(),
-        on_demand_after: written.on_demand_after.unwrap_or_default(),
         allocation: written.allocation,
         max_price: written.max_price,
         image: written.image,

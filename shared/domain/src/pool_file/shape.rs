@@ -6,8 +6,8 @@ use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
 use super::named::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
-    boot_hook, disk, entity_or_id, environment, image, is_code, is_id, is_instance_type,
-    is_repository, labels, os, price, requirements, runner_group, tags,
+    boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type, is_repository,
+    labels, price, requirements, runner_group, tags,
 };
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
@@ -31,7 +31,6 @@ pub(super) struct WrittenPool {
     pub(super) requirements: Option<Requirements>,
     pub(super) subnets: Option<Vec<String>>,
     pub(super) market: Option<MarketPolicy>,
-    pub(super) on_demand_after: Option<Vec<String>>,
     pub(super) allocation: Option<Allocation>,
     pub(super) max_price: Option<String>,
     pub(super) image: Option<Image>,
@@ -62,7 +61,6 @@ pub(super) struct Limits {
 impl WrittenPool {
     /// Reads every field, each on its own.
     pub(super) fn read(of: &Section, problems: &mut Wrongs) -> Self {
-        of.read("os", problems, os);
         let (entity, id) = ValueOrName::split(of.read("entity", problems, entity_or_id));
         let (runner_group, group) =
             ValueOrName::split(of.read("runner_group", problems, runner_group));
@@ -87,10 +85,6 @@ impl WrittenPool {
                 })
             }),
             market: of.read("market", problems, |node, w| read::one_of(node, MARKETS, w)),
-            on_demand_after: of.read("on_demand_after", problems, |node, w| {
-                let codes = "EC2's error codes, like InsufficientInstanceCapacity";
-                read::texts(node, codes, w, is_code)
-            }),
             allocation: of
                 .read("allocation", problems, |node, w| read::one_of(node, ALLOCATIONS, w)),
             max_price: of.read("max_price", problems, price),

@@ -23,17 +23,6 @@ const MAX_LABELS: usize = 100;
 /// What boot.sh sets itself: a pool must not unhook its runners.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
-pub(super) fn os(node: &Node, problems: &mut Wrongs) -> Option<()> {
-    match &node.value {
-        Kind::Text(text) if text == "linux" => Some(()),
-        _ => {
-            let what = "Muster launches Linux machines only; write linux, or leave the field out";
-            problems.add(&node.path, format!("this is {}; {what}", node.described()));
-            None
-        }
-    }
-}
-
 pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
     let entity: Entity = read::parsed(node, problems)?;
     let (first, rest) = entity.as_str().split_once('/').unwrap_or((entity.as_str(), ""));
@@ -160,10 +149,6 @@ pub(super) fn is_id(text: &str, prefix: &str) -> bool {
     let digits = text.strip_prefix(prefix).unwrap_or_default();
     let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex)
-}
-
-pub(super) fn is_code(text: &str) -> bool {
-    text.len() <= 100 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.')
 }
 
 /// `owner/repo`, or `owner/*`.

@@ -28,8 +28,6 @@ pub fn pool(pool: &Pool) -> Value {
     all.put("instances", instances(pool));
     all.put("subnets", json!(pool.subnets));
     all.unless(pool.market == plain.market, "market", word(MARKETS, pool.market));
-    let after = &pool.on_demand_after;
-    all.unless(after.is_empty(), "on_demand_after", json!(after));
     all.some("allocation", pool.allocation.map(|allocation| word(ALLOCATIONS, allocation)));
     all.some("max_price", pool.max_price.as_ref().map(|price| json!(price)));
     all.some("image", pool.image.as_ref().map(image));

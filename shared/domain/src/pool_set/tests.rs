@@ -96,7 +96,6 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("priority", |p| p.priority = 3),
         ("prefix", |p| p.name_prefix = "x".parse().ok()),
         ("market", |p| p.market = MarketPolicy::Spot),
-        ("codes", |p| p.on_demand_after.push("X".to_owned())),
         ("allocation", |p| p.allocation = Some(Allocation::LowestPrice)),
         ("price", |p| p.max_price = Some("1".to_owned())),
         ("max", |p| p.max = 3),

@@ -103,8 +103,5 @@ fn vary(pool: &mut Pool, rng: &mut Rng) {
         all.into_iter().take(count).map(Arc::from).collect()
     };
     (pool.instance_types, pool.subnets) = (some(rng, types), some(rng, subnets));
-    if rng.chance(300_000) {
-        pool.on_demand_after = vec!["InsufficientInstanceCapacity".to_owned()];
-    }
     pool.max_price = rng.chance(300_000).then(|| "0.05".to_owned());
 }

@@ -122,7 +122,7 @@ fn parts() -> impl Strategy<Value = Value> {
         json!({}),
         json!({ "market": "spot", "max_price": "0.1" }),
         json!({ "market": "spot", "allocation": "diversified" }),
-        json!({ "market": "spot-then-on-demand", "on_demand_after": ["MaxSpotInstanceCountExceeded"] }),
+        json!({ "market": "spot-then-on-demand" }),
         json!({ "allocation": "lowest-price" }),
     ]);
     let machines = any(vec![

@@ -75,8 +75,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("match: exakt", "pools[0].match", "did you mean \"exact\""),
     ("priority: -1", "pools[0].priority", "from 0 to 1000"),
     // Machines.
-    ("os: windows", "pools[0].os", "Linux machines only"),
-    ("os: macos", "pools[0].os", "Linux machines only"),
     ("arch: amd64", "pools[0].arch", "one of x64, arm64"),
     ("arch: arm64", "pools[0].instances.types[0]", "m7i.large is x64, and arch says arm64"),
     ("instances: {}", "pools[0].instances", "either types, or vcpus"),
@@ -171,16 +169,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("max_price: '0.05'", "pools[0].max_price", "only spot machines"),
     ("market: spot\nmax_price: cheap", "pools[0].max_price", "decimal"),
     ("market: spot\nmax_price: 0", "pools[0].max_price", "decimal"),
-    (
-        "market: spot\non_demand_after: [NoCapacity]",
-        "pools[0].on_demand_after",
-        "spot-then-on-demand alone",
-    ),
-    (
-        "market: spot-then-on-demand\non_demand_after: ['a b']",
-        "pools[0].on_demand_after[0]",
-        "error codes",
-    ),
     // Limits.
     ("limits: {}", "pools[0].limits", "max is missing"),
     ("limits: { max: 0 }", "pools[0].limits.max", "from 1"),

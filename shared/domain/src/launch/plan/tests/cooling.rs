@@ -123,27 +123,23 @@ fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
 
 #[test]
 fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
-    let listed = of(MarketPolicy::SpotThenOnDemand).with(|pool| {
-        pool.on_demand_after = vec!["Quota".to_owned()];
-    });
     let any = of(MarketPolicy::SpotThenOnDemand);
-    // Refusals so far; at once with any code, and with a list that names the quota's.
-    let rows: [(&[ErrorClass], bool, bool); 6] = [
-        (&[Capacity], true, false),
-        (&[Quota], true, true),
-        (&[Throttle], false, false),
-        (&[Configuration], false, false),
-        (&[Throttle, Capacity], true, false),
+    // Refusals so far, and whether it goes on at once.
+    let rows: [(&[ErrorClass], bool); 6] = [
+        (&[Capacity], true),
+        (&[Quota], true),
+        (&[Throttle], false),
+        (&[Configuration], false),
+        (&[Throttle, Capacity], true),
         // Its on-demand attempt was refused as well: from here on it waits.
-        (&[Capacity, Capacity], false, false),
+        (&[Capacity, Capacity], false),
     ];
-    for (classes, always, by_list) in rows {
+    for (classes, expected) in rows {
         let slot = refused(1, classes);
-        assert_eq!(falls_back_at_once(&any, &slot), always, "{classes:?}");
-        assert_eq!(falls_back_at_once(&listed, &slot), by_list, "{classes:?}");
+        assert_eq!(falls_back_at_once(&any, &slot), expected, "{classes:?}");
         assert_eq!(
             is_launch_due(&any, &slot, &Cooldowns::default(), at(11), &timings()),
-            always,
+            expected,
             "{classes:?}"
         );
         assert!(!falls_back_at_once(&of(MarketPolicy::Spot), &slot), "{classes:?}");
@@ -154,18 +150,18 @@ fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
     }
 }
 
-/// One of two machines comes: the other alone is bought on demand, and only for a code that the
-/// pool lists.
+/// One of two machines comes: the other alone is bought on demand, and only for lack of capacity or
+/// quota.
 #[test]
 fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
     let timings = timings();
-    for (code, expected) in [("Capacity", Some((Market::OnDemand, 1))), ("Quota", None)] {
-        let pool = of(MarketPolicy::SpotThenOnDemand)
-            .with(|pool| pool.on_demand_after = vec![code.to_owned()]);
+    let one = Some((Market::OnDemand, 1));
+    for (class, expected) in [(Capacity, one), (Quota, one), (Throttle, None)] {
+        let pool = of(MarketPolicy::SpotThenOnDemand);
         let launched = planned(&pool, &Cooldowns::default(), Vec::new()).launches.remove(0);
         assert_eq!((launched.launch.request.market, launched.fresh.len()), (Market::Spot, 2));
         let slots = read(launched.fresh.into_iter().map(|(slot, _)| slot));
-        let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(Capacity)] };
+        let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(class)] };
         let answered = Answered { answer: Ok(part), found: Vec::new() };
         let called = launched.launch.with(|launch| launch.calls = 1);
         let called = Stored::read(called, READ);
@@ -178,7 +174,7 @@ fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
         let rest: Vec<Instance> = failed.filter(due).collect();
         let plan = plan(view(&pool, &timings, Vec::new()).with(|view| view.retries = read(rest)));
         let bought = plan.launches.first().map(|one| &one.launch.request);
-        assert_eq!(bought.map(|request| (request.market, request.capacity)), expected, "{code}");
+        assert_eq!(bought.map(|request| (request.market, request.capacity)), expected, "{class:?}");
         assert!(plan.launches.len() <= 1);
     }
 }
