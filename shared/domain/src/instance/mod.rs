@@ -22,7 +22,9 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 use crate::SCHEMA;
 use crate::absence::Absence;
 use crate::ec2::ErrorClass;
-use crate::ids::{Entity, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use crate::ids::{
+    Entity, EntityKind, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName,
+};
 use crate::pool::Pool;
 use crate::pool::limits::Scope;
 use crate::time::Time;
@@ -129,6 +131,8 @@ impl Instance {
     #[must_use]
     pub fn planned(slot: Slot, now: Time, timings: &Timings) -> Self {
         let claimed_at = slot.claim.map(|_| now);
+        // The job's installation is its organization's, and cannot act for the enterprise.
+        let is_of_enterprise = slot.entity.kind() == EntityKind::Enterprise;
         let mut instance = Self {
             schema: SCHEMA,
             name: slot.name,
@@ -137,7 +141,7 @@ impl Instance {
             created_at: now,
             pool: slot.pool,
             entity: slot.entity,
-            installation: slot.installation,
+            installation: slot.installation.filter(|_| !is_of_enterprise),
             relaunched_at: None,
             launch: slot.launch,
             template_version: None,

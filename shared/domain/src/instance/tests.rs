@@ -24,6 +24,18 @@ pub(crate) fn at(seconds: u32) -> Time {
     T0 + Seconds(seconds)
 }
 
+/// The installation is that of the job's organization.
+#[test]
+fn a_runner_of_an_enterprise_is_not_asked_for_as_the_organization_of_its_job() {
+    let installation = |entity: &str| {
+        let slot = Slot { entity: entity.parse().expect("valid"), ..slot(1) };
+        Instance::planned(slot, at(0), &Timings::default()).installation
+    };
+    assert_eq!(installation("enterprises/big"), None);
+    assert_eq!(installation("acme"), Some(InstallationId(7)));
+    assert_eq!(installation("acme/web"), Some(InstallationId(7)));
+}
+
 /// Such machines make the others of their pool wait: none that served may count.
 #[test]
 fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {

@@ -1,8 +1,8 @@
 //! Records that a test puts there, at the simulated cloud's doors: what the reaper's calls cost in
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
-//! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, and
-//! what a machine says without end.
+//! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
+//! for an enterprise, and what a machine says without end.
 
 mod answers;
 mod asking;
@@ -11,6 +11,7 @@ mod batches;
 mod bench;
 mod counts;
 mod ends;
+mod enterprises;
 mod events;
 mod every_answer;
 mod lateness;

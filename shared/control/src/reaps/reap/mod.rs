@@ -9,8 +9,9 @@ mod settle;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use muster_domain::ids::{Entity, InstanceName, MachineId};
+use muster_domain::ids::{Entity, EntityKind, InstanceName, MachineId};
 use muster_domain::instance::Instance;
+use muster_domain::job::Job;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::lifecycle::{self, Effect, Policy, Record, Step};
 use muster_domain::message::SPOT_INTERRUPTION;
@@ -228,4 +229,17 @@ impl<P: Ports> Reap<'_, P> {
 
 pub(crate) fn registrar(instance: &Instance) -> Registrar {
     Registrar { entity: instance.entity.clone(), installation: instance.installation }
+}
+
+/// As whom GitHub is asked for the job of an instance: what acts for an enterprise need not see a
+/// repository.
+fn registrar_of_job(instance: &Instance, job: &Job) -> Registrar {
+    match (instance.entity.kind(), job.home()) {
+        (EntityKind::Enterprise, Some(entity)) => {
+            Registrar { entity, installation: job.last_event.installation }
+        }
+        (EntityKind::Enterprise | EntityKind::Organization | EntityKind::Repository, _) => {
+            registrar(instance)
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What a pass looks at: the machine, the runner, the launch, the claimed job.
 
+use muster_domain::ids::Entity;
 use muster_domain::instance::{ErrorDetail, Instance};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::trouble::Asked;
@@ -9,7 +10,7 @@ use muster_domain::pool::surplus::is_surplus;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-use super::{Reap, registrar};
+use super::{Reap, registrar, registrar_of_job};
 use crate::context::Ports;
 use crate::health::note_answer;
 use crate::jobs::ingest::Ingest;
@@ -38,7 +39,7 @@ impl<P: Ports> Reap<'_, P> {
             }
             Need::Runner => {
                 let answer = self.runner(instance).await;
-                self.note_health(instance, answer.as_ref().err(), now).await?;
+                self.note_health(&instance.entity, answer.as_ref().err(), now).await?;
                 seen.runner = answered(answer);
             }
             Need::Launch => {
@@ -75,10 +76,10 @@ impl<P: Ports> Reap<'_, P> {
         let claims =
             |job: &Stored<Job>| job.is_waiting() && job.claim.as_ref() == Some(&instance.name);
         let Some(job) = job.filter(claims) else { return Ok(Look::Seen(false)) };
-        let registrar = registrar(instance);
+        let registrar = registrar_of_job(instance, &job);
         let (repository, number) = (&*job.last_event.repository, job.key().job);
         let answer = self.context.github.job(&registrar, repository, number).await;
-        self.note_health(instance, answer.as_ref().err(), now).await?;
+        self.note_health(&registrar.entity, answer.as_ref().err(), now).await?;
         match answer {
             Err(trouble) => Ok(Look::Failed(trouble)),
             // Not shown to us: no reason to drop a job.
@@ -111,20 +112,17 @@ impl<P: Ports> Reap<'_, P> {
     /// Keeps the entity's health in step with GitHub's answers.
     pub(super) async fn note_health(
         &self,
-        instance: &Instance,
+        entity: &Entity,
         trouble: Option<&ProviderError>,
         now: Time,
     ) -> Result<(), PassError> {
         let healthy = &self.known.healthy;
         if trouble.is_some() {
-            healthy.forget(&instance.entity);
-            return note_answer(self.context.table, &instance.entity, Asked::Other, trouble, now)
-                .await;
+            healthy.forget(entity);
+            return note_answer(self.context.table, entity, Asked::Other, trouble, now).await;
         }
-        let read = async || {
-            note_answer(self.context.table, &instance.entity, Asked::Other, None, now).await
-        };
-        healthy.get(&instance.entity, self.together.moved(), read).await
+        let read = async || note_answer(self.context.table, entity, Asked::Other, None, now).await;
+        healthy.get(entity, self.together.moved(), read).await
     }
 }
 

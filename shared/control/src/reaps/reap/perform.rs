@@ -29,7 +29,7 @@ impl<P: Ports> Reap<'_, P> {
         match effect {
             Effect::Deregister(id) => {
                 let answer = self.context.github.deregister(&registrar(instance), id).await;
-                self.note_health(instance, answer.as_ref().err(), now).await?;
+                self.note_health(&instance.entity, answer.as_ref().err(), now).await?;
                 seen.deregistration = answered(answer);
             }
             Effect::Terminate(machine) => {
