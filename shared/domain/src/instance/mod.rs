@@ -280,9 +280,16 @@ impl Instance {
     /// Could take a job that has no claim yet.
     #[must_use]
     pub fn is_free_supply(&self) -> bool {
+        self.claim.is_none() && self.may_take_a_job()
+    }
+
+    /// Could still take a job, its own or another. While EC2 denies its machine no job is to wait
+    /// for it: that the machine is gone takes long to be certain.
+    #[must_use]
+    pub(crate) fn may_take_a_job(&self) -> bool {
         self.state.is_serving()
-            && self.claim.is_none()
             && self.drain.is_none()
+            && self.absence.is_none()
             // Active without a known job: GitHub called it busy.
             && self.runner.state <= RunnerState::Idle
             && !self.passed_over

@@ -45,7 +45,7 @@ pub fn settle_started(
             spared.claim() == Some(key)
                 && left.claim.as_ref() == Some(&all.taker.name)
                 && left.is_waiting()
-                && is_available(spared)
+                && spared.may_take_a_job()
                 && can_serve(spared, left)
         }
         _ => false,
@@ -65,16 +65,6 @@ pub fn settle_started(
         set_job_claim(left, claim);
     }
     all
-}
-
-/// Could still take a job.
-fn is_available(instance: &Instance) -> bool {
-    instance.state().is_serving()
-        && instance.drain().is_none()
-        && instance.runner.exit.is_none()
-        && !instance.runner.has_taken_job()
-        && instance.runner.state <= RunnerState::Idle
-        && !instance.passed_over
 }
 
 /// Whether a machine of this pool, registered where this instance is, could be given the job.

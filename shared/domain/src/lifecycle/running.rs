@@ -52,7 +52,7 @@ fn machine_ended(
 ) -> Option<Step> {
     let reason = match death(instance, seen, policy.timings, now) {
         Death::Certain(_) => DeleteReason::MachineGone,
-        Death::Unconfirmed(next, again_at) => return Some(rest_until(*next, again_at)),
+        Death::Unconfirmed(next, again_at) => return Some(denied(*next, again_at, now)),
         Death::No if seen.machine == Look::Seen(Machine::Stopped) => DeleteReason::MachineStopped,
         Death::No => return None,
     };
@@ -62,6 +62,17 @@ fn machine_ended(
     }
     next.to_pending_delete(reason, now);
     Some(act(next))
+}
+
+/// EC2 denies the machine, which may take long to become certain: the job that is meant for it gets
+/// another one meanwhile.
+fn denied(mut next: Instance, again_at: Time, now: Time) -> Step {
+    if next.absence.is_none() || next.claim().is_none() || next.runner.has_taken_job() {
+        return rest_until(next, again_at);
+    }
+    next.clear_claim(now, "EC2 does not know its machine");
+    next.set_due(again_at);
+    perform(next, Effect::WakePool)
 }
 
 /// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner

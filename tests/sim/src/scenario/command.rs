@@ -104,6 +104,7 @@ impl Scenario {
             ["reclaim", number] => self.reclaim(number)?,
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
+            ["ec2", "denies", number, "for", length] => self.deny(number, duration(length)?)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
             ["explain", "job", number] => self.explain(index(number)?)?,
             ["apply", pools @ ..] => self.apply(pools)?,
@@ -298,6 +299,14 @@ impl Scenario {
             let now = world.now;
             world.agenda.at(now, Event::StateEvent(machine, 4));
             world.agenda.at(now + 2 * MINUTE, Event::Machine(machine, Arrival::Reclaimed));
+        });
+        Ok(())
+    }
+
+    fn deny(&mut self, machine: &str, length: Millis) -> Result<(), String> {
+        let machine = self.machine(number(machine)?)?;
+        self.change(|world| {
+            world.ec2.cloud.at_mut(machine as usize).visible_from = world.now + length;
         });
         Ok(())
     }

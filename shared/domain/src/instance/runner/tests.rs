@@ -4,9 +4,9 @@ use super::{ReportError, Start};
 use crate::ids::{JobKey, RunnerId};
 use crate::instance::{DeleteReason, Instance, RunnerState};
 use crate::testkit::{
-    CLAIMED, RUNNER, Story, With, active, active_by_github, asking, at, boot_failed, booting,
-    completed, creating, error, exited, forced, idle, idle_without_hooks, installing, plain,
-    report, timings,
+    CLAIMED, RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed,
+    booting, completed, creating, error, exited, forced, idle, idle_without_hooks, installing,
+    plain, report, timings,
 };
 
 const OTHER: JobKey = JobKey { repository: 1, job: 9 };
@@ -346,6 +346,7 @@ fn free_supply_could_still_take_a_job() {
         ("its agent ended", exited().unclaimed()),
         ("it never started", boot_failed().unclaimed()),
         ("passed over", free().with(|i| i.passed_over = true)),
+        ("denied by EC2", free().with(|i| i.absence = Some(absent(at(90))))),
     ];
     for (name, instance) in rows {
         assert!(!instance.is_free_supply(), "{name}");

@@ -210,6 +210,13 @@ fn what_ec2_says_of_the_machine_comes_first() {
         ),
         ("absent and young: EC2 is behind", active(), sees(Machine::Absent), 604, "rest until 605"),
         ("absent once", active(), sees(Machine::Absent), 700, "rest until 820, absent"),
+        (
+            "absent once: its job gets another machine",
+            idle(),
+            sees(Machine::Absent),
+            700,
+            "claim ended, absent, due 820, wake pool",
+        ),
         ("absent again too soon", known(), sees(Machine::Absent), 819, "rest until 820"),
         (
             "the second look is made when it is due",
