@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 202 | queued, or knowingly ignored; the reason is in GitHub's delivery log |
 //! | 200 | `ping` |
-//! | 400 | signed, but not a payload that we can read; a job's is counted, and has an alarm |
+//! | 400 | signed, but not a payload that we can read; a job's is counted, has an alarm, and GitHub is asked for what is queued there |
 //! | 401 | not signed by GitHub: one body, whatever the reason |
 //! | 413 | over 1 MiB |
 //! | 415 | signed, but not JSON: the content_type of its webhook is not json |
@@ -23,6 +23,7 @@ pub mod payload;
 use muster_aws::secrets::{SecretError, WebhookSecret};
 use muster_control::causes::with_causes;
 use muster_control::ports::Queue;
+use muster_domain::ids::Entity;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
@@ -80,8 +81,8 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 delivery.id = delivery,
                 github.event = github_event,
                 job.id = job,
-                repository = origin.repository,
-                installation = origin.installation,
+                repository = origin.repository.as_ref().map(Entity::as_str),
+                installation = origin.installation.map(|installation| installation.0),
                 http.status = answer.status,
                 outcome = answer.outcome,
                 error,
@@ -118,6 +119,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
             DeliveryDecision::Unreadable { answer, origin, problem } => {
+                let answer = self.have_asked(event, &origin, answer).await;
                 let error = Some(format!("the event of a job cannot be read: {problem}"));
                 LoggedAnswer { origin, error, ..answer.into() }
             }
@@ -130,6 +132,23 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
             // Two of them: we would have to choose which one to believe.
             Value::Missing | Value::Many => Ok(false),
+        }
+    }
+
+    /// Whatever is queued in the event's repository is asked for. Where that cannot be queued, GitHub
+    /// is to deliver the event again.
+    async fn have_asked(&self, event: &Event, origin: &Origin, answer: Answer) -> Answer {
+        let Origin { repository: Some(repository), installation } = origin.clone() else {
+            return answer;
+        };
+        let delivery = event.delivery().to_owned();
+        let message = JobsMessage::Unreadable { repository, installation, delivery };
+        match self.queue.send_jobs(&[message]).await {
+            Ok(()) => answer,
+            Err(error) => {
+                tracing::error!(error = with_causes(&error), "cannot queue an unreadable event");
+                Answer::not_queued()
+            }
         }
     }
 

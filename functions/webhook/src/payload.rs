@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use muster_domain::ids::{InstallationId, JobKey, RunnerId};
+use muster_domain::ids::{Entity, EntityKind, InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
@@ -89,10 +89,10 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 /// (runs-on #527, #528).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// `owner/repo`, cut to plain text.
-    pub repository: Option<String>,
+    /// `owner/repo`.
+    pub repository: Option<Entity>,
     /// The App's installation.
-    pub installation: Option<u64>,
+    pub installation: Option<InstallationId>,
 }
 
 impl Origin {
@@ -101,13 +101,11 @@ impl Origin {
     pub fn of(body: &[u8]) -> Self {
         let payload: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let name = payload["repository"]["full_name"].as_str();
-        let is_plain = |name: &&str| {
-            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
-            name.len() <= MAX_NAME && name.bytes().all(is_plain)
-        };
+        let name = name.filter(|name| name.len() <= MAX_NAME);
+        let repository = name.and_then(|name| name.parse().ok());
         Self {
-            repository: name.filter(is_plain).map(str::to_owned),
-            installation: payload["installation"]["id"].as_u64(),
+            repository: repository.filter(|it: &Entity| it.kind() == EntityKind::Repository),
+            installation: payload["installation"]["id"].as_u64().map(InstallationId),
         }
     }
 }

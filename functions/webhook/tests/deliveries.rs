@@ -3,6 +3,7 @@
 mod support;
 
 use muster_control::metrics::Metric;
+use muster_domain::ids::InstallationId;
 use muster_domain::message::{JobsMessage, to_ascii_json};
 use muster_webhook::{Answer, Event, MAX_BODY};
 use proptest::prelude::*;
@@ -164,8 +165,8 @@ fn refused() -> Vec<Case> {
         ("no JSON", Knock::of("no JSON"), 400, "unreadable", 0),
         ("an empty body, signed", Knock::of(""), 400, "unreadable", 0),
         ("a list", Knock::of("[]"), 400, "unreadable", 0),
-        ("a job without a number", job(|job| job["id"] = Value::Null), 400, "unreadable", 0),
-        ("a job that is null", job(|job| *job = Value::Null), 400, "unreadable", 0),
+        ("a job without a number", job(|job| job["id"] = Value::Null), 400, "unreadable", 1),
+        ("a job that is null", job(|job| *job = Value::Null), 400, "unreadable", 1),
         ("no event header", sample().without("x-github-event"), 400, "malformed", 0),
         ("two event headers", also(sample(), "X-GitHub-Event", "ping"), 400, "malformed", 0),
         ("a form", sample().header("content-type", form), 415, "not_json", 0),
@@ -246,6 +247,28 @@ fn a_queue_that_takes_nothing_fails_the_delivery() {
     let (answer, sent) = handle(&webhook, &sample());
     assert_eq!((answer.status, answer.outcome, sent), (503, "failed", 0));
     assert_eq!(*webhook.queue.calls.borrow(), 1, "GitHub is told; it is not tried for ever");
+}
+
+/// Its repository is asked about; where nobody can be told so, GitHub is to try again.
+#[test]
+fn what_is_queued_where_an_unreadable_event_comes_from_is_asked_for() {
+    let payload: Value = serde_json::from_str(QUEUED).expect("the sample");
+    let knock = job(|job| *job = Value::Null);
+    let mut webhook = webhook();
+    handle(&webhook, &knock);
+    let expected = JobsMessage::Unreadable {
+        repository: payload["repository"]["full_name"]
+            .as_str()
+            .expect("a name")
+            .parse()
+            .expect("it"),
+        installation: payload["installation"]["id"].as_u64().map(InstallationId),
+        delivery: "72d3162e-cc78-11e3-81ab-4c9367dc0958".to_owned(),
+    };
+    assert_eq!(*webhook.queue.messages.borrow(), [expected]);
+    webhook.queue.closed = true;
+    let (answer, _) = handle(&webhook, &knock);
+    assert_eq!((answer.status, answer.outcome), (503, "failed"));
 }
 
 #[test]

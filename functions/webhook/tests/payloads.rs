@@ -244,17 +244,18 @@ fn the_largest_numbers_survive() {
 fn an_unreadable_payload_is_traced_to_its_origin() {
     let of = |payload: &Value| Origin::of(payload.to_string().as_bytes());
     let known = |repository: Option<&str>, installation| Origin {
-        repository: repository.map(str::to_owned),
+        repository: repository.map(|name| name.parse().expect("a repository")),
         installation,
     };
     let mut null = payload(QUEUED);
     null["workflow_job"] = Value::Null;
-    let installation = null["installation"]["id"].as_u64();
+    let installation = null["installation"]["id"].as_u64().map(InstallationId);
     let name = null["repository"]["full_name"].as_str().expect("a name").to_owned();
     assert_eq!(of(&null), known(Some(&name), installation));
     null["installation"] = Value::Null;
     assert_eq!(of(&null), known(Some(&name), None));
-    for hostile in [json!("a/b\n{}"), json!("x".repeat(201)), json!(7), Value::Null] {
+    let long = format!("acme/{}", "x".repeat(201));
+    for hostile in [json!("a/b\n{}"), json!("acme"), json!(long), json!(7), Value::Null] {
         null["repository"]["full_name"] = hostile;
         assert_eq!(of(&null), Origin::default());
     }

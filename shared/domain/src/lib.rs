@@ -15,6 +15,7 @@ pub mod ec2;
 
 pub mod hash;
 pub mod ids;
+pub mod inquiry;
 pub mod instance;
 pub mod job;
 pub mod launch;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
+use crate::ids::{Entity, InstallationId, InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
 
 /// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One
@@ -14,6 +14,16 @@ pub enum JobsMessage {
     JobEvent {
         /// The event.
         event: Box<JobEvent>,
+        /// GitHub's number of the delivery, for the logs.
+        delivery: String,
+    },
+    /// An event that cannot be read came from this repository: jobs may be queued there that nobody
+    /// has told of.
+    Unreadable {
+        /// `owner/repo`.
+        repository: Entity,
+        /// The App's installation, where the event names it.
+        installation: Option<InstallationId>,
         /// GitHub's number of the delivery, for the logs.
         delivery: String,
     },

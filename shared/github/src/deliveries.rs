@@ -34,8 +34,9 @@ impl Attempt {
         Time::from_millis(self.delivered_at.as_millisecond())
     }
 
-    /// Taken, or refused for what it is: too large, or no event at all. A refused signature is not
-    /// among them: the secret may be mended.
+    /// Taken, or refused for what it is: too large, or no event at all. Nor would another attempt at
+    /// one that cannot be read help (400): it is the same body, and GitHub was asked for what is
+    /// queued in its repository. A refused signature is not among them: the secret may be mended.
     fn is_settled(&self) -> bool {
         let code = self.status_code.unwrap_or_default();
         (200..300).contains(&code) || matches!(code, 400 | 413 | 422)

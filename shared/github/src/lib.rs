@@ -18,6 +18,7 @@ mod client;
 mod deliveries;
 mod directory;
 pub mod jwt;
+mod queued;
 mod route;
 mod token;
 
@@ -26,8 +27,10 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::causes::Cause;
-use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar, RunSeen};
-use muster_domain::ids::RunnerId;
+use muster_control::ports::{
+    Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
+};
+use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
@@ -360,6 +363,14 @@ impl<K: AppKey> Github for App<K> {
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(answer.trouble()),
         }
+    }
+
+    async fn queued_jobs(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError> {
+        self.queued(repository, installation).await
     }
 
     async fn deregister(

@@ -29,6 +29,17 @@ pub(crate) fn run(repository: &str, run: u64) -> Option<String> {
     repository_root(repository).map(|root| format!("{root}/actions/runs/{run}"))
 }
 
+/// The runs of a repository that are in this state.
+pub(crate) fn runs(repository: &Entity, status: &str, size: usize) -> String {
+    format!("{}/actions/runs?status={status}&per_page={size}", root(repository))
+}
+
+/// One page of the jobs of a run's last attempt.
+pub(crate) fn jobs_of(repository: &Entity, run: u64, size: usize, page: u32) -> String {
+    let root = root(repository);
+    format!("{root}/actions/runs/{run}/jobs?filter=latest&per_page={size}&page={page}")
+}
+
 fn repository_root(repository: &str) -> Option<String> {
     let entity: Entity = repository.parse().ok()?;
     (entity.kind() == EntityKind::Repository).then(|| root(&entity))

@@ -45,6 +45,8 @@ struct TokenScope {
 enum Rights {
     /// The runners of an entity of this kind, and jobs.
     Runners(EntityKind),
+    /// To see workflow runs and their jobs.
+    Jobs,
     /// To see which repositories there are.
     Repositories,
 }
@@ -120,11 +122,29 @@ impl<K: AppKey> App<K> {
     /// An installation that GitHub does not know may have been replaced: the App was removed and
     /// installed again under a new number. Then the entity is asked for it, once.
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
-        let entity = &registrar.entity;
-        let rights = Rights::Runners(entity.kind());
+        let Registrar { entity, installation } = registrar;
+        self.token_for(entity, *installation, Rights::Runners(entity.kind())).await
+    }
+
+    /// A token for the jobs of a repository: whoever registers runners for it, an App that hears of
+    /// jobs may read them.
+    pub(crate) async fn token_for_jobs(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Token, ProviderError> {
+        self.token_for(repository, installation, Rights::Jobs).await
+    }
+
+    async fn token_for(
+        &self,
+        entity: &Entity,
+        installation: Option<InstallationId>,
+        rights: Rights,
+    ) -> Result<Token, ProviderError> {
         let scope = |installation| TokenScope { installation, rights };
         // What we looked up is newer than what the record says.
-        let known = self.tokens.found(entity).or(registrar.installation);
+        let known = self.tokens.found(entity).or(installation);
         let installation = match known {
             Some(installation) => installation,
             None => self.look_up(entity).await?,
@@ -280,6 +300,7 @@ fn permissions(rights: Rights) -> Option<serde_json::Value> {
         Rights::Runners(EntityKind::Repository) => "administration",
         Rights::Runners(EntityKind::Organization) => "organization_self_hosted_runners",
         Rights::Runners(EntityKind::Enterprise) => return None,
+        Rights::Jobs => return Some(json!({"permissions": {"actions": "read"}})),
         Rights::Repositories => return Some(json!({"permissions": {"metadata": "read"}})),
     };
     Some(json!({"permissions": {runners: "write", "actions": "read"}}))

@@ -195,6 +195,8 @@ faults! {
     ListCached = "list_cached",
     /// A webhook is never delivered.
     WebhookLost = "webhook_lost",
+    /// A webhook's payload cannot be read.
+    WebhookUnreadable = "webhook_unreadable",
     /// A webhook is delivered twice.
     WebhookDoubled = "webhook_doubled",
     /// A webhook is delivered minutes late.
@@ -375,7 +377,8 @@ const fn strength(fault: Fault) -> u32 {
         Fault::TickMissed | Fault::TickDoubled | Fault::ClockSkewed => 100_000,
         Fault::HideFailed | Fault::SendFailed | Fault::SendAnswerLost => 30_000,
         Fault::MessageResurrected | Fault::InvokeThrottled => 30_000,
-        Fault::MessageDead | Fault::JobEventLost | Fault::WebhookLost => 20_000,
+        Fault::MessageDead | Fault::JobEventLost => 20_000,
+        Fault::WebhookLost | Fault::WebhookUnreadable => 20_000,
         Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
         Fault::CallLandsLate | Fault::RunnerMissed => 500_000,
         Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,

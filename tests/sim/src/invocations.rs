@@ -159,8 +159,7 @@ pub(crate) async fn ours(door: &Door, call: &Call, compute: &impl Compute, githu
 }
 
 async fn webhook(door: &Door, number: u32) {
-    let Some(event) = door.sim.world.borrow().delivery(number) else { return };
-    let message = JobsMessage::JobEvent { event: Box::new(event), delivery: number.to_string() };
+    let Some(message) = door.sim.world.borrow().message_of(number) else { return };
     // An error is answered with 5xx, and GitHub does not deliver again by itself.
     let sent = door.send_jobs(&[message]).await;
     door.sim.world.borrow_mut().delivered(number, sent.is_ok());

@@ -161,10 +161,11 @@ impl World {
 
     /// The same for one that nobody receives before a time has passed.
     pub fn enqueue_later(&mut self, which: Which, body: Body, delay: Millis) {
-        // Job events are durable in SQS; whatever else is on the queues may be lost by design.
-        if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &body {
+        // Job events are durable in SQS, and so is that one cannot be read; whatever else is on the
+        // queues may be lost by design.
+        if which == Which::Jobs {
             if self.strikes(Fault::JobEventLost) {
-                self.event_is_lost(event.key.job);
+                self.message_is_lost(&body);
                 return;
             }
         } else if self.strikes(Fault::MessageLost) {
@@ -324,10 +325,22 @@ impl World {
             for body in std::mem::take(&mut self.queues.of(which).queue.dead) {
                 if self.cloud_config.redrives {
                     self.enqueue(which, Body::clone(&body));
-                } else if let Body::Jobs(JobsMessage::JobEvent { event, .. }) = &*body {
-                    self.event_is_lost(event.key.job);
+                } else {
+                    self.message_is_lost(&body);
                 }
             }
+        }
+    }
+
+    /// So is the event that it told of.
+    fn message_is_lost(&mut self, body: &Body) {
+        match body {
+            Body::Jobs(JobsMessage::JobEvent { event, .. }) => self.event_is_lost(event.key.job),
+            Body::Jobs(JobsMessage::Unreadable { delivery, .. }) => {
+                let event = delivery.parse().ok().and_then(|number| self.delivery(number));
+                event.into_iter().for_each(|event| self.event_is_lost(event.key.job));
+            }
+            Body::Jobs(JobsMessage::WakePool(_)) | Body::Reap(_) => {}
         }
     }
 

@@ -48,6 +48,9 @@ pub(crate) const SWITCHES: &str = "switches";
 /// The key of the one record of what EC2 refused.
 pub(crate) const COOLDOWNS: &str = "cooldowns";
 
+/// The key of the one record of the repositories that GitHub is to be asked about.
+pub(crate) const INQUIRIES: &str = "inquiries";
+
 /// The key of the set of pools.
 pub(crate) const POOLS: &str = "pools";
 

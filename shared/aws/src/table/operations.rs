@@ -5,6 +5,7 @@ use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
+use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
@@ -31,6 +32,10 @@ impl Operations for DynamoTable {
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
         self.reader().record(keys::SWITCHES.to_owned()).await
+    }
+
+    async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
+        self.reader().record(keys::INQUIRIES.to_owned()).await
     }
 
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {

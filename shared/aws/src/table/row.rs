@@ -7,6 +7,7 @@ use muster_control::ports::ReadError;
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::hash::fnv1a;
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
@@ -295,6 +296,18 @@ impl Record for Cooldowns {
 
     fn key(&self) -> String {
         keys::COOLDOWNS.to_owned()
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for Inquiries {
+    const PLACE: Place = Place::Control;
+
+    fn key(&self) -> String {
+        keys::INQUIRIES.to_owned()
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -1,6 +1,8 @@
 //! A batch of the jobs queue: events are folded, and the pools that they touch are woken. A message
 //! that fails comes again soon, and holds up no other.
 
+use muster_domain::ids::{Entity, InstallationId};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::job::JobEvent;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::{Seconds, Time};
@@ -11,6 +13,7 @@ use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::pass::again_after;
 use crate::ports::{Queue, Table};
 use crate::woken::Woken;
+use crate::writes::{self, PassError};
 
 /// A message as a queue hands it over.
 #[derive(Clone, Debug)]
@@ -45,12 +48,24 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
         let mut acked = vec![false; messages.len()];
         let (mut events, mut told) = (Vec::new(), Vec::new());
         for (number, received) in messages.iter().enumerate() {
-            if let Some(JobsMessage::JobEvent { event, delivery }) = &received.message {
-                events.push((**event).clone());
-                told.push((number, delivery.as_str()));
-            } else {
-                self.leave(received).await;
+            match &received.message {
+                Some(JobsMessage::JobEvent { event, delivery }) => {
+                    events.push((**event).clone());
+                    told.push((number, delivery.as_str()));
+                }
+                Some(JobsMessage::Unreadable { repository, installation, delivery }) => {
+                    let noted = self.note(repository, *installation, delivery).await;
+                    acked[number] = noted.is_ok();
+                    if let Err(error) = noted {
+                        tracing::error!(%repository, delivery, error = with_causes(&error), "failed to note that a repository is to be asked about; the message comes again");
+                        self.leave(received).await;
+                    }
+                }
+                Some(JobsMessage::WakePool(_)) | None => self.leave(received).await,
             }
+        }
+        if told.is_empty() {
+            return acked;
         }
         match self.settings.followed(self.table, (self.clock)()).await {
             Ok(settings) => self.take_in(&settings, messages, &events, told, &mut acked).await,
@@ -63,6 +78,27 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
             }
         }
         acked
+    }
+
+    /// An event cannot be read: GitHub is asked for what is queued there, after the next sweep. This
+    /// function has no way to GitHub.
+    async fn note(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+        delivery: &str,
+    ) -> Result<(), PassError> {
+        let now = (self.clock)();
+        let next = |all: Option<&Inquiries>| {
+            let mut next = all.cloned().unwrap_or_default();
+            let is_noted = next.tell(repository, installation, now);
+            if !is_noted {
+                tracing::error!(%repository, delivery, "too many repositories send events that cannot be read; this one is not asked about");
+            }
+            is_noted.then_some(next)
+        };
+        writes::update(self.table, async || self.table.inquiries().await, next).await?;
+        Ok(())
     }
 
     /// Folds the events of a batch, and wakes the pools that have something to do now. An event

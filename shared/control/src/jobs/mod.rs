@@ -4,3 +4,4 @@
 pub mod batch;
 pub mod ingest;
 pub mod recover;
+pub mod take_in;

@@ -1,5 +1,6 @@
-//! What nobody told us: webhook deliveries that failed, and jobs of which nothing was heard for
-//! long, or that may be ones that can never run. GitHub is asked, after the sweep.
+//! What nobody told us: webhook deliveries that failed, events that cannot be read, and jobs of
+//! which nothing was heard for long, or that may be ones that can never run. GitHub is asked, after
+//! the sweep.
 //!
 //! GitHub does not deliver again by itself ("Handling failed webhook deliveries" in its
 //! documentation): an event that met a closed door is lost for whoever does not ask. One list every
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_domain::ids::{Entity, EntityKind, PoolName};
+use muster_domain::inquiry::{Inquiries, Inquiry};
 use muster_domain::job::run::{self, Judgement, RunLook};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::trouble::{Asked, Trouble, TroubleScope, question_due};
@@ -20,6 +22,7 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
+use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 use crate::metrics::Metric;
 use crate::ports::{CommitError, Delivery, Github, JobSeen, Queue, Registrar, RunSeen, Table};
 use crate::woken::Woken;
@@ -42,6 +45,8 @@ const REFUSED: &str = "refused";
 const MAX_REFUSED: usize = 20;
 /// No runner has this name: those of ours end in a number.
 const NOBODY: &str = "muster-asks";
+/// Most repositories whose queued jobs one run asks for.
+const MAX_REPOSITORIES: usize = 5;
 /// Calls that may fail before the run leaves the others to the next sweep.
 const MAX_TROUBLES: usize = 3;
 
@@ -54,6 +59,8 @@ pub struct RecoveryReport {
     pub asked: usize,
     /// Those among them that had moved on.
     pub moved_on: usize,
+    /// Jobs that were found queued, and of which no event could be read.
+    pub taken_in: usize,
     /// Parts that failed; the next sweep repeats them.
     pub problems: Vec<String>,
 }
@@ -105,7 +112,65 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         if let Err(error) = self.ask_again(troubles, now).await {
             report.problems.push(format!("refused entities: {}", with_causes(&error)));
         }
+        // Last: the calls of one repository may take all the time that is left.
+        if let Err(error) = self.take_in(&limited(troubles, now), now, &mut report).await {
+            report.problems.push(format!("unreadable events: {}", with_causes(&error)));
+        }
         report
+    }
+
+    /// Asks for the jobs of repositories whose events cannot be read.
+    async fn take_in(
+        &self,
+        limited: &BTreeSet<String>,
+        now: Time,
+        report: &mut RecoveryReport,
+    ) -> Result<(), PassError> {
+        let due = self.table.inquiries().await?.map(|all| all.due(now)).unwrap_or_default();
+        let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
+        for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
+            let Self { table, queue, github, settings } = *self;
+            let pass = TakeIn { table, queue, github, settings };
+            let until = match pass.run(&repository, inquiry.installation, now).await {
+                Ok(TakenIn { taken, more, .. }) => {
+                    report.taken_in += taken.len();
+                    tracing::warn!(
+                        %repository,
+                        taken = taken.len(),
+                        more,
+                        "asked for the queued jobs of a repository whose event cannot be read"
+                    );
+                    self.note_inquiry(|all| all.answered(&repository, now, now)).await?;
+                    continue;
+                }
+                Err(TakeInError::Pass(error)) => return Err(error),
+                Err(TakeInError::NoRepository(_)) => None,
+                Err(TakeInError::Github(trouble)) => {
+                    report.problems.push(told("queued jobs could not be asked for", &trouble));
+                    match trouble {
+                        ProviderError::RateLimited(until) => Some(until),
+                        ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => None,
+                    }
+                }
+            };
+            self.note_inquiry(|all| {
+                if !all.unanswered(&repository, until, now) {
+                    tracing::error!(%repository, "gave up asking for its queued jobs");
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn note_inquiry(&self, note: impl Fn(&mut Inquiries)) -> Result<(), PassError> {
+        let next = |all: Option<&Inquiries>| {
+            let mut next = all?.clone();
+            note(&mut next);
+            Some(next)
+        };
+        writes::update(self.table, async || self.table.inquiries().await, next).await?;
+        Ok(())
     }
 
     /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine

@@ -71,6 +71,15 @@ pub struct RunSeen {
     pub conclusion: Option<String>,
 }
 
+/// What is queued in a repository, as GitHub shows it when asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuedJobs {
+    /// The events that would have told of these jobs.
+    pub jobs: Vec<JobEvent>,
+    /// There are more.
+    pub more: bool,
+}
+
 /// An attempt to deliver a `workflow_job` event to the App's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -121,6 +130,13 @@ pub trait Github {
         repository: &str,
         run: u64,
     ) -> Result<Option<RunSeen>, ProviderError>;
+    /// The jobs of a repository that are queued; none when GitHub does not show the repository. Many
+    /// calls.
+    async fn queued_jobs(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError>;
     /// Removes a registration.
     async fn deregister(
         &self,

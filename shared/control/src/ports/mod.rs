@@ -12,7 +12,8 @@ mod write;
 
 pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, NOT_FOUND, Refusal};
 pub use self::github::{
-    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, Registrar, RunSeen,
+    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
+    RunSeen,
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::table::{

@@ -2,6 +2,7 @@
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
@@ -69,6 +70,8 @@ pub enum Write {
     Switches(Change<Switches>),
     /// What EC2 refused lately.
     Cooldowns(Change<Cooldowns>),
+    /// Which repositories GitHub is to be asked about.
+    Inquiries(Change<Inquiries>),
     /// The set of pools.
     Pools(Box<Change<PoolSet>>),
     /// Keeps a version of the set beside the present one. It must not exist.
@@ -118,6 +121,12 @@ impl From<Change<Switches>> for Write {
 impl From<Change<Cooldowns>> for Write {
     fn from(change: Change<Cooldowns>) -> Self {
         Self::Cooldowns(change)
+    }
+}
+
+impl From<Change<Inquiries>> for Write {
+    fn from(change: Change<Inquiries>) -> Self {
+        Self::Inquiries(change)
     }
 }
 

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::runs::in_repository;
-use super::{Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Runner, RunnerScope, Webhook};
+use super::{
+    Delivery, GitHub, Job, JobStatus, Owner, OwnerKind, Repository, Runner, RunnerScope, Webhook,
+};
 use crate::{Millis, rfc3339};
 
 /// A runner as GitHub shows it, lies included.
@@ -244,6 +246,7 @@ impl GitHub {
             .values()
             .filter(|job| in_repository(job, owner, name))
             .filter(|job| status.is_none_or(|status| job.status.name() == status))
+            .filter(|job| !self.is_ghost(job))
             .collect();
         runs.sort_by_key(|job| std::cmp::Reverse(job.run_id));
         runs.dedup_by_key(|job| job.run_id);
@@ -256,9 +259,22 @@ impl GitHub {
                     "status": job.status.name(),
                     "conclusion": job.conclusion,
                     "created_at": rfc3339(job.queued_at),
+                    "repository": self.repository_view(&job.repository),
                 })
             })
             .collect()
+    }
+
+    /// A repository as runs show it.
+    fn repository_view(&self, repository: &Repository) -> Value {
+        json!({
+            "id": repository.id,
+            "node_id": format!("R_{}", repository.id),
+            "name": repository.name,
+            "full_name": format!("{}/{}", repository.owner, repository.name),
+            "private": repository.private,
+            "owner": self.owner(&repository.owner).map(account),
+        })
     }
 
     /// The jobs of a run.

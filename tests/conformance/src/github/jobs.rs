@@ -52,3 +52,23 @@ pub(super) async fn a_job_is_not_shown_in_another_repository<W: GithubWorld>(wor
     let answer = world.github().job(&world.organization(), &elsewhere, number).await;
     assert_eq!(answer, Ok(None));
 }
+
+/// The keys of what is queued in the world's repository.
+async fn queued<W: GithubWorld>(world: &W) -> Vec<u64> {
+    let repository = world.repository().parse().expect("a repository");
+    let seen = world.github().queued_jobs(&repository, None).await.expect("an answer");
+    let QueuedJobs { jobs, more } = seen.expect("shown");
+    assert!(!more && jobs.iter().all(|job| job.status == JobStatus::Queued));
+    assert!(jobs.iter().all(|job| *job.repository == *world.repository()));
+    let mut keys: Vec<u64> = jobs.into_iter().map(|job| job.key.job).collect();
+    keys.sort_unstable();
+    keys
+}
+
+pub(super) async fn what_is_queued_in_a_repository_is_shown<W: GithubWorld>(world: &W) {
+    let (_, _) = busy(world, "r-1").await;
+    let (one, other) = (world.queue_job().await, world.queue_job().await);
+    let cancelled = world.queue_job().await;
+    world.cancel(cancelled).await;
+    assert_eq!(queued(world).await, [one, other]);
+}

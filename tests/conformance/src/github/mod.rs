@@ -6,7 +6,7 @@ mod jobs;
 mod registrations;
 mod runners;
 
-use muster_control::ports::{Github, JitConfig, JitError, JobSeen, Registrar};
+use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -114,6 +114,7 @@ checks! { GithubWorld:
     a_job_cancelled_in_the_queue_is_completed,
     an_unknown_job_is_not_shown,
     a_job_is_not_shown_in_another_repository,
+    what_is_queued_in_a_repository_is_shown,
     a_failure_of_github_is_silence,
     a_failure_of_github_changes_nothing,
     refused_credentials_are_told_apart,

@@ -16,7 +16,8 @@ use muster_control::ports::{
 };
 use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Market, Override};
-use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
@@ -64,6 +65,7 @@ checks! { TableWorld:
     a_counter_reads_as_it_was_written,
     what_ec2_refused_reads_as_it_was_written,
     what_ec2_refused_is_replaced_by_version,
+    who_is_to_be_asked_about_is_replaced_by_version,
     how_a_pool_stands_is_read_in_one_call,
     an_orphan_reads_as_it_was_written,
     many_instances_are_read_without_the_missing_ones,

@@ -181,3 +181,23 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     };
     assert_eq!(table.launch_conditions(&other_pool()).await, Ok(other));
 }
+
+fn inquiries() -> Inquiries {
+    let mut all = Inquiries::default();
+    let named = |name: &str| name.parse().expect("a repository");
+    all.tell(&named("acme/web"), Some(InstallationId(7)), at(5));
+    all.tell(&named("acme/api"), None, at(6));
+    all.answered(&named("acme/web"), at(5), at(7));
+    all
+}
+
+pub(super) async fn who_is_to_be_asked_about_is_replaced_by_version<W: TableWorld>(world: &W) {
+    assert_eq!(world.table().inquiries().await, Ok(None));
+    commit(world, &[new(&inquiries())]).await;
+    assert_eq!(world.table().inquiries().await, Ok(Some(made(inquiries()))));
+    conflicts(world, &[new(&inquiries())]).await;
+    commit(world, &[over(0, &Inquiries::default())]).await;
+    conflicts(world, &[over(0, &inquiries())]).await;
+    let left = Ok(Some(stored(1, Inquiries::default())));
+    assert_eq!(world.table().inquiries().await, left);
+}

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use muster_control::ports::{
     Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
-    Page, Queue, QueueError, Refusal, Registrar, RunSeen,
+    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen,
 };
 use muster_domain::app::AppSettings;
-use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
@@ -149,6 +149,13 @@ impl Github for Replayed<'_> {
     }
     async fn run(&self, _: &Registrar, _: &str, _: u64) -> Result<Option<RunSeen>, ProviderError> {
         unreachable!("there is no job on record")
+    }
+    async fn queued_jobs(
+        &self,
+        _: &Entity,
+        _: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError> {
+        unreachable!("the sweep alone asks")
     }
     async fn deregister(
         &self,

@@ -8,6 +8,7 @@ use muster_control::ports::{
 };
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
@@ -131,6 +132,9 @@ impl Operations for Replayed<'_> {
     }
     async fn switches(&self) -> Read<Option<Stored<Switches>>> {
         Ok(None)
+    }
+    async fn inquiries(&self) -> Read<Option<Stored<Inquiries>>> {
+        unreachable!("the sweep alone asks")
     }
     async fn pool_set(&self) -> Read<Option<Stored<PoolSet>>> {
         Ok(None)

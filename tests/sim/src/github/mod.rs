@@ -121,6 +121,8 @@ pub struct Script {
     pub drop_next: u32,
     /// That many of the next webhooks find our door closed.
     pub fail_next: u32,
+    /// That many of the next webhooks cannot be read.
+    pub spoil_next: u32,
     /// Owners whose installation is refused.
     pub refuses: BTreeSet<String>,
     /// An owner for whom nothing but the registration of runners is refused.
@@ -153,6 +155,8 @@ pub struct Github {
     not_busy: BTreeMap<u64, Vec<Millis>>,
     /// How many deliveries there were.
     delivered: u32,
+    /// Deliveries that cannot be read.
+    spoiled: BTreeSet<u32>,
     /// How many deliveries are on their way, or not answered yet.
     pub in_flight: usize,
     outcomes: Outcomes,
@@ -173,6 +177,7 @@ impl Github {
             jobs: Vec::new(),
             not_busy: BTreeMap::new(),
             delivered: 0,
+            spoiled: BTreeSet::new(),
             in_flight: 0,
             outcomes: Outcomes::default(),
             script: Script::default(),

@@ -1,9 +1,12 @@
 //! GitHub's door.
 
 use muster_cloud::github::{GitHubError, JitRequest, RunView};
-use muster_control::ports::{Delivery, Github, JitConfig, JitError, JobSeen, Registrar, RunSeen};
-use muster_domain::ids::RunnerId;
+use muster_control::ports::{
+    Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
+};
+use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail as Told;
+use muster_domain::job::JobEvent;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
 
@@ -187,6 +190,18 @@ impl World {
         Some(RunSeen { is_over, conclusion })
     }
 
+    /// Jobs whose run has ended without them are in no listing.
+    fn queued_in(&self, repository: &str) -> Vec<JobEvent> {
+        let truth = &self.github.truth;
+        let is_listed = |job: &&muster_cloud::github::Job| {
+            let of = format!("{}/{}", job.repository.owner, job.repository.name);
+            of.eq_ignore_ascii_case(repository)
+                && job.status == super::Status::Queued
+                && !truth.is_ghost(job)
+        };
+        truth.jobs().filter(is_listed).map(|job| self.event(job)).collect()
+    }
+
     fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {
         self.check_deregister(id, by_api);
         if !self.is_registered(registrar, id) {
@@ -364,6 +379,25 @@ impl Github for Door {
                 format!("get-run {run}: {how}")
             });
             Ok(seen)
+        })
+        .await
+    }
+
+    async fn queued_jobs(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError> {
+        // Who refuses us and who is limited is said of owners.
+        let owner = repository.as_str().split_once('/').map_or("", |(owner, _)| owner);
+        let Ok(entity) = owner.parse() else { return Ok(None) };
+        let registrar = &Registrar { entity, installation };
+        self.token(registrar).await?;
+        self.call(|world| {
+            world.ask_github(registrar, "list-runs")?;
+            let jobs = world.queued_in(repository.as_str());
+            world.narrate(|| format!("list-runs {repository}: {} queued jobs", jobs.len()));
+            Ok(Some(QueuedJobs { jobs, more: false }))
         })
         .await
     }

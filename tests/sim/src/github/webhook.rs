@@ -6,6 +6,7 @@ use muster_cloud::github::{Job as Truth, JobSpec};
 use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
+use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
 use super::{APP, REPOSITORY, Status, number_of};
@@ -35,6 +36,12 @@ impl World {
         if self.door_is_closed() {
             self.narrate(|| format!("the webhook about job {number} finds the door closed"));
             return self.fail_to_deliver(job);
+        }
+        if self.is_spoiled(&job) {
+            let delivery = self.new_delivery(job);
+            self.github.spoiled.insert(delivery);
+            let after = self.between(50, 1_500);
+            return self.send(delivery, after);
         }
         if self.strikes(Fault::WebhookLost) {
             // GitHub never sends it, and then often none about that job; or it does, and nobody
@@ -67,6 +74,31 @@ impl World {
         let closed = self.github.script.fail_next > 0;
         self.github.script.fail_next = self.github.script.fail_next.saturating_sub(1);
         closed
+    }
+
+    /// Its payload cannot be read (runs-on #527). A queued job is found all the same, and nothing is
+    /// lost of it; for what happens to it later nobody asks at once.
+    fn is_spoiled(&mut self, job: &Truth) -> bool {
+        let script = &mut self.github.script;
+        let is_told = script.spoil_next > 0;
+        script.spoil_next = script.spoil_next.saturating_sub(1);
+        let spoils = is_told || self.strikes(Fault::WebhookUnreadable);
+        if spoils && job.status != Status::Queued {
+            self.github.job_mut(number_of(job.id)).event_lost = true;
+        }
+        spoils
+    }
+
+    /// What the webhook makes of a delivery.
+    #[must_use]
+    pub fn message_of(&self, number: u32) -> Option<JobsMessage> {
+        let event = self.delivery(number)?;
+        let delivery = number.to_string();
+        if !self.github.spoiled.contains(&number) {
+            return Some(JobsMessage::JobEvent { event: Box::new(event), delivery });
+        }
+        let repository = event.repository.parse().ok()?;
+        Some(JobsMessage::Unreadable { repository, installation: event.installation, delivery })
     }
 
     /// Each copy of a doubled one is a delivery of its own.
@@ -134,7 +166,7 @@ impl World {
         fold(None, self.event(job), self.time())
     }
 
-    fn event(&self, job: &Truth) -> JobEvent {
+    pub(super) fn event(&self, job: &Truth) -> JobEvent {
         let number = number_of(job.id);
         let plan = self.github.job(number);
         let unlabelled = job.spec.labels.is_empty();

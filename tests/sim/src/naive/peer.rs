@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
-    Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, Refusal,
-    Registrar, RunSeen,
+    Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs,
+    Refusal, Registrar, RunSeen,
 };
-use muster_domain::ids::{LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
@@ -123,6 +123,14 @@ impl Github for Peer<'_> {
         run: u64,
     ) -> Result<Option<RunSeen>, ProviderError> {
         Github::run(self.door, registrar, repository, run).await
+    }
+
+    async fn queued_jobs(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError> {
+        self.door.queued_jobs(repository, installation).await
     }
 
     async fn deregister(

@@ -95,6 +95,10 @@ impl Scenario {
                 let count = number(count)?;
                 self.change(|world| world.github.script.drop_next = count);
             }
+            ["spoil", "webhooks", count] => {
+                let count = number(count)?;
+                self.change(|world| world.github.script.spoil_next = count);
+            }
             ["refuse", "webhooks", count] => {
                 let count = number(count)?;
                 self.change(|world| world.github.script.fail_next = count);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
@@ -57,6 +58,8 @@ pub struct Tables {
     pub switches: Option<Stored<Switches>>,
     /// What EC2 refused lately.
     pub cooldowns: Option<Stored<Cooldowns>>,
+    /// Which repositories GitHub is to be asked about.
+    pub inquiries: Option<Stored<Inquiries>>,
     /// The set of pools that was applied last.
     pub pools: Option<Stored<PoolSet>>,
     /// Its versions.
@@ -94,6 +97,7 @@ enum Item<'a> {
     Orphan(&'a MachineId),
     Switches,
     Cooldowns,
+    Inquiries,
     Pools,
     PoolsVersion(u64),
     Audit(usize),
@@ -112,6 +116,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches(_) => Item::Switches,
         Write::Cooldowns(_) => Item::Cooldowns,
+        Write::Inquiries(_) => Item::Inquiries,
         Write::Pools(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
@@ -135,6 +140,7 @@ impl Tables {
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
+            inquiries: None,
             pools: None,
             pool_versions: BTreeMap::new(),
             page: 40,
@@ -152,11 +158,14 @@ impl Tables {
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
+        let asks =
+            |all: &Stored<Inquiries>| all.repositories.values().any(|one| one.due_at.is_some());
         let drains = |set: &Stored<PoolSet>| set.pools.iter().any(Pool::is_removed);
         self.live.is_empty()
             && self.orphans.is_empty()
             && self.index.is_empty()
             && !self.pools.as_ref().is_some_and(drains)
+            && !self.inquiries.as_ref().is_some_and(asks)
     }
 
     /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes
@@ -195,6 +204,7 @@ impl Tables {
             Write::Orphan(next) => is_replaced(self.orphans.get(&next.machine), next),
             Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
+            Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
             Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
@@ -256,6 +266,7 @@ impl Tables {
                 }
                 Write::Switches(next) => self.switches = Some(written(next)),
                 Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
+                Write::Inquiries(next) => self.inquiries = Some(written(next)),
                 Write::Pools(next) => {
                     self.index.know(&next.pools);
                     self.pools = Some(written(next));

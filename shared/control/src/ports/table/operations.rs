@@ -2,6 +2,7 @@
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
+use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
@@ -19,6 +20,8 @@ pub trait Operations {
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError>;
     /// What operators have switched off; none while nobody ever did.
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
+    /// Which repositories GitHub is to be asked about; none while no event was unreadable.
+    async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError>;
     /// The set of pools that was applied last; none while none ever was.
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError>;
     /// Versions of the set that are kept, in no order; missing ones are left out.

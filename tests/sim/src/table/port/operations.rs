@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
+use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
@@ -25,6 +26,10 @@ impl Operations for Door {
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
         self.read(|tables| tables.switches.clone()).await
+    }
+
+    async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
+        self.read(|tables| tables.inquiries.clone()).await
     }
 
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {

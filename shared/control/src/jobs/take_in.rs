@@ -1,0 +1,107 @@
+//! Takes in what is queued in a repository, where nobody has told of it: GitHub is asked, and each
+//! job counts as if its event had come.
+
+use std::collections::BTreeSet;
+
+use muster_domain::ids::{Entity, InstallationId, JobKey};
+use muster_domain::job::Job;
+use muster_domain::observation::ProviderError;
+use muster_domain::time::{Seconds, Time};
+
+use crate::Settings;
+use crate::jobs::ingest::{Folded, Ingest};
+use crate::ports::{Github, Queue, QueuedJobs, Table};
+use crate::woken::Woken;
+use crate::writes::PassError;
+
+/// Most jobs of one look.
+const MAX_JOBS: usize = 1_000;
+
+/// What became of the queued jobs of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenIn {
+    /// Those that are on record now and were not before, and that a pool serves.
+    pub taken: Vec<Job>,
+    /// Those that were on record.
+    pub known: Vec<JobKey>,
+    /// Those that no pool serves, on record or not, each with the reason.
+    pub unserved: Vec<(JobKey, String)>,
+    /// There are more.
+    pub more: bool,
+}
+
+/// Why nothing, or not all, was taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TakeInError {
+    /// GitHub did not answer.
+    #[error("GitHub did not answer")]
+    Github(ProviderError),
+    /// GitHub does not show the repository.
+    #[error("GitHub shows no repository {0}")]
+    NoRepository(Entity),
+    /// The tables or the queue did not.
+    #[error(transparent)]
+    Pass(#[from] PassError),
+}
+
+/// The pass.
+pub struct TakeIn<'a, T, Q, G> {
+    /// The tables.
+    pub table: &'a T,
+    /// The queues.
+    pub queue: &'a Q,
+    /// GitHub.
+    pub github: &'a G,
+    /// The stack.
+    pub settings: &'a Settings,
+}
+
+impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
+    /// Asks for one repository, and wakes the pools that its jobs are for.
+    ///
+    /// # Errors
+    /// What kept it from the jobs. What was taken in before that is on record.
+    pub async fn run(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+        now: Time,
+    ) -> Result<TakenIn, TakeInError> {
+        let seen = self.github.queued_jobs(repository, installation).await;
+        let Some(QueuedJobs { jobs: mut events, more }) = seen.map_err(TakeInError::Github)? else {
+            return Err(TakeInError::NoRepository(repository.clone()));
+        };
+        let mut report = TakenIn { more: more || events.len() > MAX_JOBS, ..TakenIn::default() };
+        events.truncate(MAX_JOBS);
+        let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
+        let known = self.table.jobs(&keys).await.map_err(PassError::from)?;
+        let known: BTreeSet<JobKey> = known.into_iter().map(|job| job.key()).collect();
+        let ingest = Ingest { table: self.table, settings: self.settings };
+        let (mut woken, mut failed) = (Woken::default(), None);
+        for (key, folded) in keys.into_iter().zip(ingest.fold_all(&events, now).await) {
+            match folded {
+                Ok(Folded::Stored { wake, jobs }) => {
+                    woken.after(&wake, &jobs);
+                    report.note(jobs.into_iter().find(|job| job.key() == key), key, &known);
+                }
+                Ok(Folded::NotOurs(why)) => report.unserved.push((key, why)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        // Also when one of them failed: the others are on record.
+        let sent = self.queue.send_wakes(&woken.messages(), Seconds(0)).await;
+        failed.map_or(Ok(()), Err)?;
+        sent.map_err(PassError::from)?;
+        Ok(report)
+    }
+}
+
+impl TakenIn {
+    fn note(&mut self, job: Option<Job>, key: JobKey, known: &BTreeSet<JobKey>) {
+        match job {
+            Some(Job { pool: None, unmatched: Some(why), .. }) => self.unserved.push((key, why)),
+            Some(job) if !known.contains(&key) => self.taken.push(job),
+            _ => self.known.push(key),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What is queued in a repository: its runs that go on, and the jobs of each.
+//!
+//! Source: "REST API endpoints for workflow runs" and "… for workflow jobs" in GitHub's
+//! documentation.
+
+use std::collections::BTreeMap;
+
+use http::{Method, StatusCode};
+use muster_control::ports::QueuedJobs;
+use muster_domain::ids::{Entity, InstallationId, JobKey};
+use muster_domain::job::labels::Labels;
+use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::observation::ProviderError;
+use muster_domain::time::Time;
+use serde::Deserialize;
+
+use crate::answer::Answer;
+use crate::client::Call;
+use crate::{App, AppKey, PAGE_SIZE, route};
+
+/// The states of a run that may have queued jobs. One whose other jobs run is in progress, and one
+/// with a job behind an approval may be called waiting.
+const STATES: [&str; 3] = ["queued", "in_progress", "waiting"];
+/// Most runs whose jobs are asked for, a call each: those that are there longest.
+const MAX_RUNS: usize = 50;
+/// Most pages of one run's jobs. A matrix has at most 256 jobs.
+const MAX_PAGES: u32 = 3;
+/// As of a webhook's events: the longest name that is kept, and the most labels of a job.
+const MAX_NAME: usize = 200;
+const MAX_LABELS: usize = 100;
+
+#[derive(Deserialize)]
+struct Runs {
+    total_count: usize,
+    workflow_runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    id: u64,
+    repository: Repository,
+}
+
+#[derive(Clone, Deserialize)]
+struct Repository {
+    id: u64,
+    full_name: String,
+    #[serde(default)]
+    private: bool,
+    owner: Owner,
+}
+
+#[derive(Clone, Deserialize)]
+struct Owner {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Jobs {
+    total_count: usize,
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    id: u64,
+    run_id: u64,
+    status: String,
+    #[serde(default)]
+    run_attempt: Option<u32>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    labels: Option<Vec<String>>,
+    #[serde(default)]
+    created_at: Option<jiff::Timestamp>,
+}
+
+impl<K: AppKey> App<K> {
+    pub(crate) async fn queued(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Option<QueuedJobs>, ProviderError> {
+        let ask = async |operation, path| {
+            let call = Call { operation, method: Method::GET, path, body: None };
+            let token = async || self.token_for_jobs(repository, installation).await;
+            self.call_with(&call, token).await
+        };
+        let (mut runs, mut found) = (BTreeMap::new(), QueuedJobs::default());
+        for state in STATES {
+            let answer = ask("list-runs", route::runs(repository, state, PAGE_SIZE)).await?;
+            let Some(listed) = shown::<Runs>(&answer)? else { return Ok(None) };
+            found.more |= listed.total_count > listed.workflow_runs.len();
+            runs.extend(listed.workflow_runs.into_iter().map(|run| (run.id, run.repository)));
+        }
+        found.more |= runs.len() > MAX_RUNS;
+        for (run, of) in runs.into_iter().take(MAX_RUNS) {
+            let mut passed = 0;
+            for page in 1..=MAX_PAGES {
+                let path = route::jobs_of(repository, run, PAGE_SIZE, page);
+                let answer = ask("list-jobs", path).await?;
+                // The run may have been deleted since it was listed.
+                let Some(listed) = shown::<Jobs>(&answer)? else { break };
+                passed += listed.jobs.len();
+                let is_last = listed.jobs.is_empty() || passed >= listed.total_count;
+                let queued = listed.jobs.into_iter().filter(Job::is_queued);
+                found.jobs.extend(queued.map(|job| job.event(&of, installation)));
+                if is_last {
+                    break;
+                }
+                found.more |= page == MAX_PAGES;
+            }
+        }
+        Ok(Some(found))
+    }
+}
+
+/// None of what GitHub does not show.
+fn shown<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<Option<T>, ProviderError> {
+    match answer.status {
+        StatusCode::OK => answer.read().map(Some),
+        StatusCode::NOT_FOUND => Ok(None),
+        _ => Err(answer.trouble()),
+    }
+}
+
+impl Job {
+    /// One without labels asks for nothing of ours.
+    fn is_queued(&self) -> bool {
+        let labels = self.labels.as_ref().map_or(0, Vec::len);
+        self.status == "queued" && (1..=MAX_LABELS).contains(&labels)
+    }
+
+    fn event(self, of: &Repository, installation: Option<InstallationId>) -> JobEvent {
+        let name: String = self.name.unwrap_or_default().chars().take(MAX_NAME).collect();
+        JobEvent {
+            key: JobKey { repository: of.id, job: self.id },
+            status: JobStatus::Queued,
+            repository: of.full_name.as_str().into(),
+            private: of.private,
+            user_owned: of.owner.kind == "User",
+            installation,
+            run: self.run_id,
+            attempt: self.run_attempt.unwrap_or(1),
+            name: name.into(),
+            labels: Labels::new(&self.labels.unwrap_or_default()),
+            runner: None,
+            runner_id: None,
+            conclusion: None,
+            queued_at: self.created_at.map(|at| Time::from_millis(at.as_millisecond())),
+            started_at: None,
+            completed_at: None,
+        }
+    }
+}
