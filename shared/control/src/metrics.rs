@@ -16,6 +16,8 @@ pub enum Metric {
     OldestPendingDeleteAgeSeconds,
     /// Age of the oldest queued job of a pool that no runner has taken, seconds.
     OldestQueuedJobAgeSeconds,
+    /// Queued jobs that no pool serves, and that have waited for half an hour.
+    JobsUnserved,
     /// A sweep ran to its end.
     ReaperTick,
     /// Machines in the orphan ledger.

@@ -24,6 +24,9 @@ const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
 /// stay until it serves them.
 const MAX_UNMATCHED: u32 = 500;
+/// A job that no pool serves counts for the alarm when it has waited so long: another system, whose
+/// it may be, has served it by then.
+const UNSERVED_AFTER: Seconds = Seconds(1800);
 
 impl Settings {
     /// These settings, as the stack's parameters say, with the pools as they were applied last.
@@ -125,12 +128,16 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
-    /// Gives jobs that no pool served when they came to the pool that serves them now.
-    pub(crate) async fn match_unmatched(&self) -> Result<(), PassError> {
-        let mut wake = Woken::default();
+    /// Gives jobs that no pool served when they came to the pool that serves them now. Answers how
+    /// many are left that have waited for long.
+    pub(crate) async fn match_unmatched(&self, now: Time) -> Result<usize, PassError> {
+        let (mut wake, mut unserved) = (Woken::default(), 0);
         for job in self.table.unmatched_jobs(MAX_UNMATCHED).await? {
             let chosen = select::choose(&self.settings.pools, self.settings.balance, &job);
-            let Ok(pool) = chosen else { continue };
+            let Ok(pool) = chosen else {
+                unserved += usize::from(now.is_past(job.waits_since(), UNSERVED_AFTER));
+                continue;
+            };
             let pool_name = Some(pool.name.clone());
             let next = Job { pool: pool_name, unmatched: None, ..job.record().clone() };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
@@ -139,7 +146,8 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
                 wake.for_job(pool.name.clone(), job.key());
             }
         }
-        Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
+        self.queue.send_wakes(&wake.messages(), Seconds(0)).await?;
+        Ok(unserved)
     }
 
     /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing

@@ -1,5 +1,6 @@
 //! What an operator can ask and order.
 
+mod adopt;
 pub mod answers;
 mod delete;
 mod error;
@@ -62,7 +63,16 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             }
             Request::Show { name } => self.show(&name, now).await,
             Request::Delete(order) => self.delete(&order, now).await,
-            Request::Jobs { pool, limit } => self.jobs(pool.as_ref(), limit, now).await,
+            Request::Jobs { pool, limit, adopt: false, repository: None } => {
+                self.jobs(pool.as_ref(), limit, now).await
+            }
+            Request::Jobs { adopt: true, repository: Some(repository), pool: None, .. } => {
+                self.adopt(&repository, now).await
+            }
+            Request::Jobs { .. } => Err(AdminError::new(
+                AdminErrorCode::BadRequest,
+                "\"adopt\" and \"repository\" (owner/repo) go together, without \"pool\"",
+            )),
             Request::Explain { job: Some(key), name: None } => self.explain_job(key, now).await,
             Request::Explain { job: None, name: Some(name) } => {
                 let instance = self.find(&name).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,6 +45,12 @@ pub enum Request {
         /// At most so many of a pool, with and without a claim each.
         #[serde(default = "usual_limit")]
         limit: u32,
+        /// Takes in what is queued in a repository, for jobs whose event never came.
+        #[serde(default)]
+        adopt: bool,
+        /// The repository (`owner/repo`) that `adopt` is about.
+        #[serde(default)]
+        repository: Option<Entity>,
     },
     /// Why a job or an instance is where it is.
     Explain {

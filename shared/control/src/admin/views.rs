@@ -21,7 +21,8 @@ use muster_domain::time::Time;
 
 use super::answers::{
     Answer, AppStatus, EntityStatus, ExplainedJob, InstanceList, InstanceSummary, JobList,
-    LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, WaitingJob,
+    LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob, UnservedJobs,
+    WaitingJob,
 };
 use super::request::MAX_LIMIT;
 use super::resolve::told;
@@ -35,6 +36,8 @@ use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, Operatio
 const COUNTED: u32 = MAX_LIMIT;
 /// Most jobs of a pool that stand for its demand where it is asked why one of them waits.
 const MAX_DEMAND: u32 = 1_000;
+/// How many reasons of jobs that nobody launches for `status` shows at most.
+const REASONS_SHOWN: usize = 20;
 /// How many of the last settings of switches `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 
@@ -103,7 +106,23 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                 shown.push(WaitingJob::new(job.into_record(), now));
             }
         }
-        Ok(Answer::Jobs(JobList { jobs: shown, more: more.into() }))
+        let (unserved, gated) = self.unserved(as_limit(limit + 1)).await?;
+        let is_asked_for = |job: &Job| pool.is_none() || job.pool.as_ref() == pool;
+        let mut listed = |jobs: Vec<Job>| -> Vec<UnservedJob> {
+            let jobs: Vec<Job> = jobs.into_iter().filter(is_asked_for).collect();
+            more |= jobs.len() > limit;
+            jobs.into_iter().take(limit).map(|job| UnservedJob::new(job, now)).collect()
+        };
+        let (unserved, waiting_for_approval) = (listed(unserved), listed(gated));
+        let more = more.into();
+        Ok(Answer::Jobs(JobList { jobs: shown, unserved, waiting_for_approval, more }))
+    }
+
+    /// The jobs that no pool serves, and those that wait for an approval.
+    async fn unserved(&self, limit: u32) -> Result<(Vec<Job>, Vec<Job>), AdminError> {
+        let table = self.context.table;
+        let records = |jobs: Vec<Stored<Job>>| jobs.into_iter().map(Stored::into_record).collect();
+        Ok((records(table.unmatched_jobs(limit).await?), records(table.gated_jobs(limit).await?)))
     }
 
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Answer, AdminError> {
@@ -213,6 +232,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             pools.push(self.pool_status(pool, &switches, cooldowns.as_deref(), now).await?);
         }
         let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
+        let (unserved, gated) = self.unserved(COUNTED).await?;
         let orphans = |all: Vec<Stored<Orphan>>| {
             all.into_iter().map(Stored::into_record).map(OrphanStatus::from).collect()
         };
@@ -222,6 +242,8 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             record_version: SCHEMA,
             now,
             pools,
+            unserved: counted(unserved, now),
+            waiting_for_approval: counted(gated, now),
             limits: self.limits().await?,
             switches: switches.into(),
             cooldowns: cooldowns.as_ref().map(|known| known.on(now)),
@@ -260,6 +282,22 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             removed_at: pool.removed_at,
         })
     }
+}
+
+/// How many jobs there are for each reason.
+fn counted(jobs: Vec<Job>, now: Time) -> UnservedJobs {
+    let mut counted = UnservedJobs { count: jobs.len(), ..UnservedJobs::default() };
+    for UnservedJob { age_seconds, reason, .. } in
+        jobs.into_iter().map(|job| UnservedJob::new(job, now))
+    {
+        counted.oldest_seconds = counted.oldest_seconds.max(Some(age_seconds));
+        *counted.reasons.entry(reason).or_default() += 1;
+    }
+    let mut reasons: Vec<(String, usize)> =
+        std::mem::take(&mut counted.reasons).into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counted.reasons = reasons.into_iter().take(REASONS_SHOWN).collect();
+    counted
 }
 
 /// A listing's limit as it was asked for.

@@ -24,8 +24,10 @@ pub struct TakenIn {
     pub taken: Vec<Job>,
     /// Those that were on record.
     pub known: Vec<JobKey>,
-    /// Those that no pool serves, on record or not, each with the reason.
-    pub unserved: Vec<(JobKey, String)>,
+    /// Those that no pool serves, with the reason on record.
+    pub unserved: Vec<Job>,
+    /// How many are none of ours: jobs of GitHub's own runners.
+    pub not_ours: usize,
     /// There are more.
     pub more: bool,
 }
@@ -84,7 +86,7 @@ impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
                     woken.after(&wake, &jobs);
                     report.note(jobs.into_iter().find(|job| job.key() == key), key, &known);
                 }
-                Ok(Folded::NotOurs(why)) => report.unserved.push((key, why)),
+                Ok(Folded::NotOurs(_)) => report.not_ours += 1,
                 Err(error) => failed = Some(error),
             }
         }
@@ -99,7 +101,7 @@ impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
 impl TakenIn {
     fn note(&mut self, job: Option<Job>, key: JobKey, known: &BTreeSet<JobKey>) {
         match job {
-            Some(Job { pool: None, unmatched: Some(why), .. }) => self.unserved.push((key, why)),
+            Some(job) if job.is_unmatched() => self.unserved.push(job),
             Some(job) if !known.contains(&key) => self.taken.push(job),
             _ => self.known.push(key),
         }

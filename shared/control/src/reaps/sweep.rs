@@ -65,6 +65,8 @@ pub struct SweepReport {
     pub oldest_pending_delete: u32,
     /// Seconds.
     pub oldest_queued_job: u32,
+    /// Jobs that no pool serves, and that have waited for long.
+    pub unserved: usize,
     /// Pools that EC2 refuses.
     pub refused_pools: usize,
     /// Pools whose last machines served nothing.
@@ -93,6 +95,7 @@ impl SweepReport {
             (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
             (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
             (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
+            (Metric::JobsUnserved, self.unserved as f64),
             (Metric::PoolsRefused, self.refused_pools as f64),
             (Metric::PoolsInTrouble, self.troubled_pools as f64),
             (Metric::Orphans, self.orphans as f64),
@@ -126,7 +129,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         }
         note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
         let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
-        note(&mut problems, "jobs without a pool", changed.match_unmatched().await);
+        let unserved = changed.match_unmatched(now).await.map(|count| report.unserved = count);
+        note(&mut problems, "jobs without a pool", unserved);
         match self.table.cooldowns().await {
             Ok(known) => self.count_troubles(known.as_deref(), now, &mut report),
             Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),

@@ -65,6 +65,16 @@ pub fn job(job: &Job, context: &JobContext<'_>, now: Time) -> Vec<String> {
     lines
 }
 
+/// Why nothing is launched for a job that no pool serves, or that waits for an approval.
+#[must_use]
+pub fn unserved(job: &Job) -> String {
+    let unmatched = job.unmatched.as_deref().filter(|_| job.pool.is_none());
+    let why = unmatched.map(|why| format!("no pool serves it: {why}"));
+    let gate = job.is_gated().then(|| "it waits for an approval at GitHub".to_owned());
+    let parts: Vec<String> = gate.into_iter().chain(why).collect();
+    if parts.is_empty() { "no reason is on record".to_owned() } else { parts.join("; ") }
+}
+
 fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String>) {
     if job.is_unconfirmed() {
         lines.push(format!(

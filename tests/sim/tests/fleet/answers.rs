@@ -15,7 +15,8 @@ use muster_control::ports::{Instances, ReadError, Unavailable, Write};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{ErrorDetail, Instance, Waiting};
-use muster_domain::job::Moved;
+use muster_domain::job::labels::Labels;
+use muster_domain::job::{Gate, Job, Moved};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::orphan::Orphan;
@@ -24,6 +25,7 @@ use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
+use muster_sim::github;
 use muster_sim::schedule;
 use muster_sim::world::Window;
 use serde_json::{Value, json};
@@ -101,6 +103,20 @@ fn busy() -> (Bench, Vec<Instance>) {
     (bench, rows)
 }
 
+/// A job for each of three reasons that keep it from every pool.
+fn unserved(bench: &Bench) {
+    let why = |job: &mut Job, why: &str| {
+        (job.pool, job.unmatched) = (None, Some(why.to_owned()));
+    };
+    let mut public = waiting(4, ago(4000));
+    why(&mut public, "pool small: the repository is public and the pool refuses those");
+    let mut label = waiting(5, ago(60));
+    why(&mut label, "pool small: no pool has the label \"gpu\"");
+    let mut gated = waiting(6, ago(500));
+    gated.gate = Some(Gate::Closed(ago(400)));
+    bench.put(&[public, label, gated].map(|job| Change::create(job).into()));
+}
+
 /// What a stack's operator does not want to see.
 fn add_troubles(bench: &Bench) {
     let own: PoolName = "own".parse().expect("a pool");
@@ -176,8 +192,36 @@ fn lists() {
     check(&bench, "jobs", json!({ "action": "jobs" }));
     check(&bench, "jobs_of_a_pool", json!({ "action": "jobs", "pool": "own" }));
     let third = waiting(3, ago(10));
+    unserved(&bench);
+    check(&bench, "jobs_unserved", json!({ "action": "jobs" }));
     bench.put(&[Change::create(third).into()]);
     check(&bench, "jobs_in_part", json!({ "action": "jobs", "limit": 1 }));
+}
+
+#[test]
+fn adoption() {
+    let bench = quiet();
+    bench.change(|world| {
+        for labels in [&["linux"][..], &["self-hosted", "gpu"], &["ubuntu-latest"]] {
+            let number = u32::try_from(world.github.jobs.len()).expect("few");
+            let labels = Labels::new(labels);
+            world.github.jobs.push(github::Job::planned(number, "acme/web", true, labels, None));
+            world.queue_job(number);
+        }
+    });
+    let adopt =
+        |repository: &str| json!({ "action": "jobs", "adopt": true, "repository": repository });
+    check(&bench, "jobs_adopted", adopt("acme/web"));
+    check(&bench, "jobs_adopted_again", adopt("acme/web"));
+    for (request, code) in [
+        (adopt("acme"), "bad_request"),
+        (json!({ "action": "jobs", "adopt": true }), "bad_request"),
+        (json!({ "action": "jobs", "repository": "acme/web" }), "bad_request"),
+    ] {
+        assert_eq!(ask(&bench, request.clone())["error"]["code"], code, "{request}");
+    }
+    bench.change(|world| world.github.script.refuses.insert("acme".to_owned()));
+    assert_eq!(ask(&bench, adopt("acme/web"))["error"]["code"], "not_allowed");
 }
 
 #[test]
@@ -206,6 +250,7 @@ fn status() {
     compare("status_quiet", &shown(&quiet()));
     let (bench, _) = busy();
     add_troubles(&bench);
+    unserved(&bench);
     let off = json!({ "action": "switch", "launches": "off", "pools": { "own": "off" },
         "reason": "moving subnets", "by": "mira" });
     check(&bench, "switch", off);

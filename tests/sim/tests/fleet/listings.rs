@@ -4,6 +4,7 @@ use muster_control::admin::{Admin, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Table, Write};
+use muster_control::reaps::sweep::Sweep;
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
@@ -12,6 +13,7 @@ use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
+use muster_sim::agenda::MINUTE;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
@@ -83,6 +85,33 @@ fn waiting_jobs_say_when_they_are_not_all() {
     }
     let status = ask(&bench, json!({"version": 1, "action": "status"}));
     assert_eq!(status["pools"][0]["waiting_jobs"], 210);
+}
+
+/// The commonest first failure: a job of a public repository, which no pool serves.
+#[test]
+fn a_job_that_no_pool_serves_is_shown_and_counted_and_watched() {
+    let bench = Bench::new();
+    let mut job = waiting(1, bench.door.now());
+    job.pool = None;
+    job.last_event.private = false;
+    let why = "pool small: the repository is public and the pool refuses those";
+    job.unmatched = Some(why.to_owned());
+    bench.put(&[Change::create(job).into()]);
+    let jobs = ask(&bench, json!({"version": 1, "action": "jobs"}));
+    assert_eq!(jobs["unserved"][0]["reason"], format!("no pool serves it: {why}"));
+    let status = ask(&bench, json!({"version": 1, "action": "status"}));
+    assert_eq!(status["unserved"]["reasons"], json!({ format!("no pool serves it: {why}"): 1 }));
+    let of_a_pool = ask(&bench, json!({"version": 1, "action": "jobs", "pool": "small"}));
+    assert_eq!(of_a_pool["unserved"], json!([]));
+    let swept = || {
+        let door = &bench.door;
+        let settings = &door.sim.settings;
+        let pass = Sweep { table: door, queue: door, compute: door, settings };
+        bench.drive(pass.sweep(door.now())).unserved
+    };
+    assert_eq!(swept(), 0, "another system may serve it");
+    bench.change(|world| world.now += 31 * MINUTE);
+    assert_eq!(swept(), 1);
 }
 
 /// Without the event GitHub tells of no job, and no error tells of that.

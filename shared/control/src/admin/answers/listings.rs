@@ -5,6 +5,7 @@ use std::sync::Arc;
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName, RunnerId};
 use muster_domain::instance::{Instance, RunnerState, State, Waiting};
+use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
 use muster_domain::time::{Seconds, Time};
@@ -95,6 +96,10 @@ pub struct ShownInstance {
 pub struct JobList {
     /// Pool by pool, those without a claim first.
     pub jobs: Vec<WaitingJob>,
+    /// Those that no pool serves, the oldest first. Of one pool there are none.
+    pub unserved: Vec<UnservedJob>,
+    /// Those that wait for an approval at GitHub.
+    pub waiting_for_approval: Vec<UnservedJob>,
     /// Whether these are all.
     #[serde(flatten)]
     pub more: More,
@@ -139,6 +144,60 @@ impl WaitingJob {
             claim: job.claim,
         }
     }
+}
+
+/// A job in a list that nobody launches for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnservedJob {
+    /// Its key.
+    pub job: JobKey,
+    /// `owner/repo`.
+    pub repository: Arc<str>,
+    /// Its name, as the workflow's author wrote it.
+    pub name: Arc<str>,
+    /// The labels of `runs-on`.
+    pub labels: Labels,
+    /// The pool that is to serve it after the approval.
+    pub pool: Option<PoolName>,
+    /// When GitHub queued it.
+    pub queued_at: Time,
+    /// How long it has waited like this, seconds.
+    pub age_seconds: Seconds,
+    /// Why nothing is launched for it, in a sentence.
+    pub reason: String,
+}
+
+impl UnservedJob {
+    /// A job that no pool serves, or that waits for an approval.
+    #[must_use]
+    pub fn new(job: Job, now: Time) -> Self {
+        let since = if job.is_gated() { job.gated_since() } else { job.waits_since() };
+        Self {
+            job: job.key(),
+            queued_at: job.queued_at(),
+            age_seconds: now.since(since),
+            reason: explain::unserved(&job),
+            repository: job.last_event.repository,
+            name: job.last_event.name,
+            labels: job.last_event.labels,
+            pool: job.pool,
+        }
+    }
+}
+
+/// What was queued in a repository, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdoptedJobs {
+    /// Jobs that are on record now, that were not, and that a pool serves.
+    pub taken_in: Vec<WaitingJob>,
+    /// Jobs that were on record.
+    pub known: Vec<JobKey>,
+    /// Jobs that no pool serves, each with the reason.
+    pub unserved: Vec<UnservedJob>,
+    /// How many others there are: jobs of GitHub's own runners.
+    pub not_ours: usize,
+    /// More is queued than was looked at; ask again when these have runners.
+    pub more: bool,
 }
 
 /// Whether a list is all, and how to see more of it.

@@ -8,13 +8,13 @@ mod status;
 use serde::{Serialize, Serializer};
 
 pub use self::listings::{
-    ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More, ShownInstance,
-    WaitingJob,
+    AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
+    ShownInstance, UnservedJob, WaitingJob,
 };
 pub use self::orders::{DeleteDryRun, OrderedDelete, ShownSwitches, SwitchedNow};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
-    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus,
+    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus, UnservedJobs,
 };
 use super::error::AdminError;
 use super::request::VERSION;
@@ -29,6 +29,8 @@ pub enum Answer {
     Show(Box<ShownInstance>),
     /// To `jobs`.
     Jobs(JobList),
+    /// To `jobs` with `adopt`.
+    Adopted(AdoptedJobs),
     /// To `explain` with a job.
     ExplainJob(Box<ExplainedJob>),
     /// To `explain` with an instance or a machine.

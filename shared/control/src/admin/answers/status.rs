@@ -1,5 +1,7 @@
 //! The stack as a whole.
 
+use std::collections::BTreeMap;
+
 use muster_domain::audit::Audit;
 use muster_domain::ids::{Entity, InstanceName, MachineId, PoolName};
 use muster_domain::instance::ErrorDetail;
@@ -27,6 +29,10 @@ pub struct StackStatus {
     pub now: Time,
     /// In order of the pool file.
     pub pools: Vec<PoolStatus>,
+    /// Jobs that no pool serves.
+    pub unserved: UnservedJobs,
+    /// Jobs that wait for an approval at GitHub.
+    pub waiting_for_approval: UnservedJobs,
     /// Of stack and entities.
     pub limits: Vec<LimitStatus>,
     /// What is switched off.
@@ -74,6 +80,17 @@ pub struct PoolStatus {
     pub launches_off: Option<SwitchedOff>,
     /// When it was taken out of the pool file.
     pub removed_at: Option<Time>,
+}
+
+/// Jobs that nobody launches for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnservedJobs {
+    /// How many, as far as they were counted.
+    pub count: usize,
+    /// How long the first of them has waited like this, seconds.
+    pub oldest_seconds: Option<Seconds>,
+    /// How many for each reason, the most frequent ones.
+    pub reasons: BTreeMap<String, usize>,
 }
 
 /// A limit of the stack or of an entity.

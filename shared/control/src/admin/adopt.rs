@@ -1,0 +1,45 @@
+//! Takes in what was queued before anybody told of it: before the webhook worked, or while it did
+//! not.
+
+use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::time::Time;
+
+use super::answers::{AdoptedJobs, Answer, UnservedJob, WaitingJob};
+use super::resolve::told;
+use super::{Admin, AdminError, AdminErrorCode};
+use crate::context::{Context, Ports};
+use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
+
+impl<P: Ports> Admin<'_, P> {
+    pub(super) async fn adopt(&self, repository: &Entity, now: Time) -> Result<Answer, AdminError> {
+        if repository.kind() != EntityKind::Repository {
+            let message = format!("\"repository\" {repository}: write it as owner/repo");
+            return Err(AdminError::new(AdminErrorCode::BadRequest, message));
+        }
+        let Context { table, queue, github, settings, .. } = self.context;
+        let pass = TakeIn { table, queue, github, settings };
+        let TakenIn { taken, known, unserved, not_ours, more } =
+            pass.run(repository, None, now).await.map_err(refused)?;
+        Ok(Answer::Adopted(AdoptedJobs {
+            taken_in: taken.into_iter().map(|job| WaitingJob::new(job, now)).collect(),
+            known,
+            unserved: unserved.into_iter().map(|job| UnservedJob::new(job, now)).collect(),
+            not_ours,
+            more,
+        }))
+    }
+}
+
+fn refused(error: TakeInError) -> AdminError {
+    match error {
+        TakeInError::Pass(error) => error.into(),
+        TakeInError::Github(trouble) => {
+            let (code, message) = told("GitHub", &trouble);
+            AdminError::new(code, message)
+        }
+        TakeInError::NoRepository(repository) => AdminError::new(
+            AdminErrorCode::NotFound,
+            format!("GitHub shows the App no repository {repository}; see what it is installed on"),
+        ),
+    }
+}
