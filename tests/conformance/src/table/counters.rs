@@ -67,6 +67,19 @@ pub(super) async fn a_limit_counts_down_and_not_below_zero<W: TableWorld>(world:
     assert_eq!(counted(world, &Scope::Stack).await, 0);
 }
 
+pub(super) async fn limits_are_read_in_one_call_without_those_that_count_none<W: TableWorld>(
+    world: &W,
+) {
+    let entity = |name: &str| Scope::Entity(name.parse().expect("valid"));
+    let all = [Scope::Stack, entity("acme"), entity("acme/web"), entity("other")];
+    let none = world.table().counts(&[]).await.expect("read");
+    assert!(none.is_empty() && world.table().counts(&all).await.expect("read").is_empty());
+    commit(world, &[count_up(&all[0], 3, 9), count_up(&all[2], 2, 9), count_up(&all[3], 1, 9)])
+        .await;
+    let counts = world.table().counts(&all[..3]).await;
+    assert_eq!(counts, Ok([(all[0].clone(), 3), (all[2].clone(), 2)].into()));
+}
+
 pub(super) async fn a_counter_does_not_go_up_for_somebody_else<W: TableWorld>(world: &W) {
     commit(world, &[new(&capacity(1, Some("me")))]).await;
     conflicts(world, &[up(1, 5, "you")]).await;

@@ -1,4 +1,4 @@
-//! The orphan ledger, the audit trail, cursors and the health of entities.
+//! The orphan ledger, the audit trail and cursors.
 
 use super::*;
 use muster_control::ports::Operations;

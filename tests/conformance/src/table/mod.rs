@@ -99,6 +99,7 @@ checks! { TableWorld:
     a_counter_goes_up_to_its_maximum_and_not_beyond,
     a_limit_counts_from_nothing_up_to_its_maximum,
     a_limit_counts_down_and_not_below_zero,
+    limits_are_read_in_one_call_without_those_that_count_none,
     a_counter_that_moved_is_a_conflict_for_a_whole_write,
     a_conflict_leaves_the_counter_alone,
     a_machine_has_one_owner,

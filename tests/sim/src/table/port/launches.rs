@@ -27,8 +27,10 @@ impl Launches for Door {
     }
 
     async fn counts(&self, scopes: &[Scope]) -> Result<BTreeMap<Scope, u32>, ReadError> {
-        let count = |tables: &Tables, scope: &Scope| (scope.clone(), tables.counted(scope));
-        self.read(|tables| scopes.iter().map(|scope| count(tables, scope)).collect()).await
+        let count = |tables: &Tables, scope: &Scope| {
+            tables.counters.get(scope).map(|count| (scope.clone(), *count))
+        };
+        self.read(|tables| scopes.iter().filter_map(|scope| count(tables, scope)).collect()).await
     }
 
     async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
