@@ -1,7 +1,5 @@
 //! The admin Lambda: invoked directly, with IAM as its door.
 
-mod yaml;
-
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::AdminConfig;
 use muster_control::admin::{Admin, Reply, unavailable};
@@ -22,7 +20,7 @@ async fn main() -> Result<(), Error> {
             Ok(settings) => settings,
             Err(error) => return Ok(unavailable(error)),
         };
-        let pass = Admin { context: context.with(&settings), yaml: yaml::read };
+        let pass = Admin { context: context.with(&settings), yaml: muster_yaml::read };
         // Boxed, so that the compiler computes the pass's layout by itself.
         Ok::<Reply, Error>(Box::pin(pass.answer(event.payload, muster_aws::clock::now())).await)
     }))

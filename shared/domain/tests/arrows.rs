@@ -12,11 +12,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ec2", &["aws", "control", "domain"]),
     ("github", &["control", "domain"]),
     ("stack", &["aws", "control", "domain", "github"]),
+    ("yaml", &["control", "domain"]),
     ("webhook", &["aws", "control", "domain"]),
     ("scale-up", &["aws", "control", "domain", "ec2", "stack"]),
     ("reaper", &["aws", "control", "domain", "ec2", "stack"]),
     ("runner-api", &["aws", "control", "domain", "ec2", "stack"]),
-    ("admin", &["aws", "control", "domain", "ec2", "stack"]),
+    ("admin", &["aws", "control", "domain", "ec2", "stack", "yaml"]),
 ];
 
 /// What must never come near the rules and the passes.

@@ -134,7 +134,7 @@ impl<P: Ports> Admin<'_, P> {
             state: next.state(),
             order: next.order().cloned(),
             name: next.name,
-            message: "ordered; the reaper does the rest: see explain",
+            message: "ordered; the reaper does the rest: see explain".into(),
         }))
     }
 

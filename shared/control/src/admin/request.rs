@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{AdminError, AdminErrorCode};
@@ -15,7 +15,7 @@ pub const VERSION: u64 = 1;
 const MIN_REASON: usize = 5;
 
 /// A request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Live instances.
@@ -79,7 +79,7 @@ const fn usual_limit() -> u32 {
 }
 
 /// What a switch is to be set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum To {
     /// As it is without a switch.
@@ -89,7 +89,7 @@ pub enum To {
 }
 
 /// The settings of switches; what is not named stays.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRequest {
     /// New machines, of every pool.
@@ -109,7 +109,7 @@ pub struct SwitchRequest {
 }
 
 /// What is to be done with the set of pools. Nothing of `file`, `restore` and `history`: show it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolsRequest {
     /// The pool file, as text: it becomes the set.
@@ -133,7 +133,7 @@ pub struct PoolsRequest {
 }
 
 /// A delete order.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteRequest {
     /// The instance's name, or its machine's id.

@@ -1,5 +1,6 @@
 //! What an operator is shown.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use futures_util::future::join3;
@@ -218,7 +219,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     /// answer the rest is shown.
     async fn app(&self) -> AppStatus {
         match self.context.github.app().await {
-            Ok(app) => AppStatus::Known { lacks: app.lacks(&self.context.settings.pools) },
+            Ok(app) => {
+                let lacks = app.lacks(&self.context.settings.pools);
+                AppStatus::Known { lacks: lacks.into_iter().map(Cow::from).collect() }
+            }
             Err(trouble) => AppStatus::Unknown { unknown: told("GitHub", &trouble).1 },
         }
     }
@@ -238,7 +242,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         };
         Ok(Answer::Status(Box::new(StackStatus {
             stack: self.context.settings.stack.clone(),
-            release: env!("CARGO_PKG_VERSION"),
+            release: env!("CARGO_PKG_VERSION").into(),
             record_version: SCHEMA,
             now,
             pools,

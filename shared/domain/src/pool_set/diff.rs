@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::PoolSet;
@@ -11,7 +11,7 @@ use crate::pool::Pool;
 use crate::pool_file;
 
 /// A field that changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The field, for example `limits.max`.
     pub field: String,
@@ -22,7 +22,7 @@ pub struct Change {
 }
 
 /// What becomes of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It is new, or its removal is taken back.
@@ -38,7 +38,7 @@ pub enum Fate {
 }
 
 /// One pool's part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolDiff {
     /// The pool.
     pub pool: PoolName,
@@ -51,7 +51,7 @@ pub struct PoolDiff {
 }
 
 /// All that an apply changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
     /// Beside the pools: the stack's limits and balance.
     pub stack: Vec<Change>,

@@ -9,12 +9,12 @@ use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
 use muster_domain::time::{Seconds, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::request::MAX_LIMIT;
 
 /// Live instances.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceList {
     /// Pool by pool.
     pub instances: Vec<InstanceSummary>,
@@ -26,7 +26,7 @@ pub struct InstanceList {
 }
 
 /// An instance in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceSummary {
     /// Its name.
     pub name: InstanceName,
@@ -79,7 +79,7 @@ impl InstanceSummary {
 }
 
 /// One instance, whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownInstance {
     /// Its record.
     pub instance: Instance,
@@ -92,7 +92,7 @@ pub struct ShownInstance {
 }
 
 /// Waiting jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobList {
     /// Pool by pool, those without a claim first.
     pub jobs: Vec<WaitingJob>,
@@ -106,7 +106,7 @@ pub struct JobList {
 }
 
 /// A job in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingJob {
     /// Its key.
     pub job: JobKey,
@@ -147,7 +147,7 @@ impl WaitingJob {
 }
 
 /// A job in a list that nobody launches for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnservedJob {
     /// Its key.
     pub job: JobKey,
@@ -186,7 +186,7 @@ impl UnservedJob {
 }
 
 /// What was queued in a repository, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptedJobs {
     /// Jobs that are on record now, that were not, and that a pool serves.
     pub taken_in: Vec<WaitingJob>,
@@ -201,7 +201,7 @@ pub struct AdoptedJobs {
 }
 
 /// Whether a list is all, and how to see more of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct More {
     /// There is more than is shown.
     pub more: bool,
@@ -220,7 +220,7 @@ impl From<bool> for More {
 }
 
 /// Why a job is where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedJob {
     /// Its record.
     pub job: Job,
@@ -229,7 +229,7 @@ pub struct ExplainedJob {
 }
 
 /// Why an instance is where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedInstance {
     /// In sentences.
     pub explanation: Vec<String>,

@@ -19,7 +19,8 @@ pub use self::status::{
 use super::error::AdminError;
 use super::request::VERSION;
 
-/// An answer. Its fields stand beside `version` and `ok` in the JSON.
+/// An answer. Its fields stand beside `version` and `ok` in the JSON. Who asked knows which of the types to read it as:
+/// each of them is read back from its own JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {

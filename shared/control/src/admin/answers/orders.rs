@@ -1,14 +1,15 @@
 //! Deletes and switches.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{InstanceName, PoolName};
 use muster_domain::instance::{Order, State};
 use muster_domain::switches::{SwitchedOff, Switches};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A delete that was ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderedDelete {
     /// The instance.
     pub name: InstanceName,
@@ -17,11 +18,11 @@ pub struct OrderedDelete {
     /// The order, joined with those before.
     pub order: Option<Order>,
     /// What happens next.
-    pub message: &'static str,
+    pub message: Cow<'static, str>,
 }
 
 /// What a delete would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteDryRun {
     /// Always true.
     pub dry_run: bool,
@@ -34,14 +35,14 @@ pub struct DeleteDryRun {
 }
 
 /// The switches after a `switch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchedNow {
     /// As they are now.
     pub switches: ShownSwitches,
 }
 
 /// The switches; none where something is on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownSwitches {
     /// New machines of every pool.
     pub launches: Option<SwitchedOff>,

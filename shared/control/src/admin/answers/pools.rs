@@ -4,11 +4,11 @@ use muster_domain::audit::Audit;
 use muster_domain::ids::PoolName;
 use muster_domain::pool_set::Diff;
 use muster_domain::time::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A set as it could be applied again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownPools {
     /// Its version; 0 is the set of the stack's parameters.
     pub pools_version: u64,
@@ -23,7 +23,7 @@ pub struct ShownPools {
 }
 
 /// The versions that are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolsHistory {
     /// Newest first.
     pub versions: Vec<ShownPools>,
@@ -32,7 +32,7 @@ pub struct PoolsHistory {
 }
 
 /// What an apply changes or would change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedPools {
     /// Whether something was changed.
     pub applied: bool,

@@ -1,5 +1,6 @@
 //! The stack as a whole.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use muster_domain::audit::Audit;
@@ -12,17 +13,17 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::limits::Scope;
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::orders::ShownSwitches;
 
 /// The stack, its pools, entities, orphans and switches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackStatus {
     /// The stack's name.
     pub stack: String,
     /// The release that answers.
-    pub release: &'static str,
+    pub release: Cow<'static, str>,
     /// The form in which it writes records.
     pub record_version: u16,
     /// When this was asked.
@@ -50,7 +51,7 @@ pub struct StackStatus {
 }
 
 /// A pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolStatus {
     /// Its name.
     pub name: PoolName,
@@ -83,7 +84,7 @@ pub struct PoolStatus {
 }
 
 /// Jobs that nobody launches for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnservedJobs {
     /// How many, as far as they were counted.
     pub count: usize,
@@ -94,7 +95,7 @@ pub struct UnservedJobs {
 }
 
 /// A limit of the stack or of an entity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitStatus {
     /// What it counts.
     pub of: Scope,
@@ -105,13 +106,13 @@ pub struct LimitStatus {
 }
 
 /// What the App lacks at GitHub.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AppStatus {
     /// GitHub has told its settings.
     Known {
         /// Each in a sentence.
-        lacks: Vec<&'static str>,
+        lacks: Vec<Cow<'static, str>>,
     },
     /// GitHub has not.
     Unknown {
@@ -121,7 +122,7 @@ pub enum AppStatus {
 }
 
 /// An entity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityStatus {
     /// Its name.
     pub entity: Entity,
@@ -138,7 +139,7 @@ pub struct EntityStatus {
 }
 
 /// A machine of the orphan ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanStatus {
     /// The machine.
     pub machine: MachineId,

@@ -9,7 +9,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// When it is not YAML.
-pub(crate) fn read(text: &str) -> Result<Value, YamlError> {
+pub fn read(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| YamlError(Cause::new(error)))
 }
