@@ -1,0 +1,202 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use muster_domain::ids::PoolName;
+
+/// Looks after a Muster stack: what waits and why, what runs, and what is to end.
+///
+/// NAME is whatever you have: an instance, a machine id (i-…), a runner's name, a job key, or the address of a job or a
+/// run at GitHub.
+///
+/// Answers go to stdout and everything else to stderr. Through a pipe, tables are lines with tabs.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Muster {
+    #[command(flatten)]
+    pub global: Global,
+    /// Without one: `status`.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 done, 1 refused or failed, 2 wrong use, 4 no credentials or no right to call";
+
+/// What holds for every command.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Which stack, and how")]
+pub struct Global {
+    /// The stack [default: $MUSTER_STACK, else muster, else the only one]
+    #[arg(long, global = true, env = "MUSTER_STACK", hide_env = true)]
+    pub stack: Option<String>,
+    /// The AWS profile [default: as for the AWS CLI]
+    #[arg(long, global = true)]
+    pub profile: Option<String>,
+    /// The AWS region [default: as for the AWS CLI]
+    #[arg(long, global = true)]
+    pub region: Option<String>,
+    /// Another address of AWS, such as the local stack's [default: as for the AWS CLI]
+    #[arg(long, global = true, value_name = "URL")]
+    pub endpoint_url: Option<String>,
+    /// The admin function's answer as it is
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Colours; auto: on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+    /// Tells each request, and AWS's id of it
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// The pools and their use, and everything that is not as it should be
+    Status,
+    /// The jobs that wait, and why
+    Jobs {
+        #[command(flatten)]
+        listing: Listing,
+    },
+    /// Why a job waits, or an instance is where it is
+    Explain {
+        /// A job or an instance, by any of its names
+        name: String,
+    },
+    /// The live instances
+    List {
+        #[command(flatten)]
+        listing: Listing,
+        /// Only those in this state, for example `running`
+        #[arg(long)]
+        state: Option<String>,
+    },
+    /// One instance: its story, what it waits for, and who ordered what
+    Show {
+        /// An instance, or its job, by any of its names
+        name: String,
+    },
+    /// Ends an instance and its machine; asks first
+    ///
+    /// Refused while a job runs on it. Afterwards no job can start on it any more, and the reaper does the rest.
+    Delete(Delete),
+    /// Holds launches, deletes or a pool's launches back
+    Pause(Switch),
+    /// Lets them go on
+    Resume(Switch),
+    /// The pools: without another word, the pool file in force
+    Pools {
+        #[command(subcommand)]
+        command: Option<Pools>,
+    },
+    /// Writes completions for a shell: `eval "$(muster completions bash)"`
+    Completions { shell: Shell },
+    /// Writes the man page: `muster man | man -l -`
+    Man,
+}
+
+/// How much of a list.
+#[derive(Clone, Debug, Args)]
+pub struct Listing {
+    /// Only this pool's
+    #[arg(long)]
+    pub pool: Option<PoolName>,
+    /// At most so many; of jobs, for each pool
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5000))]
+    pub limit: Option<u32>,
+}
+
+/// Who gives an order, and why.
+#[derive(Clone, Debug, Args)]
+pub struct Order {
+    /// Why; stands in the audit trail
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Who; stands in the audit trail [default: $USER]
+    #[arg(long, env = "USER", hide_env = true)]
+    pub by: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Delete {
+    /// An instance, or its job, by any of its names
+    pub name: String,
+    #[command(flatten)]
+    pub order: Order,
+    /// Errors of EC2 do not hold it up: after three of them the record closes
+    #[arg(long)]
+    pub force: bool,
+    /// Ends a job that runs on it
+    #[arg(long)]
+    pub kill_running_job: bool,
+    /// 401 and 403 from GitHub do not hold it up
+    #[arg(long)]
+    pub bypass_github_unauthorized: bool,
+    /// Says what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Does not ask; needs --reason
+    #[arg(long, short, requires = "reason")]
+    pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Switch {
+    /// `launches`, `deletes`, or pools by their names
+    #[arg(required = true, value_name = "WHAT")]
+    pub what: Vec<String>,
+    #[command(flatten)]
+    pub order: Order,
+}
+
+/// What is to be done with the pools.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Pools {
+    /// The pool file in force
+    Show,
+    /// Whether a file is right, without asking the stack
+    Check { file: PathBuf },
+    /// What a file would change
+    Diff { file: PathBuf },
+    /// Makes a file the set of pools; shows the difference and asks
+    Apply {
+        file: PathBuf,
+        #[command(flatten)]
+        order: Order,
+        /// Does not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Opens the file in force in $EDITOR, and applies what was saved
+    Edit {
+        #[command(flatten)]
+        order: Order,
+        /// Does not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// The versions that are kept
+    History,
+    /// Applies a kept version again; shows the difference and asks
+    Restore {
+        version: u64,
+        #[command(flatten)]
+        order: Order,
+        /// Does not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}

@@ -1,0 +1,61 @@
+//! `muster`, the operator's command.
+
+mod aws;
+mod http;
+mod terminal;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anstream::ColorChoice;
+use clap::Parser as _;
+use muster_cli::args::{Color, Muster};
+use muster_cli::failure::Failure;
+use muster_cli::page::Screen;
+use muster_cli::session::run;
+
+use crate::terminal::Terminal;
+
+fn main() -> ExitCode {
+    let args = Muster::parse();
+    let (screen, json) = (screen(args.global.color), args.global.json);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(async {
+            let mut world = Terminal::new(args.global.clone());
+            run(args, screen, &mut world).await
+        }),
+        Err(error) => Err(Failure::Unknown(format!("No runtime: {error}"))),
+    };
+    match outcome {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            if json {
+                print(&format!("{:#}\n", failure.json()));
+            }
+            terminal::say(&failure.sentence());
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+/// A reader that has seen enough is not an error: `muster jobs | head`.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn screen(color: Color) -> Screen {
+    let out = std::io::stdout();
+    let colour = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => anstream::AutoStream::choice(&out) != ColorChoice::Never,
+    };
+    let width =
+        out.is_terminal().then(|| terminal_size::terminal_size().map_or(80, |(width, _)| width.0));
+    Screen { width, colour }
+}

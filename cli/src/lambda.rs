@@ -1,0 +1,175 @@
+//! What Lambda and GitHub answer, taken apart. Who calls them is the binary's matter.
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// An answer, whatever it is.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// HTTP's status.
+    pub status: u16,
+    /// `x-amzn-errortype`: what went wrong.
+    pub error_type: Option<String>,
+    /// `x-amz-function-error`: the function ended without an answer.
+    pub function_error: Option<String>,
+    /// AWS's or GitHub's id of the request.
+    pub request_id: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// The function's answer.
+    Answer(Value),
+    /// There is no such function.
+    NoFunction,
+    /// AWS does not take the credentials; its sentence.
+    NoCredentials(String),
+    /// Anything else.
+    Failed(Failure),
+}
+
+/// Lambda's answer to an Invoke.
+/// Source: docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
+#[must_use]
+pub fn invoked(function: &str, answer: &Answer) -> Called {
+    let body = serde_json::from_slice::<Value>(&answer.body);
+    if answer.status < 300 {
+        return match (answer.function_error.is_some(), body) {
+            (false, Ok(value)) => Called::Answer(value),
+            (false, Err(error)) => {
+                Called::Failed(Failure::Unreadable { what: "the request", why: error.to_string() })
+            }
+            (true, body) => Called::Failed(broke(function, &body.unwrap_or_default())),
+        };
+    }
+    let body = body.unwrap_or_default();
+    let text = |name: &str| body[name].as_str().map(str::to_owned);
+    let plain = || String::from_utf8_lossy(&answer.body).into_owned();
+    let said = text("Message").or_else(|| text("message")).unwrap_or_else(plain);
+    let kind = answer.error_type.clone().or_else(|| text("__type")).unwrap_or_default();
+    // `ResourceNotFoundException:http://internal…`, or with a namespace before a `#`.
+    let kind = kind.split(':').next().unwrap_or_default();
+    match kind.rsplit('#').next().unwrap_or_default() {
+        "ResourceNotFoundException" => Called::NoFunction,
+        "AccessDeniedException" | "AccessDenied" => {
+            Called::Failed(Failure::Denied { function: function.to_owned(), said })
+        }
+        "ExpiredTokenException"
+        | "ExpiredToken"
+        | "UnrecognizedClientException"
+        | "InvalidClientTokenId"
+        | "InvalidSignatureException"
+        | "MissingAuthenticationTokenException"
+        | "IncompleteSignatureException" => Called::NoCredentials(said),
+        kind => {
+            let said = if kind.is_empty() { said } else { format!("{kind}: {said}") };
+            Called::Failed(Failure::Answered {
+                who: "AWS Lambda".to_owned(),
+                status: answer.status,
+                said,
+            })
+        }
+    }
+}
+
+/// The runtime's report of a function that ended early.
+fn broke(function: &str, report: &Value) -> Failure {
+    let function = function.to_owned();
+    let said = report["errorMessage"].as_str().unwrap_or("no reason is given").to_owned();
+    if said.contains("Task timed out") {
+        return Failure::NoAnswer { function };
+    }
+    Failure::Broke { function, said }
+}
+
+/// The stacks of Muster among the functions of a region: each has an admin function and a reaper.
+#[must_use]
+pub fn stacks(functions: &[String]) -> Vec<String> {
+    let names = functions.iter().filter_map(|name| name.strip_suffix("-admin"));
+    let is_stack = |name: &&str| functions.contains(&format!("{name}-reaper"));
+    names.filter(is_stack).map(str::to_owned).collect()
+}
+
+/// GitHub's answer to a GET; none for what it does not show.
+///
+/// # Errors
+/// Everything but an answer and a 404.
+pub fn github(host: &str, answer: &Answer) -> Result<Option<Value>, Failure> {
+    let body = serde_json::from_slice::<Value>(&answer.body);
+    match (answer.status, body) {
+        (200, Ok(value)) => Ok(Some(value)),
+        (404, _) => Ok(None),
+        (status, body) => {
+            let said = body.unwrap_or_default()["message"]
+                .as_str()
+                .unwrap_or("no reason is given")
+                .to_owned();
+            Err(Failure::Answered { who: host.to_owned(), status, said })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, kind: &str, body: &str) -> Answer {
+        let error_type = (!kind.is_empty()).then(|| kind.to_owned());
+        Answer { status, error_type, body: body.into(), ..Answer::default() }
+    }
+
+    fn code(answer: &Answer) -> String {
+        match invoked("muster-admin", answer) {
+            Called::Answer(value) => value.to_string(),
+            Called::NoFunction => "no function".to_owned(),
+            Called::NoCredentials(said) => format!("no credentials: {said}"),
+            Called::Failed(failure) => failure.code().to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_answer_of_lambda_is_told_apart() {
+        let message = r#"{"Message":"no"}"#;
+        for (status, kind, body, told) in [
+            (200, "", r#"{"ok":true}"#, r#"{"ok":true}"#),
+            (200, "", "<html>", "unreadable_answer"),
+            (404, "ResourceNotFoundException:http://internal/", message, "no function"),
+            (404, "", r#"{"__type":"x#ResourceNotFoundException"}"#, "no function"),
+            (403, "AccessDeniedException", message, "denied"),
+            (403, "ExpiredTokenException", message, "no credentials: no"),
+            (403, "InvalidSignatureException", r#"{"message":"no"}"#, "no credentials: no"),
+            (429, "TooManyRequestsException", message, "unexpected_answer"),
+            (502, "", "Bad Gateway", "unexpected_answer"),
+        ] {
+            assert_eq!(code(&answer(status, kind, body)), told, "{status} {kind}");
+        }
+        for (said, told) in [
+            ("2026 Task timed out after 60.00 seconds", "no_answer"),
+            ("panicked", "function_failed"),
+        ] {
+            let body = serde_json::json!({ "errorMessage": said }).to_string();
+            let function_error = Some("Unhandled".to_owned());
+            assert_eq!(code(&Answer { function_error, ..answer(200, "", &body) }), told);
+        }
+    }
+
+    #[test]
+    fn a_stack_has_more_than_an_admin_function() {
+        let all = ["muster-admin", "muster-reaper", "other-admin", "a-b-reaper", "a-b-admin"];
+        assert_eq!(stacks(&all.map(str::to_owned)), ["muster", "a-b"]);
+    }
+
+    #[test]
+    fn github_shows_refuses_or_hides() {
+        let told = |status, body: &str| github("github.com", &answer(status, "", body));
+        assert_eq!(told(200, r#"{"id":7}"#), Ok(Some(serde_json::json!({ "id": 7 }))));
+        assert_eq!(told(404, "{}"), Ok(None));
+        let refused =
+            told(401, r#"{"message":"Bad credentials"}"#).map_err(|failure| failure.sentence());
+        assert_eq!(refused, Err("github.com answers 401: Bad credentials".to_owned()));
+    }
+}

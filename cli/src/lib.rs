@@ -1,0 +1,11 @@
+//! `muster`, the operator's command, without its clients: arguments become requests, answers become text. What is shown
+//! and asked is decided here; [`session::World`] is all that it knows of AWS, GitHub and the person.
+
+pub mod args;
+pub mod failure;
+pub mod lambda;
+pub mod name;
+pub mod page;
+pub mod session;
+pub mod views;
+pub mod words;

@@ -1,0 +1,144 @@
+//! What a person has of a job or an instance.
+
+use muster_domain::ids::JobKey;
+
+/// A name, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// Muster's own key of a job.
+    Job(JobKey),
+    /// A page of GitHub.
+    Address(Address),
+    /// An instance, a machine or a runner.
+    Instance(String),
+}
+
+/// A job or a run at GitHub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `github.com`, or another.
+    pub host: String,
+    /// `owner/repo`
+    pub repository: String,
+    /// The run's number, where the page names it.
+    pub run: Option<u64>,
+    /// The job's number; none for a whole run.
+    pub job: Option<u64>,
+}
+
+impl Address {
+    /// Where GitHub's API is, and a path of it.
+    /// Source: docs.github.com/en/enterprise-server/rest/overview/resources-in-the-rest-api
+    #[must_use]
+    pub fn api(&self, path: &str) -> String {
+        let host = match self.host.as_str() {
+            "github.com" => "api.github.com".to_owned(),
+            tenant if tenant.ends_with(".ghe.com") => format!("api.{tenant}"),
+            server => format!("{server}/api/v3"),
+        };
+        format!("https://{host}/repos/{}{path}", self.repository)
+    }
+}
+
+/// Reads a name.
+///
+/// # Errors
+/// An address that is not a job's or a run's.
+pub fn read(text: &str) -> Result<Name, String> {
+    let text = text.trim();
+    if let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
+        return address(rest).map(Name::Address).ok_or_else(|| {
+            format!(
+                "{text} is not the address of a job or a run; one looks like \
+                 https://github.com/acme/app/actions/runs/9912/job/5511"
+            )
+        });
+    }
+    Ok(text.parse().map_or_else(|_| Name::Instance(text.to_owned()), Name::Job))
+}
+
+/// `HOST/OWNER/REPO/actions/runs/RUN[/attempts/N][/job/JOB]`, or the older `HOST/OWNER/REPO/runs/JOB`.
+fn address(rest: &str) -> Option<Address> {
+    let path = rest.split(['?', '#']).next()?;
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let host = parts.next()?.to_ascii_lowercase();
+    let repository = format!("{}/{}", plain(parts.next()?)?, plain(parts.next()?)?);
+    let rest: Vec<&str> = parts.collect();
+    let number = |text: &str| text.parse::<u64>().ok();
+    let (run, job) = match rest.as_slice() {
+        ["actions", "runs", run] | ["actions", "runs", run, "attempts", _] => (number(run), None),
+        ["actions", "runs", run, "job" | "jobs", job]
+        | ["actions", "runs", run, "attempts", _, "job" | "jobs", job] => {
+            (number(run), Some(number(job)?))
+        }
+        ["runs", job] => (None, Some(number(job)?)),
+        _ => return None,
+    };
+    (run.is_some() || job.is_some()).then_some(Address { host, repository, run, job })
+}
+
+/// What GitHub allows in the names of owners and repositories: nothing that would change a path.
+fn plain(text: &str) -> Option<&str> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (text.bytes().all(fits) && text != "." && text != "..").then_some(text)
+}
+
+/// The name without the number that a runner's has at its end: `small-l0-0-1` is the first runner of `small-l0-0`.
+#[must_use]
+pub fn of_runner(runner: &str) -> Option<&str> {
+    let (instance, number) = runner.rsplit_once('-')?;
+    (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then_some(instance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_what_it_is() {
+        let page = |run, job| {
+            let (host, repository) = ("github.com".to_owned(), "acme/site".to_owned());
+            Name::Address(Address { host, repository, run, job })
+        };
+        let site = "https://github.com/acme/site";
+        for (text, name) in [
+            ("7/5511".to_owned(), Name::Job(JobKey { repository: 7, job: 5511 })),
+            ("i-0a1d6dcfdb79386ac".to_owned(), Name::Instance("i-0a1d6dcfdb79386ac".to_owned())),
+            (" small-l0-0 ".to_owned(), Name::Instance("small-l0-0".to_owned())),
+            (format!("{site}/actions/runs/9912/job/5511"), page(Some(9912), Some(5511))),
+            (
+                format!("{site}/actions/runs/9912/job/5511?pr=7#step:3:1"),
+                page(Some(9912), Some(5511)),
+            ),
+            (format!("{site}/actions/runs/9912/attempts/2/job/5511"), page(Some(9912), Some(5511))),
+            (format!("{site}/actions/runs/9912/"), page(Some(9912), None)),
+            (format!("{site}/actions/runs/9912/attempts/2"), page(Some(9912), None)),
+            (format!("{site}/runs/5511"), page(None, Some(5511))),
+        ] {
+            assert_eq!(read(&text), Ok(name), "{text}");
+        }
+        for text in ["", "/pull/7", "/actions/runs/x", "/actions/runs/1/job/x", "/../../user"] {
+            assert!(read(&format!("{site}{text}")).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_github_has_its_api() {
+        let api = |host: &str| {
+            let Ok(Name::Address(page)) = read(&format!("https://{host}/acme/site/runs/1")) else {
+                panic!("not an address: {host}")
+            };
+            page.api("")
+        };
+        assert_eq!(api("github.com"), "https://api.github.com/repos/acme/site");
+        assert_eq!(api("acme.ghe.com"), "https://api.acme.ghe.com/repos/acme/site");
+        assert_eq!(api("git.acme.io"), "https://git.acme.io/api/v3/repos/acme/site");
+    }
+
+    #[test]
+    fn a_runner_is_an_instances() {
+        assert_eq!(of_runner("small-l0-0-1"), Some("small-l0-0"));
+        assert_eq!(of_runner("small"), None);
+        assert_eq!(of_runner("i-0abc"), None);
+    }
+}

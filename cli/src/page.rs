@@ -1,0 +1,252 @@
+//! What is put on the screen: lines and tables, and for a pipe the same as tabs.
+
+use anstyle::{AnsiColor, Effects, Style};
+use comfy_table::{
+    Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
+
+use crate::words::clean;
+
+/// Where it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// The terminal's width; none for a pipe.
+    pub width: Option<u16>,
+    /// Whether there are colours.
+    pub colour: bool,
+}
+
+impl Screen {
+    /// What a program reads.
+    pub const PIPE: Self = Self { width: None, colour: false };
+}
+
+/// How something is to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    #[default]
+    Plain,
+    /// Headings.
+    Strong,
+    /// What matters less.
+    Dim,
+    Good,
+    Warning,
+    Bad,
+}
+
+impl Look {
+    fn colour(self) -> Option<AnsiColor> {
+        match self {
+            Self::Plain | Self::Strong | Self::Dim => None,
+            Self::Good => Some(AnsiColor::Green),
+            Self::Warning => Some(AnsiColor::Yellow),
+            Self::Bad => Some(AnsiColor::Red),
+        }
+    }
+
+    fn style(self) -> Style {
+        let effects = match self {
+            Self::Strong => Effects::BOLD,
+            Self::Dim => Effects::DIMMED,
+            Self::Plain | Self::Good | Self::Warning | Self::Bad => Effects::new(),
+        };
+        Style::new().fg_color(self.colour().map(Into::into)).effects(effects)
+    }
+}
+
+/// A text and its look. The text is made safe for a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    text: String,
+    look: Look,
+}
+
+impl Text {
+    #[must_use]
+    pub fn new(text: impl AsRef<str>, look: Look) -> Self {
+        Self { text: clean(text.as_ref()), look }
+    }
+
+    /// What is not there.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new("–", Look::Dim)
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::new(text, Look::Plain)
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    name: &'static str,
+    /// Never broken: people copy it.
+    is_whole: bool,
+    /// At least so wide, so that no name in it is broken.
+    least: u16,
+    /// Only on screens of this width.
+    from: u16,
+}
+
+impl Column {
+    /// Words, broken where the screen ends.
+    #[must_use]
+    pub const fn text(name: &'static str) -> Self {
+        Self { name, is_whole: false, least: 0, from: 0 }
+    }
+
+    /// A name or a figure.
+    #[must_use]
+    pub const fn whole(name: &'static str) -> Self {
+        Self { name, is_whole: true, least: 0, from: 0 }
+    }
+
+    /// The same, never narrower than that.
+    #[must_use]
+    pub const fn at_least(self, least: u16) -> Self {
+        Self { least, ..self }
+    }
+
+    /// The same, only on wide screens and for pipes.
+    #[must_use]
+    pub const fn from(self, width: u16) -> Self {
+        Self { from: width, ..self }
+    }
+}
+
+/// A text that is made from top to bottom.
+#[derive(Clone, Debug)]
+pub struct Page {
+    screen: Screen,
+    text: String,
+}
+
+impl Page {
+    #[must_use]
+    pub const fn new(screen: Screen) -> Self {
+        Self { screen, text: String::new() }
+    }
+
+    /// Whether programs read it.
+    #[must_use]
+    pub const fn is_piped(&self) -> bool {
+        self.screen.width.is_none()
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// An empty line, if something stands above.
+    pub fn gap(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    /// A line. The terminal breaks it where it is too long.
+    pub fn line(&mut self, parts: impl IntoIterator<Item = Text>) {
+        let parts: Vec<String> = parts.into_iter().map(|part| self.dressed(&part)).collect();
+        self.text.push_str(parts.concat().trim_end());
+        self.text.push('\n');
+    }
+
+    /// Sentences, each after its mark, broken at words.
+    pub fn marked(&mut self, rows: impl IntoIterator<Item = (Text, Text)>) {
+        let rows: Vec<Vec<Text>> = rows.into_iter().map(|(mark, said)| vec![mark, said]).collect();
+        if self.is_piped() {
+            for row in rows {
+                let line: Vec<&str> = row.iter().map(|part| part.text.as_str()).collect();
+                self.text.push_str(line.join(" ").trim());
+                self.text.push('\n');
+            }
+            return;
+        }
+        self.columns(&[], rows, 1);
+    }
+
+    /// A table. For a pipe: its header and rows, with tabs between.
+    pub fn table(&mut self, header: &[Column], rows: Vec<Vec<Text>>) {
+        let Some(width) = self.screen.width else {
+            let names: Vec<&str> = header.iter().map(|column| column.name).collect();
+            self.text.push_str(&names.join("\t"));
+            self.text.push('\n');
+            for row in rows {
+                let cells = row.iter().map(|cell| if cell.text == "–" { "" } else { &cell.text });
+                self.text.push_str(&cells.collect::<Vec<_>>().join("\t"));
+                self.text.push('\n');
+            }
+            return;
+        };
+        let fits = |index: &usize| header[*index].from <= width;
+        let shown: Vec<usize> = (0..header.len()).filter(fits).collect();
+        let header: Vec<Column> = shown.iter().map(|index| header[*index]).collect();
+        let of_row =
+            |row: Vec<Text>| shown.iter().filter_map(|index| row.get(*index).cloned()).collect();
+        self.columns(&header, rows.into_iter().map(of_row).collect(), 2);
+    }
+
+    fn columns(&mut self, header: &[Column], rows: Vec<Vec<Text>>, between: u16) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(self.screen.width.unwrap_or(u16::MAX));
+        if self.screen.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        if !header.is_empty() {
+            table.set_header(
+                header.iter().map(|column| Cell::new(column.name).add_attribute(Attribute::Bold)),
+            );
+        }
+        for row in rows {
+            table.add_row(row.into_iter().map(cell));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, between));
+        }
+        for (column, told) in table.column_iter_mut().zip(header) {
+            if told.is_whole {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            } else if told.least > 0 {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(told.least)));
+            }
+        }
+        for line in table.lines() {
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
+    }
+
+    fn dressed(&self, part: &Text) -> String {
+        let style = part.look.style();
+        if self.screen.colour && part.look != Look::Plain {
+            format!("{style}{}{style:#}", part.text)
+        } else {
+            part.text.clone()
+        }
+    }
+}
+
+fn cell(text: Text) -> Cell {
+    let cell = Cell::new(text.text);
+    match text.look {
+        Look::Plain => cell,
+        Look::Strong => cell.add_attribute(Attribute::Bold),
+        Look::Dim => cell.add_attribute(Attribute::Dim),
+        Look::Good => cell.fg(Color::Green),
+        Look::Warning => cell.fg(Color::Yellow),
+        Look::Bad => cell.fg(Color::Red),
+    }
+}

@@ -1,0 +1,302 @@
+//! One command: what is asked of the stack, of GitHub and of the person, and what comes of it.
+
+mod delete;
+mod find;
+mod pools;
+
+use clap::CommandFactory as _;
+use muster_control::admin::answers::{
+    ExplainedInstance, ExplainedJob, InstanceList, JobList, ShownInstance, StackStatus, SwitchedNow,
+};
+use muster_control::admin::{Request, VERSION};
+use muster_domain::ids::JobKey;
+use muster_domain::instance::State;
+use muster_domain::pool_file::Problem;
+use muster_domain::time::Time;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::args::{Command, Listing, Muster, Order, Switch};
+use crate::failure::Failure;
+use crate::name::of_runner;
+use crate::page::Screen;
+use crate::views::{self, told};
+
+/// What a command meets.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait World {
+    /// The admin function's answer to a request.
+    async fn admin(&mut self, request: &Value) -> Result<Value, Failure>;
+    /// GitHub's answer to a GET; none when it shows no such thing.
+    async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure>;
+    /// A file's text.
+    fn read_file(&mut self, path: &str) -> Result<String, Failure>;
+    /// Whether somebody sits at a terminal.
+    fn is_attended(&self) -> bool;
+    /// Tells the person something.
+    fn say(&mut self, text: &str);
+    /// Asks for yes or no.
+    fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
+    /// Asks for a line.
+    fn ask(&mut self, question: &str) -> Result<String, Failure>;
+    /// Lets the person change a text; none if it was not saved.
+    fn edit(&mut self, text: &str) -> Result<Option<String>, Failure>;
+    /// The time.
+    fn now(&self) -> Time;
+    /// Where the stack is.
+    fn region(&self) -> String;
+}
+
+/// Runs a command. What it returns belongs on stdout.
+///
+/// # Errors
+/// Why it was not done.
+pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Result<String, Failure> {
+    let mut session = Session { world, screen, json: args.global.json };
+    match args.command.unwrap_or(Command::Status) {
+        Command::Status => session.status().await,
+        Command::Jobs { listing } => session.jobs(listing).await,
+        Command::Explain { name } => session.explain(&name).await,
+        Command::List { listing, state } => session.list(listing, state.as_deref()).await,
+        Command::Show { name } => session.show(&name).await,
+        Command::Delete(order) => session.delete(&order).await,
+        Command::Pause(switch) => session.switch(&switch, "off").await,
+        Command::Resume(switch) => session.switch(&switch, "on").await,
+        Command::Pools { command } => session.pools(command).await,
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Muster::command(), "muster", &mut text);
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        }
+        Command::Man => Ok(man()),
+    }
+}
+
+/// The man page: the command, and each of its own below it.
+fn man() -> String {
+    let mut text = Vec::new();
+    let mut command = Muster::command();
+    command.build();
+    let pages = std::iter::once(&command).chain(command.get_subcommands());
+    for page in pages.filter(|page| page.get_name() != "help") {
+        // Writing to memory does not fail.
+        let _ = clap_mangen::Man::new(page.clone()).render(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+struct Session<'a, W> {
+    world: &'a mut W,
+    screen: Screen,
+    json: bool,
+}
+
+/// What the function says when it says no. The code is a text: another release may have others.
+#[derive(Deserialize)]
+struct Refusal {
+    code: String,
+    message: String,
+    #[serde(default)]
+    errors: Vec<Problem>,
+}
+
+impl<W: World> Session<'_, W> {
+    /// Asks the function; its refusal is a failure.
+    async fn answer(&mut self, request: &Value) -> Result<Value, Failure> {
+        let mut request = request.clone();
+        request["version"] = json!(VERSION);
+        let answer = self.world.admin(&request).await?;
+        if answer["ok"] == true {
+            return Ok(answer);
+        }
+        match serde_json::from_value::<Refusal>(answer["error"].clone()) {
+            Ok(Refusal { code, message, errors }) => {
+                Err(Failure::Refused { code, message: told(&message), problems: errors })
+            }
+            Err(error) => Err(Failure::Unreadable { what: "the request", why: error.to_string() }),
+        }
+    }
+
+    /// The answer as it is for programs, or as a page.
+    async fn shown<T: DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+        request: Request,
+        page: impl FnOnce(&T, Time, Screen) -> String,
+    ) -> Result<String, Failure> {
+        let answer = self.answer(&json!(request)).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        Ok(page(&read(what, answer)?, self.world.now(), self.screen))
+    }
+
+    async fn asked<T: DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+        request: Request,
+    ) -> Result<T, Failure> {
+        read(what, self.answer(&json!(request)).await?)
+    }
+
+    async fn status(&mut self) -> Result<String, Failure> {
+        let answer = self.answer(&json!(Request::Status {})).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        let status: StackStatus = read("status", answer)?;
+        if self.screen.width.is_none() {
+            self.tell(&views::status::talk(&status));
+        }
+        Ok(views::status::page(&status, &self.world.region(), self.screen))
+    }
+
+    /// What belongs beside the answer, if there is anything.
+    fn tell(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.world.say(text.trim_end());
+        }
+    }
+
+    async fn jobs(&mut self, Listing { pool, limit }: Listing) -> Result<String, Failure> {
+        let request = Request::Jobs { pool, limit: limit.unwrap_or(USUAL_LIMIT) };
+        self.shown::<JobList>("jobs", request, views::jobs::list).await
+    }
+
+    async fn list(&mut self, listing: Listing, state: Option<&str>) -> Result<String, Failure> {
+        let state = state.map(state_of).transpose()?;
+        let Listing { pool, limit } = listing;
+        let request = Request::List { pool, state, limit: limit.unwrap_or(USUAL_LIMIT) };
+        self.shown::<InstanceList>("list", request, views::instances::list).await
+    }
+
+    async fn explain(&mut self, name: &str) -> Result<String, Failure> {
+        match self.find(name).await? {
+            find::Found::Jobs(keys) => self.explain_jobs(&keys).await,
+            find::Found::Instance(name) => {
+                let request = |name| json!(Request::Explain { job: None, name: Some(name) });
+                let answer = self.of_instance(&name, request).await?;
+                if self.json {
+                    return Ok(pretty(&answer));
+                }
+                let told: ExplainedInstance = read("explain", answer)?;
+                Ok(views::sentences(&told.explanation, self.screen))
+            }
+        }
+    }
+
+    async fn explain_jobs(&mut self, keys: &[JobKey]) -> Result<String, Failure> {
+        let mut pages = Vec::new();
+        for key in keys {
+            let request = json!(Request::Explain { job: Some(*key), name: None });
+            match self.answer(&request).await {
+                Ok(answer) if self.json => pages.push(pretty(&answer)),
+                Ok(answer) => {
+                    let told: ExplainedJob = read("explain", answer)?;
+                    pages.push(views::sentences(&told.explanation, self.screen));
+                }
+                // Of a run's many jobs, others' runners serve some.
+                Err(Failure::Refused { code, message, .. })
+                    if code == "not_found" && keys.len() > 1 =>
+                {
+                    self.world.say(&message);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(pages.join("\n"))
+    }
+
+    async fn show(&mut self, name: &str) -> Result<String, Failure> {
+        let answer = self.show_instance(name).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        let shown: ShownInstance = read("show", answer)?;
+        Ok(views::instances::show(&shown, self.world.now(), self.screen))
+    }
+
+    /// The answer to `show`, by any name.
+    async fn show_instance(&mut self, name: &str) -> Result<Value, Failure> {
+        let name = self.instance(name).await?;
+        self.of_instance(&name, |name| json!(Request::Show { name })).await
+    }
+
+    /// Asks about an instance. A runner's name is not one, and only the function knows which of them it was given.
+    async fn of_instance(
+        &mut self,
+        name: &str,
+        request: impl Fn(String) -> Value,
+    ) -> Result<Value, Failure> {
+        let refused = match self.answer(&request(name.to_owned())).await {
+            Err(Failure::Refused { code, message, problems }) if code == "not_found" => {
+                Failure::Refused { code, message, problems }
+            }
+            answer => return answer,
+        };
+        let Some(instance) = of_runner(name) else { return Err(refused) };
+        match self.answer(&request(instance.to_owned())).await {
+            Err(Failure::Refused { code, .. }) if code == "not_found" => Err(refused),
+            answer => answer,
+        }
+    }
+
+    async fn switch(&mut self, switch: &Switch, to: &str) -> Result<String, Failure> {
+        let Order { reason, by } = self.order(&switch.order, "Why?")?;
+        let mut request = json!({ "action": "switch", "reason": reason, "by": by, "pools": {} });
+        for what in &switch.what {
+            match what.as_str() {
+                "launches" | "deletes" => request[what] = json!(to),
+                pool => request["pools"][pool] = json!(to),
+            }
+        }
+        let answer = self.answer(&request).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        let now: SwitchedNow = read("switch", answer)?;
+        Ok(views::orders::switches(&now.switches, self.world.now(), self.screen))
+    }
+
+    /// An order with its reason; the person is asked for one that is missing.
+    fn order(&mut self, order: &Order, question: &str) -> Result<Order, Failure> {
+        let reason = match &order.reason {
+            Some(reason) => reason.clone(),
+            None if self.world.is_attended() => self.world.ask(question)?,
+            None => return Err(Failure::Usage("Say why: --reason \"…\"".to_owned())),
+        };
+        Ok(Order { reason: Some(reason), by: order.by.clone() })
+    }
+
+    /// Asks for a yes where somebody can give it.
+    fn agreed(&mut self, yes: bool, question: &str) -> Result<(), Failure> {
+        if yes {
+            return Ok(());
+        }
+        if !self.world.is_attended() {
+            let message = "Nobody can be asked here; --yes says yes. Nothing was changed.";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        if self.world.confirm(question)? { Ok(()) } else { Err(Failure::NotConfirmed) }
+    }
+}
+
+/// The `limit` of a listing that names none; the function's own.
+const USUAL_LIMIT: u32 = 200;
+
+fn state_of(text: &str) -> Result<State, Failure> {
+    serde_json::from_value(json!(text)).map_err(|_| {
+        let all: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
+        Failure::Usage(format!("{text:?} is not a state; there are {}", all.join(", ")))
+    })
+}
+
+fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer)
+        .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

@@ -1,0 +1,99 @@
+//! Deletes and switches.
+
+use muster_control::admin::answers::{DeleteDryRun, OrderedDelete, ShownInstance, ShownSwitches};
+use muster_domain::switches::SwitchedOff;
+use muster_domain::time::Time;
+
+use crate::args::Delete;
+use crate::page::{Look, Page, Screen, Text};
+use crate::words::clock;
+
+/// What a delete is about, before it is ordered.
+#[must_use]
+pub fn plan(shown: &ShownInstance, would: &DeleteDryRun, order: &Delete, screen: Screen) -> String {
+    let one = &shown.instance;
+    let mut page = Page::new(screen);
+    let machine = match one.machine() {
+        Some(id) => format!(" ({id})"),
+        None => " (no machine yet)".to_owned(),
+    };
+    let (job, look) = match (one.runner.is_busy(), one.claim()) {
+        (true, Some(key)) => (format!("a job runs on it: {key}"), Look::Bad),
+        (true, None) => ("a job runs on it".to_owned(), Look::Bad),
+        (false, Some(key)) => (format!("no job runs on it; it is meant for {key}"), Look::Plain),
+        (false, None) => ("no job runs on it".to_owned(), Look::Plain),
+    };
+    page.line([
+        Text::new(one.name.as_str(), Look::Strong),
+        Text::from(format!("{machine} is {}, ", would.state)),
+        Text::new(job, look),
+        Text::from(format!(". It would be {}.", would.would_be)),
+    ]);
+    let flags = [
+        (
+            order.force,
+            "--force: errors of EC2 do not hold it up. After three of them its record closes, and the machine stays in the \
+             orphan ledger until EC2 ends it.",
+        ),
+        (order.kill_running_job, "--kill-running-job: a job that runs on it is killed."),
+        (
+            order.bypass_github_unauthorized,
+            "--bypass-github-unauthorized: its registration may stay at GitHub.",
+        ),
+    ];
+    let given = flags.iter().filter(|(given, _)| *given);
+    page.marked(given.map(|(_, said)| (Text::new("!", Look::Warning), Text::from(said))));
+    page.into_text()
+}
+
+/// The answer to `delete`.
+#[must_use]
+pub fn ordered(answer: &OrderedDelete, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let by =
+        answer.order.as_ref().map(|order| format!(" at {} by {}", clock(order.at, now), order.by));
+    page.line([
+        Text::new("✓", Look::Good),
+        Text::from(format!(
+            " {} is {}, ordered{}. The reaper does the rest: muster explain {}",
+            answer.name,
+            answer.state,
+            by.unwrap_or_default(),
+            answer.name
+        )),
+    ]);
+    page.into_text()
+}
+
+/// What is off, as rows of a mark, a sentence, and what ends it.
+pub(super) fn off(switches: &ShownSwitches, now: Time) -> Vec<(Text, Text)> {
+    let row = |what: String, resume: String, off: &SwitchedOff| {
+        let SwitchedOff { since, by, reason } = off;
+        let said = format!(
+            "{what} since {} by {by}: {reason}.  muster resume {resume}",
+            clock(*since, now)
+        );
+        (Text::new("●", Look::Warning), Text::from(said))
+    };
+    let stack = [("launches", &switches.launches), ("deletes", &switches.deletes)];
+    let stack = stack.into_iter().filter_map(|(name, off)| {
+        Some(row(format!("{name} are off"), name.to_owned(), off.as_ref()?))
+    });
+    let pools = switches
+        .pools
+        .iter()
+        .map(|(pool, off)| row(format!("launches of pool {pool} are off"), pool.to_string(), off));
+    stack.chain(pools).collect()
+}
+
+/// The answer to `switch`.
+#[must_use]
+pub fn switches(answer: &ShownSwitches, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let rows = off(answer, now);
+    if rows.is_empty() {
+        page.line(["Launches and deletes are on.".into()]);
+    }
+    page.marked(rows);
+    page.into_text()
+}

@@ -1,0 +1,151 @@
+//! The set of pools: in force, changed, kept.
+
+use muster_control::admin::answers::{AppliedPools, PoolsHistory, ShownPools};
+use muster_domain::pool_file::{Question, fields};
+use muster_domain::time::Time;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::{clock, count};
+
+/// A set as the pool file that it is, with its fields in the order of the example.
+#[must_use]
+pub fn file(answer: &ShownPools) -> String {
+    serde_saphyr::to_string(&Ordered(&answer.file))
+        .unwrap_or_else(|_| format!("{:#}\n", answer.file))
+}
+
+/// A value whose fields stand as people write them: a pool begins with its name.
+struct Ordered<'a>(&'a Value);
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => {
+                let known = if fields.contains_key("pools") { fields::FILE } else { fields::POOL };
+                let place =
+                    |name: &str| known.iter().position(|one| *one == name).unwrap_or(known.len());
+                let mut fields: Vec<_> = fields.iter().collect();
+                fields.sort_by_key(|(name, _)| place(name));
+                serializer.collect_map(fields.into_iter().map(|(name, value)| (name, Self(value))))
+            }
+            Value::Array(all) => serializer.collect_seq(all.iter().map(Ordered)),
+            plain => plain.serialize(serializer),
+        }
+    }
+}
+
+/// Which set it is; for people.
+#[must_use]
+pub fn about(answer: &ShownPools, now: Time) -> String {
+    let ShownPools { pools_version, applied_at, by, draining, .. } = answer;
+    let which = match (applied_at, by) {
+        (Some(at), Some(by)) => {
+            format!("version {pools_version}, applied {} by {by}", clock(*at, now))
+        }
+        _ => "the pool of the stack's parameters; no pool file was applied".to_owned(),
+    };
+    let names: Vec<&str> = draining.iter().map(muster_domain::ids::PoolName::as_str).collect();
+    match names.as_slice() {
+        [] => format!("# {which}"),
+        names => format!("# {which}; draining: {}", names.join(", ")),
+    }
+}
+
+/// What changes, or would.
+#[must_use]
+pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    for line in &answer.resolved {
+        page.line([Text::new(line, Look::Dim)]);
+    }
+    for line in &answer.lines {
+        let look = match line.as_bytes().first() {
+            Some(b'+') => Look::Good,
+            Some(b'-') => Look::Bad,
+            Some(b'~') => Look::Warning,
+            _ => Look::Plain,
+        };
+        page.line([Text::new(line, look)]);
+    }
+    page.into_text()
+}
+
+/// What came of an apply.
+#[must_use]
+pub fn applied(answer: &AppliedPools, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    if answer.applied {
+        let said = format!(" applied as version {}", answer.pools_version);
+        page.line([Text::new("✓", Look::Good), Text::from(said)]);
+    } else {
+        page.line(["nothing had to be changed".into()]);
+    }
+    page.into_text()
+}
+
+const VERSIONS: [Column; 5] = [
+    Column::whole("VERSION"),
+    Column::whole("APPLIED"),
+    Column::whole("BY"),
+    Column::text("POOLS"),
+    Column::text("WHY"),
+];
+
+/// The answer to `pools` with `history`.
+#[must_use]
+pub fn history(answer: &PoolsHistory, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    if answer.versions.is_empty() && !page.is_piped() {
+        page.line(["No pool file was applied.".into()]);
+        return page.into_text();
+    }
+    let rows = answer.versions.iter().map(|set| {
+        let prefix = format!("version {}, ", set.pools_version);
+        let why = answer.audit.iter().find_map(|line| line.why.strip_prefix(&prefix));
+        vec![
+            Text::new(set.pools_version.to_string(), Look::Strong),
+            set.applied_at.map_or_else(Text::none, |at| clock(at, now).into()),
+            set.by.as_ref().map_or_else(Text::none, Text::from),
+            Text::from(names(&set.file).join(" ")),
+            why.map_or_else(Text::none, Text::from),
+        ]
+    });
+    page.table(&VERSIONS, rows.collect());
+    page.into_text()
+}
+
+fn names(file: &Value) -> Vec<&str> {
+    let pools = file["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pools.iter().filter_map(|pool| pool["name"].as_str()).collect()
+}
+
+/// What a file that was read offline holds, and what is left open.
+#[must_use]
+pub fn checked(path: &str, pools: &Value, open: &[Question], screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let names = names(pools);
+    page.line([
+        Text::new("✓", Look::Good),
+        Text::from(format!(" {path}: {}: {}", count(names.len(), "pool"), names.join(", "))),
+    ]);
+    page.marked(open.iter().map(|question| (Text::new("?", Look::Dim), asked(question).into())));
+    page.into_text()
+}
+
+/// What only GitHub or EC2 can say.
+pub(crate) fn asked(question: &Question) -> String {
+    match question {
+        Question::Entity(id) => {
+            format!("{id}: GitHub is asked for its name when the file is applied")
+        }
+        Question::Groups(entity) => {
+            format!("{entity}: GitHub is asked for its runner groups when the file is applied")
+        }
+        Question::Image(filter) => format!(
+            "image {} of {}: EC2 is asked for the newest when the file is applied",
+            filter.name, filter.owner
+        ),
+    }
+}

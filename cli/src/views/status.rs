@@ -1,0 +1,195 @@
+//! The stack as a whole: the pools, and what is not as it should be.
+
+use muster_control::admin::answers::{AppStatus, PoolStatus, StackStatus};
+use muster_domain::ec2::CooldownScope;
+use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::switches::SwitchedOff;
+
+use super::jobs::labels;
+use super::orders::off;
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::{clock, minute, span};
+
+const COLUMNS: [Column; 7] = [
+    Column::whole("POOL"),
+    Column::text("LABELS"),
+    Column::whole("LIVE/MAX"),
+    Column::whole("ENDING").from(100),
+    Column::whole("WAITING"),
+    Column::whole("OLDEST"),
+    Column::text("NOTE"),
+];
+
+/// The answer to `status`. `region` is where the stack was asked.
+#[must_use]
+pub fn page(answer: &StackStatus, region: &str, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    if !page.is_piped() {
+        page.line([
+            Text::new(&answer.stack, Look::Strong),
+            Text::from(format!("  {region}  {}  ", answer.release)),
+            Text::new(minute(answer.now), Look::Dim),
+        ]);
+        page.line([app(&answer.app)]);
+        page.gap();
+    }
+    let rows = answer.pools.iter().map(|pool| row(pool, answer));
+    page.table(&COLUMNS, rows.collect());
+    let wrongs = if page.is_piped() { Vec::new() } else { wrongs(answer) };
+    if !wrongs.is_empty() {
+        page.gap();
+        page.marked(wrongs);
+    }
+    page.into_text()
+}
+
+/// What somebody should look at, for stderr where the page goes through a pipe.
+#[must_use]
+pub fn talk(answer: &StackStatus) -> String {
+    let mut page = Page::new(Screen::PIPE);
+    page.marked(wrongs(answer));
+    page.into_text()
+}
+
+fn app(app: &AppStatus) -> Text {
+    match app {
+        AppStatus::Known { lacks } if lacks.is_empty() => Text::new("GitHub App ✓", Look::Good),
+        AppStatus::Known { .. } => Text::new("GitHub App ✗", Look::Bad),
+        AppStatus::Unknown { .. } => Text::new("GitHub App ?", Look::Warning),
+    }
+}
+
+fn row(pool: &PoolStatus, stack: &StackStatus) -> Vec<Text> {
+    let served: Vec<String> = pool.labels.iter().map(labels).collect();
+    let full = pool.live >= pool.max;
+    let number = |count: usize| {
+        if count == 0 { Text::new("0", Look::Dim) } else { count.to_string().into() }
+    };
+    vec![
+        Text::new(pool.name.as_str(), Look::Strong),
+        Text::from(served.join(", ")),
+        Text::new(
+            format!("{}/{}", pool.live, pool.max),
+            if full && pool.waiting_jobs > 0 { Look::Warning } else { Look::Plain },
+        ),
+        number(pool.ending),
+        number(pool.waiting_jobs),
+        pool.oldest_waiting_job_seconds.map_or_else(Text::none, |age| span(age).into()),
+        note(pool, stack),
+    ]
+}
+
+/// What keeps the pool from launching; the first of these.
+fn note(pool: &PoolStatus, stack: &StackStatus) -> Text {
+    let now = stack.now;
+    if let Some(at) = pool.removed_at {
+        return Text::from(format!("removed {}, drains", clock(at, now)));
+    }
+    if let Some(SwitchedOff { by, .. }) = &pool.launches_off {
+        return Text::new(format!("launches switched off by {by}"), Look::Warning);
+    }
+    if let Some(trouble) = &pool.trouble {
+        let said = format!(
+            "its last {} machines served nothing ({}); one finds out at {}",
+            trouble.failures,
+            trouble.reason,
+            clock(trouble.until, now)
+        );
+        return Text::new(said, Look::Bad);
+    }
+    let refused = stack.cooldowns.iter().flatten().find(|one| is_of(one, pool));
+    if let Some(Cooldown { code, until, .. }) = refused {
+        return Text::new(format!("EC2: {code}, next try {}", clock(*until, now)), Look::Bad);
+    }
+    let entity = stack.entities.iter().find(|one| Some(&one.entity) == pool.entity.as_ref());
+    if let Some(held) = entity.and_then(|one| one.launches_held.as_ref()) {
+        return Text::new(held, Look::Bad);
+    }
+    if !pool.enabled {
+        return Text::from("not enabled: takes no new job");
+    }
+    if pool.live >= pool.max && pool.waiting_jobs > 0 {
+        return Text::new("at its maximum (limits.max)", Look::Warning);
+    }
+    Text::from("")
+}
+
+/// The refusal closes the whole pool.
+fn is_of(cooldown: &Cooldown, pool: &PoolStatus) -> bool {
+    match &cooldown.closed {
+        CooldownScope::Pool(name) => *name == pool.name,
+        CooldownScope::Calls
+        | CooldownScope::Quota { .. }
+        | CooldownScope::Place { .. }
+        | CooldownScope::Unknown { .. } => false,
+    }
+}
+
+/// Everything that somebody should look at, what concerns most jobs first.
+fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
+    let now = answer.now;
+    let row = |look: Look, said: String| (Text::new("!", look), Text::from(said));
+    let mut rows = off(&answer.switches, now);
+    match &answer.app {
+        AppStatus::Known { lacks } => {
+            rows.extend(lacks.iter().map(|lack| row(Look::Bad, lack.to_string())));
+        }
+        AppStatus::Unknown { unknown } => rows.push(row(Look::Warning, unknown.clone())),
+    }
+    for one in &answer.unhealthy_entities {
+        let since = one.unauthorized_since.map(|at| format!(" since {}", clock(at, now)));
+        let error = one.last_error.as_ref().map(|error| format!(": {error}"));
+        if since.is_some() {
+            let (since, error) = (since.unwrap_or_default(), error.unwrap_or_default());
+            rows.push(row(
+                Look::Bad,
+                format!("GitHub refuses our credentials for {}{since}{error}", one.entity),
+            ));
+        }
+        if let Some(until) = one.limited_until.filter(|until| *until > now) {
+            let said =
+                format!("GitHub's rate limit for {} lasts until {}", one.entity, clock(until, now));
+            rows.push(row(Look::Warning, said));
+        }
+    }
+    for entity in &answer.entities {
+        for (pool, refused) in entity.refused_pools.iter().flatten() {
+            let since = clock(refused.since, now);
+            let said = format!(
+                "GitHub refuses the runners of pool {pool} at {} since {since}: {}",
+                entity.entity, refused.error
+            );
+            rows.push(row(Look::Bad, said));
+        }
+    }
+    for limit in &answer.limits {
+        if let Some(max) = limit.max.filter(|max| limit.live >= *max) {
+            rows.push(row(
+                Look::Warning,
+                format!("{} is at its limit, {} of {max} machines", limit.of, limit.live),
+            ));
+        }
+    }
+    rows.extend(
+        answer.cooldowns.iter().flatten().map(|one| row(Look::Warning, refusal(one, answer))),
+    );
+    rows.extend(answer.orphans.iter().map(|orphan| {
+        let error = orphan.last_error.as_ref().map(|error| format!(": {error}"));
+        let (since, error) = (clock(orphan.since, now), error.unwrap_or_default());
+        let machine = &orphan.machine;
+        row(
+            Look::Bad,
+            format!(
+                "{machine} is an orphan since {since}, {} attempts to end it{error}",
+                orphan.attempts
+            ),
+        )
+    }));
+    rows
+}
+
+fn refusal(one: &Cooldown, answer: &StackStatus) -> String {
+    let Cooldown { closed, code, message, times, until, .. } = one;
+    let next = clock(*until, answer.now);
+    format!("{closed}: {code}: {message}; {times} times, next try {next}")
+}

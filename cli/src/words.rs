@@ -1,0 +1,79 @@
+//! Times and texts as people read them.
+
+use muster_domain::time::{Seconds, Time};
+
+/// A span, rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
+#[must_use]
+pub fn span(Seconds(seconds): Seconds) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// A time of UTC: of the same day without its date.
+#[must_use]
+pub fn clock(at: Time, now: Time) -> String {
+    let (text, today) = (at.to_string(), now.to_string());
+    match (text.split_once('T'), today.split_once('T')) {
+        (Some((day, time)), Some((same, _))) => {
+            let seconds = time.get(..8).unwrap_or(time);
+            if day == same { seconds.to_owned() } else { format!("{day} {seconds}") }
+        }
+        _ => text,
+    }
+}
+
+/// Date and minute of a time, in UTC.
+#[must_use]
+pub fn minute(at: Time) -> String {
+    let text = at.to_string();
+    match text.split_once('T') {
+        Some((day, time)) => format!("{day} {} UTC", time.get(..5).unwrap_or(time)),
+        None => text,
+    }
+}
+
+/// `1 job`, `2 jobs`.
+#[must_use]
+pub fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// The text without what a terminal would obey: others choose the names of jobs, and EC2 words its errors.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars().map(|one| if is_shown(one) { one } else { ' ' }).collect()
+}
+
+/// Not a control character, and no mark that reverses the line.
+fn is_shown(one: char) -> bool {
+    !one.is_control() && !matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_keep_two_figures() {
+        let told = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(|n| span(Seconds(n)));
+        assert_eq!(told, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"]);
+    }
+
+    #[test]
+    fn only_another_day_is_named() {
+        let at = |text: &str| text.parse::<Time>().expect("a time");
+        let now = at("2026-11-25T08:10:00Z");
+        assert_eq!(clock(at("2026-11-25T07:02:41.5Z"), now), "07:02:41");
+        assert_eq!(clock(at("2026-11-24T07:02:41Z"), now), "2026-11-24 07:02:41");
+        assert_eq!(minute(now), "2026-11-25 08:10 UTC");
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_name() {
+        assert_eq!(clean("a\u{1b}[2J\tb\n\u{202e}c 👷"), "a [2J b  c 👷");
+    }
+}

@@ -1,0 +1,231 @@
+//! The program itself: its help, its exit codes, and what it sends, before a Lambda of a few lines.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use std::sync::mpsc;
+
+use crate::{compare, recorded};
+
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+
+/// The program without anything of whoever runs the test.
+fn muster(line: &[&str]) -> Command {
+    let mut command = Command::new(MUSTER);
+    command.args(line).env_clear().envs([
+        ("AWS_CONFIG_FILE", "/dev/null"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
+    command
+}
+
+fn with_credentials(mut command: Command) -> Command {
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_REGION", "us-east-1"),
+    ]);
+    command
+}
+
+fn told(output: &Output) -> String {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{out}--\n{err}exit {}\n", output.status.code().expect("an exit"))
+}
+
+/// Answers each request in turn; each answer has a status, headers, and a body. Returns what was asked.
+fn lambda(answers: Vec<(u16, &'static str, String)>) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (asked, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        for (status, header, body) in answers {
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut reader = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(reader.read_line(&mut head).expect("a line") > 0, "no head: {head}");
+            }
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
+            });
+            let mut sent = vec![0; length.unwrap_or_default()];
+            reader.read_exact(&mut sent).expect("a body");
+            let _ = asked.send(format!("{head}{}", String::from_utf8_lossy(&sent)));
+            let stream = reader.get_mut();
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).expect("a reader");
+        }
+    });
+    (address, requests)
+}
+
+/// Runs a command line before a Lambda with these answers.
+fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, Vec<String>) {
+    let (address, requests) = lambda(answers);
+    let output = with_credentials(muster(line)).env("AWS_ENDPOINT_URL", address).output();
+    (output.expect("a process"), requests.try_iter().collect())
+}
+
+#[test]
+fn help_is_as_recorded() {
+    let commands: [&[&str]; 16] = [
+        &[],
+        &["status"],
+        &["jobs"],
+        &["explain"],
+        &["list"],
+        &["show"],
+        &["delete"],
+        &["pause"],
+        &["resume"],
+        &["pools"],
+        &["pools", "check"],
+        &["pools", "diff"],
+        &["pools", "apply"],
+        &["pools", "edit"],
+        &["pools", "history"],
+        &["pools", "restore"],
+    ];
+    let pages = commands.map(|command| {
+        // In short, but for what needs a second sentence.
+        let is_long = command.is_empty() || command == ["delete"];
+        let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
+        let output = muster(&line).output().expect("a process");
+        assert!(output.status.success() && output.stderr.is_empty(), "{line:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // What holds for all commands is the same for each, and recorded once.
+        let (own, all) = text.split_once("Which stack, and how:\n").expect("the options of all");
+        assert!(all.contains("--stack <STACK>") && all.contains("--json"), "{line:?}: {all}");
+        let shown = if command.is_empty() { &text } else { own.trim_end() };
+        format!("$ muster {}\n{shown}\n", line.join(" "))
+    });
+    compare("help.txt", &pages.join("\n"));
+}
+
+#[test]
+fn an_answer_goes_to_stdout_and_the_call_is_signed() {
+    let (output, requests) =
+        before(vec![(200, "", recorded("jobs").to_string())], &["jobs", "--stack", "ci"]);
+    compare("binary_jobs.txt", &told(&output));
+    let [request] = requests.as_slice() else { panic!("{requests:?}") };
+    assert!(
+        request.starts_with("POST /2015-03-31/functions/ci-admin/invocations HTTP/1.1"),
+        "{request}"
+    );
+    assert!(request.contains("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"), "{request}");
+    assert!(request.contains("/us-east-1/lambda/aws4_request"), "{request}");
+    assert!(
+        request.ends_with(r#"{"action":"jobs","limit":200,"pool":null,"version":1}"#),
+        "{request}"
+    );
+}
+
+#[test]
+fn what_goes_wrong_has_a_sentence_and_a_code() {
+    let error =
+        |kind: &str| serde_json::json!({ "__type": kind, "Message": "it says no" }).to_string();
+    let functions = |names: &[&str]| {
+        let all: Vec<_> =
+            names.iter().map(|name| serde_json::json!({ "FunctionName": name })).collect();
+        serde_json::json!({ "Functions": all }).to_string()
+    };
+    let unhandled = "x-amz-function-error: Unhandled\r\n";
+    let timed_out = r#"{"errorMessage":"2026-11-25 Task timed out after 60.00 seconds"}"#;
+    let none = || (404, "", error("ResourceNotFoundException"));
+    let cases = [
+        ("denied", vec![(403, "", error("AccessDeniedException"))], vec!["status"]),
+        ("expired", vec![(403, "", error("ExpiredTokenException"))], vec!["status"]),
+        ("no stack", vec![none(), (200, "", functions(&[]))], vec!["status"]),
+        (
+            "others",
+            vec![none(), (200, "", functions(&["a-admin", "a-reaper", "b-admin", "b-reaper"]))],
+            vec!["status"],
+        ),
+        (
+            "may not look",
+            vec![none(), (403, "", error("AccessDeniedException"))],
+            vec!["status", "--stack", "ci"],
+        ),
+        (
+            "the only one",
+            vec![
+                none(),
+                (200, "", functions(&["ci-admin", "ci-reaper", "x"])),
+                (200, "", recorded("jobs_of_a_pool").to_string()),
+            ],
+            vec!["jobs"],
+        ),
+        ("too late", vec![(200, unhandled, timed_out.to_owned())], vec!["status"]),
+        (
+            "broken",
+            vec![(200, unhandled, r#"{"errorMessage":"panicked"}"#.to_owned())],
+            vec!["status", "--json"],
+        ),
+        ("refused", vec![(200, "", recorded("error").to_string())], vec!["show", "nothing"]),
+        (
+            "refused, as JSON",
+            vec![(200, "", recorded("error").to_string())],
+            vec!["show", "nothing", "--json"],
+        ),
+    ];
+    let all = cases.map(|(name, answers, line)| {
+        let (output, _) = before(answers, &line);
+        format!("== {name}: muster {}\n{}", line.join(" "), told(&output))
+    });
+    compare("binary_failures.txt", &all.join("\n"));
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_asked() {
+    let cases = [
+        ("no credentials", {
+            let mut command = muster(&["status"]);
+            command.env("AWS_REGION", "us-east-1");
+            command
+        }),
+        ("no region", muster(&["status"])),
+        ("no server", {
+            let mut command = with_credentials(muster(&["status"]));
+            // Port 9 of this machine: nobody listens there.
+            command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+            command
+        }),
+        ("no such file", muster(&["pools", "check", "nothing.yaml"])),
+        ("no such command", muster(&["stauts"])),
+        ("a yes without a reason", muster(&["delete", "small-l0-0", "--yes"])),
+    ];
+    let all = cases.map(|(name, mut command)| {
+        format!("== {name}\n{}", told(&command.output().expect("a process")))
+    });
+    compare("binary_missing.txt", &all.join("\n"));
+}
+
+#[test]
+fn completions_load_in_bash() {
+    let script = format!(
+        "set -eu; PATH={}:$PATH; eval \"$(muster completions bash)\"; complete -p muster; \
+         COMP_WORDS=(muster pools ''); COMP_CWORD=2; _muster muster '' pools; echo \"${{COMPREPLY[*]}}\"",
+        std::path::Path::new(MUSTER).parent().expect("a folder").display()
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for word in ["-F _muster muster", "check", "diff", "apply", "edit", "history", "restore"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn the_man_page_has_every_command() {
+    let output = muster(&["man"]).output().expect("a process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    for word in [".TH", "explain", "delete", "kill", "pools"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}

@@ -1,0 +1,242 @@
+//! What a command asks of the stack and of the person, and what it does without a yes.
+
+use serde_json::{Value, json};
+
+use crate::fake::Fake;
+use crate::{compare, recorded};
+
+/// Runs several, each in its world, and records them as one file.
+fn told(name: &str, runs: impl IntoIterator<Item = (Fake, Vec<&'static str>)>) {
+    let all: Vec<String> = runs.into_iter().map(|(world, line)| world.run(&line)).collect();
+    compare(&format!("{name}.txt"), &all.join("\n"));
+}
+
+fn says(answers: impl IntoIterator<Item = Value>, says: &[&'static str]) -> Fake {
+    Fake { says: says.iter().copied().collect(), ..Fake::of(answers) }
+}
+
+fn refused(code: &str, message: &str) -> Value {
+    json!({ "version": 1, "ok": false, "error": { "code": code, "message": message } })
+}
+
+const NAME: &str = "small-l0-0";
+
+#[test]
+fn a_delete_says_what_would_end_and_asks() {
+    let (show, dry, done) = (recorded("show"), recorded("delete_dry_run"), recorded("delete"));
+    let all = || [show.clone(), dry.clone(), done.clone()];
+    let looked = || [show.clone(), dry.clone()];
+    told(
+        "run_delete",
+        [
+            (Fake::of(looked()), vec!["delete", NAME, "--dry-run"]),
+            (says(all(), &["old image", "y"]), vec!["delete", NAME, "--by", "mira"]),
+            (says(looked(), &["n"]), vec!["delete", NAME, "--by", "mira", "--reason", "old image"]),
+            (
+                says(all(), &[NAME]),
+                vec![
+                    "delete",
+                    NAME,
+                    "--by",
+                    "mira",
+                    "--reason",
+                    "old image",
+                    "--force",
+                    "--kill-running-job",
+                ],
+            ),
+            (
+                says(looked(), &["y"]),
+                vec!["delete", NAME, "--by", "mira", "--reason", "old image", "--force"],
+            ),
+            (Fake::of(looked()), vec!["delete", NAME, "--by", "mira"]),
+            (Fake::of(looked()), vec!["delete", NAME, "--by", "mira", "--reason", "old image"]),
+            (
+                Fake::of(all()),
+                vec!["delete", NAME, "--by", "mira", "--reason", "old image", "--yes", "--json"],
+            ),
+            (
+                Fake::of([show.clone(), recorded("error_busy")]),
+                vec!["delete", NAME, "--by", "mira", "--reason", "old image", "--yes"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_reason_goes_with_every_yes_to_an_end() {
+    use clap::Parser as _;
+    let line = ["muster", "delete", NAME, "--yes"];
+    let refused = muster_cli::args::Muster::try_parse_from(line).map(|_| ());
+    assert_eq!(refused.map_err(|error| error.exit_code()), Err(2));
+}
+
+#[test]
+fn switches_take_many_names() {
+    let answer = || recorded("switch");
+    told(
+        "run_switch",
+        [
+            (
+                Fake::of([answer()]),
+                vec!["pause", "launches", "own", "--reason", "moving subnets", "--by", "mira"],
+            ),
+            (says([answer()], &["they are moved"]), vec!["resume", "deletes", "--by", "mira"]),
+            (Fake::of([]), vec!["pause", "launches"]),
+        ],
+    );
+}
+
+#[test]
+fn every_name_finds_its_job_or_instance() {
+    let (jobs, list) = (recorded("jobs"), recorded("list"));
+    let (job, instance) = (recorded("explain_job"), recorded("explain_instance"));
+    let missing =
+        || refused("not_found", "there is no instance or machine \"small-l1-0-1\"; see list");
+    let page = "https://github.com/acme/web/actions/runs/9/job/2";
+    let other = "https://github.com/acme/web/actions/runs/9/job/77";
+    let with = |answers: Vec<Value>, github: Vec<Option<Value>>| Fake {
+        github: github.into(),
+        ..Fake::of(answers)
+    };
+    let run = json!({ "repository": { "id": 1 } });
+    let of_run = json!({ "jobs": [{ "id": 2 }, { "id": 3 }] });
+    let gone = || refused("not_found", "job 1/3 is not on record");
+    let mut claimed = job.clone();
+    claimed["job"]["claim"] = json!(NAME);
+    told(
+        "run_names",
+        [
+            (Fake::of([job.clone()]), vec!["explain", "1/2"]),
+            (Fake::of([jobs.clone(), job.clone()]), vec!["explain", page]),
+            // Running: known by the claim of its instance.
+            (
+                Fake::of([recorded("jobs_of_a_pool"), list.clone(), job.clone()]),
+                vec!["explain", "https://github.com/acme/web/actions/runs/9/job/1"],
+            ),
+            (
+                with(vec![jobs.clone(), list.clone(), job.clone()], vec![Some(json!({ "id": 1 }))]),
+                vec!["explain", other],
+            ),
+            (with(vec![jobs.clone(), list.clone()], vec![None]), vec!["explain", other]),
+            (
+                with(vec![job.clone(), gone()], vec![Some(run), Some(of_run)]),
+                vec!["explain", "https://github.com/acme/web/actions/runs/9"],
+            ),
+            (Fake::of([missing(), instance.clone()]), vec!["explain", "small-l1-0-1"]),
+            (Fake::of([missing(), missing()]), vec!["explain", "small-l1-0-1"]),
+            (Fake::of([claimed, recorded("show")]), vec!["show", "1/2"]),
+            (Fake::of([job.clone()]), vec!["show", "1/2"]),
+            (Fake::of([]), vec!["explain", "https://github.com/acme/web/pull/7"]),
+        ],
+    );
+}
+
+#[test]
+fn pools_change_after_a_look_and_a_yes() {
+    let (dry, done) = (recorded("pools_dry_run"), recorded("pools_applied"));
+    let unchanged = recorded("pools_unchanged");
+    let file = |answers: Vec<Value>, said: &[&'static str]| Fake {
+        file: "pools: []",
+        ..says(answers, said)
+    };
+    let mut other = dry.clone();
+    other["pools_version"] = json!(7);
+    let mut of_one = dry.clone();
+    of_one["pools_version"] = json!(1);
+    let edit = "max: 4 → max: 6";
+    told(
+        "run_pools",
+        [
+            (Fake::of([recorded("pools")]), vec!["pools"]),
+            (file(vec![dry.clone()], &[]), vec!["pools", "diff", "pools.yaml"]),
+            (file(vec![recorded("error_of_a_file")], &[]), vec!["pools", "diff", "pools.yaml"]),
+            (
+                file(vec![dry.clone(), done.clone()], &["y"]),
+                vec!["pools", "apply", "pools.yaml", "--reason", "more room", "--by", "mira"],
+            ),
+            (file(vec![dry.clone()], &["n"]), vec!["pools", "apply", "pools.yaml", "--by", "mira"]),
+            (file(vec![dry.clone()], &[]), vec!["pools", "apply", "pools.yaml", "--by", "mira"]),
+            (
+                file(vec![unchanged.clone(), unchanged], &[]),
+                vec!["pools", "apply", "pools.yaml", "--by", "mira"],
+            ),
+            (
+                Fake::of([of_one.clone(), recorded("pools_restored")]),
+                vec!["pools", "restore", "1", "--yes", "--by", "mira"],
+            ),
+            (
+                says([recorded("pools"), of_one, done], &[edit, "y"]),
+                vec!["pools", "edit", "--by", "mira"],
+            ),
+            (
+                says([recorded("pools"), recorded("error_of_a_file")], &[edit, "n"]),
+                vec!["pools", "edit", "--by", "mira"],
+            ),
+            (says([recorded("pools"), other], &[edit]), vec!["pools", "edit", "--by", "mira"]),
+            (
+                says([recorded("pools")], &["nothing of it → x"]),
+                vec!["pools", "edit", "--by", "mira"],
+            ),
+            (Fake::of([]), vec!["pools", "edit", "--by", "mira"]),
+        ],
+    );
+}
+
+#[test]
+fn a_file_is_checked_without_the_stack() {
+    let file = |file| Fake { file, ..Fake::default() };
+    let by_names = "pools: [{name: small, labels: [linux], entity: {organization: 7}, instances: {types: [m7i.large]}, \
+                    subnets: [subnet-0a1b2c3d], limits: {max: 4}}]";
+    told(
+        "run_check",
+        [
+            (
+                file(include_str!("../../../infra/pools.example.yaml")),
+                vec!["pools", "check", "example.yaml"],
+            ),
+            (file(by_names), vec!["pools", "check", "names.yaml"]),
+            (file(by_names), vec!["pools", "check", "names.yaml", "--json"]),
+            (file("pools: [{name: a b}]"), vec!["pools", "check", "wrong.yaml"]),
+            (file("pools: [{name: a b}]"), vec!["pools", "check", "wrong.yaml", "--json"]),
+            (file("pools: [1"), vec!["pools", "check", "wrong.yaml"]),
+        ],
+    );
+}
+
+#[test]
+fn answers_of_other_releases_are_not_guessed() {
+    told(
+        "run_other_releases",
+        [
+            (Fake::of([json!({ "ok": true, "jobs": 7 })]), vec!["jobs"]),
+            (Fake::of([refused("bad_request", "unknown variant `status`")]), vec!["status"]),
+            (Fake::of([refused("of_tomorrow", "no")]), vec!["status", "--json"]),
+            (Fake::of([json!({ "ok": false })]), vec!["status"]),
+            (Fake::of([]), vec!["list", "--state", "sleeping"]),
+        ],
+    );
+}
+
+#[test]
+fn json_is_the_functions_answer() {
+    for (line, name) in [
+        (vec![], "status"),
+        (vec!["jobs"], "jobs"),
+        (vec!["list", "--state", "running", "--pool", "small", "--limit", "7"], "list"),
+        (vec!["show", NAME], "show"),
+        (vec!["explain", "1/2"], "explain_job"),
+        (vec!["pools"], "pools"),
+        (vec!["pools", "history"], "pools_history"),
+    ] {
+        let mut line = line;
+        line.push("--json");
+        let told = Fake::of([recorded(name)]).run(&line);
+        let body = told.split_once("}\n{").map_or_else(
+            || panic!("no answer in {told}"),
+            |(_, rest)| format!("{{{}", rest.trim_end_matches("exit 0\n")),
+        );
+        let answer: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(answer, recorded(name), "{name}");
+    }
+}

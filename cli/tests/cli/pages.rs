@@ -1,0 +1,150 @@
+//! Every page at two widths, and for a pipe.
+
+use muster_cli::page::Screen;
+use muster_cli::views::{self, instances, jobs, orders, pools, status};
+use muster_control::admin::answers::{
+    AppliedPools, DeleteDryRun, ExplainedInstance, ExplainedJob, InstanceList, JobList,
+    OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus, SwitchedNow,
+};
+use muster_domain::time::Time;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::fake::NOW;
+use crate::{compare, drawn, recorded};
+
+fn read<T: DeserializeOwned>(answer: Value) -> T {
+    serde_json::from_value(answer).expect("an answer")
+}
+
+/// Records what a page looks like on each screen.
+fn looks<T: DeserializeOwned>(
+    name: &str,
+    answer: Value,
+    page: impl Fn(&T, Time, Screen) -> String,
+) {
+    let answer: T = read(answer);
+    let screens = [
+        ("80 columns", Screen { width: Some(80), colour: false }),
+        ("120 columns", Screen { width: Some(120), colour: false }),
+        ("a pipe", Screen::PIPE),
+    ];
+    let shown = screens.map(|(title, screen)| {
+        let text = page(&answer, NOW, screen);
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+        if let Some(width) = screen.width {
+            let told = name != "delete" && name != "pools_diff";
+            assert!(!told || longest <= usize::from(width), "{name} at {width}: {longest} columns");
+        }
+        format!("== {title}\n{text}")
+    });
+    compare(&format!("{name}.txt"), &shown.join("\n"));
+}
+
+#[test]
+fn status_shows_the_pools_and_what_is_wrong() {
+    let page = |told: &StackStatus, _, screen| status::page(told, "us-east-1", screen);
+    looks("status", recorded("status"), page);
+    looks("status_quiet", recorded("status_quiet"), page);
+    looks("status_busy", drawn("status"), page);
+    let mut deaf = recorded("status_quiet");
+    deaf["app"] = recorded("status_without_github");
+    looks("status_without_github", deaf, page);
+}
+
+#[test]
+fn colours_are_where_something_is_wrong() {
+    let told: StackStatus = read(recorded("status"));
+    let text = status::page(&told, "us-east-1", Screen { width: Some(120), colour: true });
+    compare("status_in_colour.txt", &text.replace('\u{1b}', "␛"));
+}
+
+#[test]
+fn jobs_say_why_they_wait() {
+    looks::<JobList>("jobs", recorded("jobs"), jobs::list);
+    looks::<JobList>("jobs_in_part", recorded("jobs_in_part"), jobs::list);
+    looks::<JobList>("jobs_none", recorded("jobs_of_a_pool"), jobs::list);
+    looks::<JobList>("jobs_many", drawn("jobs"), jobs::list);
+}
+
+#[test]
+fn a_job_is_explained() {
+    let job = |told: &ExplainedJob, _, screen| views::sentences(&told.explanation, screen);
+    looks("explain_job", recorded("explain_job"), job);
+    let instance =
+        |told: &ExplainedInstance, _, screen| views::sentences(&told.explanation, screen);
+    looks("explain_instance", recorded("explain_instance"), instance);
+}
+
+#[test]
+fn instances_are_listed_and_shown() {
+    looks::<InstanceList>("list", recorded("list"), instances::list);
+    let mut several = drawn("list");
+    several["unreadable"] = json!(["small-l7-0"]);
+    looks::<InstanceList>("list_many", several, instances::list);
+    looks::<ShownInstance>("show", recorded("show"), instances::show);
+    let mut troubled = recorded("show");
+    troubled["instance"]["last_error"] = json!({
+        "at": "2026-11-20T23:58:00.000Z", "operation": "TerminateInstances",
+        "code": "UnauthorizedOperation", "message": "You are not authorized to perform this operation.",
+    });
+    troubled["audit"] = json!([{
+        "at": "2026-11-20T23:57:00.000Z", "kind": "ordered", "subject": "small-l0-0", "by": "mira",
+        "why": "old image",
+    }]);
+    looks::<ShownInstance>("show_with_an_error", troubled, instances::show);
+}
+
+#[test]
+fn orders_are_confirmed() {
+    looks::<OrderedDelete>("delete", recorded("delete"), orders::ordered);
+    let page = |told: &SwitchedNow, now, screen| orders::switches(&told.switches, now, screen);
+    looks("switch", recorded("switch"), page);
+}
+
+#[test]
+fn pools_are_shown_compared_and_kept() {
+    let shown: ShownPools = read(recorded("pools"));
+    compare("pools.txt", &format!("{}\n{}", pools::about(&shown, NOW), pools::file(&shown)));
+    let page = |told: &AppliedPools, _, screen| pools::changes(told, screen);
+    looks("pools_diff", recorded("pools_dry_run"), page);
+    looks::<PoolsHistory>("pools_history", recorded("pools_history"), pools::history);
+    looks::<PoolsHistory>("pools_history_none", recorded("pools_history_empty"), pools::history);
+}
+
+/// What is shown as a pool file is one: it is read again as what it was.
+#[test]
+fn a_shown_file_is_a_pool_file() {
+    for name in ["pools", "pools_of_parameters"] {
+        let shown: ShownPools = read(recorded(name));
+        let text = pools::file(&shown);
+        assert_eq!(muster_yaml::read(&text).expect("YAML"), shown.file, "{text}");
+    }
+}
+
+/// Nothing of an answer is lost between the function and whoever reads it.
+#[test]
+fn each_answer_is_read_as_it_was_written() {
+    fn back<T: DeserializeOwned + Serialize>(names: &[&str]) {
+        for name in names {
+            let answer = recorded(name);
+            let mut written = json!(read::<T>(answer.clone()));
+            written["version"] = json!(1);
+            written["ok"] = json!(true);
+            assert_eq!(written, answer, "{name}");
+        }
+    }
+    back::<StackStatus>(&["status", "status_quiet"]);
+    back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool"]);
+    back::<InstanceList>(&["list", "list_in_part"]);
+    back::<ShownInstance>(&["show", "show_planned"]);
+    back::<ExplainedJob>(&["explain_job"]);
+    back::<ExplainedInstance>(&["explain_instance", "explain_machine"]);
+    back::<ShownPools>(&["pools", "pools_of_parameters"]);
+    back::<PoolsHistory>(&["pools_history", "pools_history_empty"]);
+    back::<AppliedPools>(&["pools_applied", "pools_dry_run", "pools_restored", "pools_unchanged"]);
+    back::<SwitchedNow>(&["switch"]);
+    back::<OrderedDelete>(&["delete", "delete_forced", "delete_killing"]);
+    back::<DeleteDryRun>(&["delete_dry_run"]);
+}
