@@ -93,11 +93,6 @@ build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Gravit
 	$(CARGO_BUILD_WEBHOOK) $(CROSS)
 	infra/assemble $(BUILT) $(ARCH)
 
-.PHONY: pools
-pools: ## Apply the pool FILE, or show what it would change (DRY_RUN=1); to the local stack, or to STACK
-	@python=$(PYTHON); test -x $$python || python=python3; \
-	  $$python infra/pools $(FILE) $(if $(DRY_RUN),--dry-run) $(if $(STACK),--stack $(STACK)) $(if $(REASON),--reason "$(REASON)")
-
 .PHONY: template
 template: ## Copy infra/boot.sh into template.yaml
 	infra/sync-boot

@@ -1,12 +1,7 @@
-"""The pool file's schema, as editors read it, and the command that applies one."""
+"""The pool file's schema, as editors read it."""
 
-import importlib.machinery
-import importlib.util
-import io
 import json
-import types
 import unittest
-from contextlib import redirect_stderr, redirect_stdout
 
 import jsonschema
 import yaml
@@ -15,13 +10,6 @@ from rendered import ROOT
 
 SCHEMA = json.loads((ROOT / "infra/pools.schema.json").read_text(encoding="utf-8"))
 EXAMPLE = yaml.safe_load((ROOT / "infra/pools.example.yaml").read_text(encoding="utf-8"))
-
-
-def command():
-    loader = importlib.machinery.SourceFileLoader("pools", str(ROOT / "infra/pools"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("pools", loader))
-    loader.exec_module(module)
-    return module
 
 
 class Schema(unittest.TestCase):
@@ -67,32 +55,3 @@ class Schema(unittest.TestCase):
         for wrong in ({}, {"name": "a,b"}, {"name": "acme-*", "owner": "me"}, {"name": "acme-*", "id": "ami-0a1b2c3d"}):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate({"pools": [EXAMPLE["pools"][0] | {"image": {"filter": wrong}}]}, SCHEMA)
-
-
-class Command(unittest.TestCase):
-    def shown(self, answer):
-        asked = types.SimpleNamespace(file="pools.yaml")
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            try:
-                command().show(answer, asked)
-            except SystemExit as end:
-                return end.code, out.getvalue() + err.getvalue()
-        return 0, out.getvalue() + err.getvalue()
-
-    def test_a_diff_is_shown_line_by_line(self):
-        answer = {"ok": True, "applied": True, "dry_run": False, "pools_version": 3, "lines": ["~ pool a changes", "    x: 1"]}
-        self.assertEqual(self.shown(answer), (0, "~ pool a changes\n    x: 1\n\napplied as version 3\n"))
-        self.assertIn("dry run", self.shown(answer | {"applied": False, "dry_run": True})[1])
-
-    def test_what_was_resolved_stands_before_the_diff(self):
-        found = "pools[0].image: ami-0a1b2c3d (acme-runner-2026-11-01)"
-        answer = {"ok": True, "applied": False, "dry_run": True, "pools_version": 3, "resolved": [found], "lines": ["nothing changes"]}
-        self.assertTrue(self.shown(answer)[1].startswith(f"{found}\nnothing changes\n"))
-
-    def test_mistakes_are_shown_with_their_places(self):
-        errors = [{"path": "pools[0].limits.max", "error": "no"}, {"path": "", "error": "not valid YAML"}]
-        code, told = self.shown({"ok": False, "error": {"code": "bad_pool_file", "message": "2 mistakes", "errors": errors}})
-        self.assertEqual(code, 1)
-        self.assertIn("pools[0].limits.max: no\n", told)
-        self.assertIn("pools.yaml: not valid YAML", told)
