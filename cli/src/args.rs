@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use muster_domain::ids::PoolName;
+use muster_domain::ids::{Entity, PoolName};
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
 ///
@@ -66,10 +66,13 @@ pub enum Color {
 pub enum Command {
     /// The pools and their use, and everything that is not as it should be
     Status,
-    /// The jobs that wait, and why
+    /// The jobs that wait, and why; those that no pool serves, and those that wait for an approval
     Jobs {
         #[command(flatten)]
         listing: Listing,
+        /// Takes in what is queued in a repository, `OWNER/REPO`: jobs from before the webhook worked
+        #[arg(long, value_name = "OWNER/REPO", conflicts_with_all = ["pool", "limit"])]
+        adopt: Option<Entity>,
     },
     /// Why a job waits, or an instance is where it is
     Explain {

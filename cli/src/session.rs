@@ -6,10 +6,11 @@ mod pools;
 
 use clap::CommandFactory as _;
 use muster_control::admin::answers::{
-    ExplainedInstance, ExplainedJob, InstanceList, JobList, ShownInstance, StackStatus, SwitchedNow,
+    AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, ShownInstance,
+    StackStatus, SwitchedNow,
 };
 use muster_control::admin::{Request, VERSION};
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{Entity, JobKey};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
 use muster_domain::time::Time;
@@ -56,7 +57,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
     let mut session = Session { world, screen, json: args.global.json };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
-        Command::Jobs { listing } => session.jobs(listing).await,
+        Command::Jobs { listing, adopt } => session.jobs(listing, adopt).await,
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,
         Command::Show { name } => session.show(&name).await,
@@ -159,9 +160,18 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    async fn jobs(&mut self, Listing { pool, limit }: Listing) -> Result<String, Failure> {
-        let request = Request::Jobs { pool, limit: limit.unwrap_or(USUAL_LIMIT) };
-        self.shown::<JobList>("jobs", request, views::jobs::list).await
+    async fn jobs(
+        &mut self,
+        Listing { pool, limit }: Listing,
+        adopt: Option<Entity>,
+    ) -> Result<String, Failure> {
+        let limit = limit.unwrap_or(USUAL_LIMIT);
+        let request =
+            Request::Jobs { pool, limit, adopt: adopt.is_some(), repository: adopt.clone() };
+        match adopt {
+            Some(_) => self.shown::<AdoptedJobs>("jobs", request, views::jobs::adopted).await,
+            None => self.shown::<JobList>("jobs", request, views::jobs::list).await,
+        }
     }
 
     async fn list(&mut self, listing: Listing, state: Option<&str>) -> Result<String, Failure> {

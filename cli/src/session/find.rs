@@ -74,7 +74,7 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn known(&mut self, job: u64) -> Result<Option<JobKey>, Failure> {
-        let waiting = Request::Jobs { pool: None, limit: SEARCHED };
+        let waiting = Request::Jobs { pool: None, limit: SEARCHED, adopt: false, repository: None };
         let waiting: JobList = self.asked("jobs", waiting).await?;
         if let Some(found) = waiting.jobs.iter().find(|one| one.job.job == job) {
             return Ok(Some(found.job));

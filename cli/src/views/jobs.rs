@@ -1,6 +1,6 @@
 //! Jobs that wait, and why.
 
-use muster_control::admin::answers::{JobList, WaitingJob};
+use muster_control::admin::answers::{AdoptedJobs, JobList, UnservedJob, WaitingJob};
 use muster_domain::job::labels::Labels;
 use muster_domain::time::Time;
 
@@ -17,15 +17,61 @@ const COLUMNS: [Column; 6] = [
     Column::text("WHY").at_least(24),
 ];
 
+const UNSERVED: [Column; 5] = [
+    Column::text("JOB"),
+    Column::whole("KEY"),
+    Column::text("LABELS").from(110),
+    Column::whole("WAITS"),
+    Column::text("WHY").at_least(24),
+];
+
 /// The answer to `jobs`.
 #[must_use]
 pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if answer.jobs.is_empty() && !page.is_piped() {
         page.line(["No job waits.".into()]);
-        return page.into_text();
+    } else {
+        waiting(&mut page, &answer.jobs, now);
     }
-    let rows = answer.jobs.iter().map(|job| {
+    others(&mut page, "No pool serves these:", &answer.unserved);
+    others(&mut page, "These wait for an approval at GitHub:", &answer.waiting_for_approval);
+    more(&mut page, &answer.more);
+    page.into_text()
+}
+
+/// The answer to `jobs --adopt`.
+#[must_use]
+pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
+    let AdoptedJobs { taken_in, known, unserved, not_ours, more } = answer;
+    let mut page = Page::new(screen);
+    if !page.is_piped() {
+        let mut said = vec![match taken_in.len() {
+            0 => "No job was taken in.".to_owned(),
+            1 => "1 job was taken in.".to_owned(),
+            many => format!("{many} jobs were taken in."),
+        }];
+        if !known.is_empty() {
+            said.push(format!("Known already: {}.", known.len()));
+        }
+        if *not_ours > 0 {
+            said.push(format!("For GitHub's own runners: {not_ours}."));
+        }
+        if *more {
+            said.push("More is queued; ask again when these have runners.".to_owned());
+        }
+        page.line([said.join(" ").into()]);
+    }
+    if !taken_in.is_empty() {
+        page.gap();
+        waiting(&mut page, taken_in, now);
+    }
+    others(&mut page, "No pool serves these:", unserved);
+    page.into_text()
+}
+
+fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {
+    let rows = jobs.iter().map(|job| {
         vec![
             Text::from(format!("{} {}", job.repository, job.name)),
             Text::new(job.job.to_string(), Look::Dim),
@@ -36,8 +82,26 @@ pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
         ]
     });
     page.table(&COLUMNS, rows.collect());
-    more(&mut page, &answer.more);
-    page.into_text()
+}
+
+/// Jobs that nobody launches for, below a headline. Through a pipe they stand on stderr alone, as
+/// the waiting ones are lines of another form.
+fn others(page: &mut Page, headline: &str, jobs: &[UnservedJob]) {
+    if jobs.is_empty() || page.is_piped() {
+        return;
+    }
+    page.gap();
+    page.line([Text::new(headline, Look::Warning)]);
+    let rows = jobs.iter().map(|job| {
+        vec![
+            Text::from(format!("{} {}", job.repository, job.name)),
+            Text::new(job.job.to_string(), Look::Dim),
+            Text::from(labels(&job.labels)),
+            Text::from(span(job.age_seconds)),
+            Text::from(&job.reason),
+        ]
+    });
+    page.table(&UNSERVED, rows.collect());
 }
 
 /// What it waits for.
@@ -45,12 +109,9 @@ fn why(job: &WaitingJob, now: Time) -> Text {
     if let Some(instance) = &job.claim {
         return Text::from(format!("for {instance}"));
     }
-    if let Some(hold) = &job.hold {
-        let told = match hold.until > now {
-            true => format!("{}; next try {}", hold.reason, clock(hold.until, now)),
-            false => hold.reason.clone(),
-        };
-        return Text::new(told, Look::Warning);
+    if let Some(why) = &job.why {
+        let next = job.until.map(|until| format!("; next look {}", clock(until, now)));
+        return Text::new(format!("{why}{}", next.unwrap_or_default()), Look::Warning);
     }
     match &job.moved {
         Some(moved) => Text::from(format!("came from pool {}: {}", moved.from, moved.why)),

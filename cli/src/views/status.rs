@@ -1,9 +1,11 @@
 //! The stack as a whole: the pools, and what is not as it should be.
 
-use muster_control::admin::answers::{AppStatus, PoolStatus, StackStatus};
+use muster_control::admin::answers::{AppStatus, PoolStatus, StackStatus, UnservedJobs};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::switches::SwitchedOff;
+use muster_domain::time::Time;
 
 use super::jobs::labels;
 use super::orders::off;
@@ -136,32 +138,17 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
         }
         AppStatus::Unknown { unknown } => rows.push(row(Look::Warning, unknown.clone())),
     }
-    for one in &answer.unhealthy_entities {
-        let since = one.unauthorized_since.map(|at| format!(" since {}", clock(at, now)));
-        let error = one.last_error.as_ref().map(|error| format!(": {error}"));
-        if since.is_some() {
-            let (since, error) = (since.unwrap_or_default(), error.unwrap_or_default());
-            rows.push(row(
-                Look::Bad,
-                format!("GitHub refuses our credentials for {}{since}{error}", one.entity),
-            ));
-        }
-        if let Some(until) = one.limited_until.filter(|until| *until > now) {
-            let said =
-                format!("GitHub's rate limit for {} lasts until {}", one.entity, clock(until, now));
-            rows.push(row(Look::Warning, said));
-        }
-    }
-    for entity in &answer.entities {
-        for (pool, refused) in entity.refused_pools.iter().flatten() {
-            let since = clock(refused.since, now);
-            let said = format!(
-                "GitHub refuses the runners of pool {pool} at {} since {since}: {}",
-                entity.entity, refused.error
-            );
-            rows.push(row(Look::Bad, said));
-        }
-    }
+    let troubles = answer.entities.iter().flat_map(|entity| &entity.troubles);
+    rows.extend(troubles.filter_map(|one| {
+        let is_over = matches!(one.scope, TroubleScope::Limit(_)) && one.until <= now;
+        let look = if one.is_refusal_of_github() { Look::Bad } else { Look::Warning };
+        (!is_over).then(|| row(look, trouble(one, now)))
+    }));
+    rows.extend(jobs(&answer.unserved, "served by no pool").map(|said| row(Look::Warning, said)));
+    rows.extend(
+        jobs(&answer.waiting_for_approval, "waiting for an approval at GitHub")
+            .map(|said| row(Look::Plain, said)),
+    );
     for limit in &answer.limits {
         if let Some(max) = limit.max.filter(|max| limit.live >= *max) {
             rows.push(row(
@@ -186,6 +173,46 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
         )
     }));
     rows
+}
+
+/// What GitHub refuses or limits.
+fn trouble(one: &Trouble, now: Time) -> String {
+    let (since, until) = (clock(one.since, now), clock(one.until, now));
+    let reason = &one.reason;
+    match &one.scope {
+        TroubleScope::Entity(entity) if one.by_machine => format!(
+            "GitHub refuses to register runners for {entity} since {since}: {reason}; one machine \
+             finds out at {until}"
+        ),
+        TroubleScope::Entity(entity) => {
+            format!("GitHub refuses our credentials for {entity} since {since}: {reason}")
+        }
+        TroubleScope::PoolOfEntity(pool, entity) => format!(
+            "GitHub refuses the runners of pool {pool} at {entity} since {since}: {reason}; one \
+             machine finds out at {until}"
+        ),
+        TroubleScope::Limit(entity) => {
+            format!("GitHub's rate limit for {entity} lasts until {until}")
+        }
+        TroubleScope::Pool(_) => one.sentence(),
+    }
+}
+
+/// Jobs that nobody launches for, if there are any, with their most frequent reasons.
+fn jobs(all: &UnservedJobs, what: &str) -> Option<String> {
+    const PREFIX: &str = "no pool serves it: ";
+    let UnservedJobs { count, oldest_seconds, reasons } = all;
+    let oldest = oldest_seconds.map(|age| format!(", the first for {}", span(age)));
+    let (noun, be) = if *count == 1 { ("job", "is") } else { ("jobs", "are") };
+    let mut told: Vec<(&str, &usize)> = reasons
+        .iter()
+        .filter_map(|(why, count)| Some((why.strip_prefix(PREFIX)?, count)))
+        .collect();
+    told.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let told: Vec<String> =
+        told.iter().take(3).map(|(why, count)| format!("{why} ({count})")).collect();
+    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
+    (*count > 0).then(|| format!("{count} {noun} {be} {what}{}{told}", oldest.unwrap_or_default()))
 }
 
 fn refusal(one: &Cooldown, answer: &StackStatus) -> String {

@@ -3,8 +3,8 @@
 use muster_cli::page::Screen;
 use muster_cli::views::{self, instances, jobs, orders, pools, status};
 use muster_control::admin::answers::{
-    AppliedPools, DeleteDryRun, ExplainedInstance, ExplainedJob, InstanceList, JobList,
-    OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus, SwitchedNow,
+    AdoptedJobs, AppliedPools, DeleteDryRun, ExplainedInstance, ExplainedJob, InstanceList,
+    JobList, OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus, SwitchedNow,
 };
 use muster_domain::time::Time;
 use serde::Serialize;
@@ -66,6 +66,7 @@ fn jobs_say_why_they_wait() {
     looks::<JobList>("jobs_in_part", recorded("jobs_in_part"), jobs::list);
     looks::<JobList>("jobs_none", recorded("jobs_of_a_pool"), jobs::list);
     looks::<JobList>("jobs_many", drawn("jobs"), jobs::list);
+    looks::<AdoptedJobs>("jobs_adopted", recorded("jobs_adopted"), jobs::adopted);
 }
 
 #[test]
@@ -136,7 +137,8 @@ fn each_answer_is_read_as_it_was_written() {
         }
     }
     back::<StackStatus>(&["status", "status_quiet"]);
-    back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool"]);
+    back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool", "jobs_unserved"]);
+    back::<AdoptedJobs>(&["jobs_adopted"]);
     back::<InstanceList>(&["list", "list_in_part"]);
     back::<ShownInstance>(&["show", "show_planned"]);
     back::<ExplainedJob>(&["explain_job"]);

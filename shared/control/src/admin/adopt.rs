@@ -21,7 +21,7 @@ impl<P: Ports> Admin<'_, P> {
         let TakenIn { taken, known, unserved, not_ours, more } =
             pass.run(repository, None, now).await.map_err(refused)?;
         Ok(Answer::Adopted(AdoptedJobs {
-            taken_in: taken.into_iter().map(|job| WaitingJob::new(job, now)).collect(),
+            taken_in: taken.into_iter().map(|job| WaitingJob::new(job, None, now)).collect(),
             known,
             unserved: unserved.into_iter().map(|job| UnservedJob::new(job, now)).collect(),
             not_ours,

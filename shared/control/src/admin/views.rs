@@ -11,7 +11,7 @@ use muster_domain::job::Job;
 use muster_domain::job::explain::{self, JobContext};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::{Trouble, TroubleScope};
-use muster_domain::launch::verdict::Conditions;
+use muster_domain::launch::verdict::{Block, Conditions, Wanted, verdict};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Scope;
@@ -103,9 +103,13 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             let (claimed, free): (Vec<Stored<Job>>, Vec<Stored<Job>>) =
                 waiting.into_iter().partition(|job| job.claim.is_some());
             more |= free.len() > limit || claimed.len() > limit;
-            for job in free.into_iter().take(limit).chain(claimed.into_iter().take(limit)) {
-                shown.push(WaitingJob::new(job.into_record(), now));
-            }
+            let mut blocks = self.blocks(&name, &free, now).await?;
+            shown.extend(free.into_iter().take(limit).map(|job| {
+                let block = blocks.remove(&job.key());
+                WaitingJob::new(job.into_record(), block, now)
+            }));
+            let claimed = claimed.into_iter().take(limit);
+            shown.extend(claimed.map(|job| WaitingJob::new(job.into_record(), None, now)));
         }
         let (unserved, gated) = self.unserved(as_limit(limit + 1)).await?;
         let is_asked_for = |job: &Job| pool.is_none() || job.pool.as_ref() == pool;
@@ -117,6 +121,30 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let (unserved, waiting_for_approval) = (listed(unserved), listed(gated));
         let more = more.into();
         Ok(Answer::Jobs(JobList { jobs: shown, unserved, waiting_for_approval, more }))
+    }
+
+    /// Why no machine is launched for these jobs of a pool, the oldest first, as the next launch pass
+    /// has it.
+    async fn blocks(
+        &self,
+        pool: &PoolName,
+        jobs: &[Stored<Job>],
+        now: Time,
+    ) -> Result<BTreeMap<JobKey, Block>, AdminError> {
+        let Some(pool) = self.context.settings.pool(pool).filter(|_| !jobs.is_empty()) else {
+            return Ok(BTreeMap::new());
+        };
+        let mut conditions = self.conditions(pool, now).await?;
+        let mut blocks = BTreeMap::new();
+        for job in jobs.iter().filter(|job| job.is_demand()) {
+            let wanted = Wanted::Job(job);
+            match (verdict(pool, wanted, &conditions, now), pool.entity_for(job)) {
+                (Err(block), _) => drop(blocks.insert(job.key(), block)),
+                (Ok(_), Some(entity)) => conditions.take(wanted, &entity),
+                (Ok(_), None) => {}
+            }
+        }
+        Ok(blocks)
     }
 
     /// The jobs that no pool serves, and those that wait for an approval.

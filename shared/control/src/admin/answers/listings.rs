@@ -8,6 +8,7 @@ use muster_domain::instance::{Instance, RunnerState, State, Waiting};
 use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
+use muster_domain::launch::verdict::Block;
 use muster_domain::time::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
@@ -126,13 +127,19 @@ pub struct WaitingJob {
     pub age_seconds: Seconds,
     /// The instance that is meant for it.
     pub claim: Option<InstanceName>,
+    /// Why no machine is launched for it now, in a sentence without its full stop.
+    pub why: Option<String>,
+    /// When that is looked at again, where that is a matter of time.
+    pub until: Option<Time>,
 }
 
 impl WaitingJob {
-    /// The job in short.
+    /// The job in short. `block`: why no machine is launched for it.
     #[must_use]
-    pub fn new(job: Job, now: Time) -> Self {
+    pub fn new(job: Job, block: Option<Block>, now: Time) -> Self {
         Self {
+            until: block.as_ref().and_then(|block| block.until),
+            why: block.map(|block| block.why),
             job: job.key(),
             queued_at: job.queued_at(),
             age_seconds: now.since(job.waits_since()),
