@@ -23,7 +23,7 @@ use crate::writes::{self, PassError};
 const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
 /// stay until it serves them.
-const MAX_UNMATCHED: u32 = 500;
+pub(crate) const MAX_UNMATCHED: u32 = 500;
 /// A job that no pool serves counts for the alarm when it has waited so long: another system, whose
 /// it may be, has served it by then.
 const UNSERVED_AFTER: Seconds = Seconds(1800);
@@ -130,9 +130,13 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
 
     /// Gives jobs that no pool served when they came to the pool that serves them now. Answers how
     /// many are left that have waited for long.
-    pub(crate) async fn match_unmatched(&self, now: Time) -> Result<usize, PassError> {
+    pub(crate) async fn match_unmatched(
+        &self,
+        unmatched: Result<Vec<Stored<Job>>, ReadError>,
+        now: Time,
+    ) -> Result<usize, PassError> {
         let (mut wake, mut unserved) = (Woken::default(), 0);
-        for job in self.table.unmatched_jobs(MAX_UNMATCHED).await? {
+        for job in unmatched? {
             let chosen = select::choose(&self.settings.pools, self.settings.balance, &job);
             let Ok(pool) = chosen else {
                 unserved += usize::from(now.is_past(job.waits_since(), UNSERVED_AFTER));

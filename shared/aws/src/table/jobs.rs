@@ -1,5 +1,6 @@
 //! Jobs.
 
+use futures_util::future::try_join;
 use muster_control::ports::{Jobs, ReadError};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::Job;
@@ -29,9 +30,9 @@ impl Jobs for DynamoTable {
     ) -> Result<Vec<Stored<Job>>, ReadError> {
         // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
         let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);
-        let mut jobs = self.demand(pool, limit).await?;
-        jobs.extend(self.listed::<Job>(held, Some(limit)).await?);
-        Ok(jobs)
+        let (free, held) =
+            try_join(self.demand(pool, limit), self.listed(held, Some(limit))).await?;
+        Ok([free, held].concat())
     }
 
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {

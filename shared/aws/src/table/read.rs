@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use futures_util::future::join_all;
 use muster_control::causes::with_causes;
 use muster_control::ports::{Page, ReadError, Unavailable};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::TableNames;
@@ -225,42 +227,41 @@ impl Reader<'_> {
         range: &Range,
         page: Option<String>,
     ) -> Result<Page<Stored<R>>, ReadError> {
-        let start = page.map(|token| Position::read(&token)).transpose()?;
+        let start: Option<Position> = page.map(|token| read_token(&token)).transpose()?;
         let start = start.and_then(|position| position.start_key());
         let (items, last) = self.page(R::PLACE, range, None, start).await?;
         let mut page = empty();
         add(&mut page, items);
-        page.next = last.map(|key| Position::at(0, Some(key)).write()).transpose()?;
+        page.next = last.map(|key| write_token(&Position::at(0, Some(key)))).transpose()?;
         Ok(page)
     }
 
-    /// One page of what is due, over all shards.
+    /// One page of what is due. Every shard that has more is asked for its part of the page, side
+    /// by side.
     pub(crate) async fn due<R: Record>(
         &self,
         now: Time,
         limit: u32,
         page: Option<String>,
     ) -> Result<Page<Stored<R>>, ReadError> {
-        let mut at = match page {
-            Some(token) => Position::read(&token)?,
-            None => Position::default(),
+        let places: Vec<Position> = match page {
+            Some(token) => read_token(&token)?,
+            None => (0..keys::SHARDS).map(|shard| Position::at(shard, None)).collect(),
         };
-        let mut page = empty();
-        let mut left = limit.max(1);
-        while at.shard < keys::SHARDS {
-            if left == 0 {
-                page.next = Some(at.write()?);
-                return Ok(page);
-            }
+        let shards = u32::try_from(places.len()).unwrap_or(u32::MAX).max(1);
+        let part = (limit / shards).max(1);
+        let answers = join_all(places.iter().map(async |at| {
             let range = Range::new(keys::DUE_INDEX, keys::DUE_SHARD, at.shard.to_string())
                 .up_to(keys::DUE_AT, now.to_string());
-            let (items, last) = self.page(R::PLACE, &range, Some(left), at.start_key()).await?;
-            left = left.saturating_sub(add(&mut page, items));
-            at = match last {
-                Some(key) => Position::at(at.shard, Some(key)),
-                None => Position::at(at.shard + 1, None),
-            };
+            self.page(R::PLACE, &range, Some(part), at.start_key()).await
+        }));
+        let (mut page, mut left) = (empty(), Vec::new());
+        for (at, answer) in places.iter().zip(answers.await) {
+            let (items, last) = answer?;
+            add(&mut page, items);
+            left.extend(last.map(|key| Position::at(at.shard, Some(key))));
         }
+        page.next = (!left.is_empty()).then(|| write_token(&left)).transpose()?;
         Ok(page)
     }
 }
@@ -295,7 +296,7 @@ const BATCH_GET: &str = "BatchGetItem";
 const NO_PAGE: &str = "not a page of a listing";
 
 /// Where a listing goes on. Callers pass it on as an opaque text.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Position {
     /// Of the `due` index; 0 for others.
     shard: u32,
@@ -319,16 +320,16 @@ impl Position {
         let after = self.after.as_ref()?;
         Some(after.iter().map(|(name, text)| (name.clone(), s(text.as_str()))).collect())
     }
+}
 
-    fn write(&self) -> Result<String, ReadError> {
-        serde_json::to_string(self)
-            .map_err(|error| ReadError::Unavailable(Unavailable::caused("a page's token", error)))
-    }
+fn write_token(place: &impl Serialize) -> Result<String, ReadError> {
+    serde_json::to_string(place)
+        .map_err(|error| ReadError::Unavailable(Unavailable::caused("a page's token", error)))
+}
 
-    fn read(token: &str) -> Result<Self, ReadError> {
-        serde_json::from_str(token)
-            .map_err(|error| ReadError::Unavailable(Unavailable::caused(NO_PAGE, error)))
-    }
+fn read_token<P: DeserializeOwned>(token: &str) -> Result<P, ReadError> {
+    serde_json::from_str(token)
+        .map_err(|error| ReadError::Unavailable(Unavailable::caused(NO_PAGE, error)))
 }
 
 #[cfg(test)]
@@ -339,10 +340,10 @@ mod tests {
     fn a_position_survives_its_text() {
         let key = Item::from([("name".to_owned(), s("a")), ("due_at".to_owned(), s("2026"))]);
         let position = Position::at(3, Some(key.clone()));
-        let text = position.write().expect("text");
-        let read = Position::read(&text).expect("a position");
+        let text = write_token(&position).expect("text");
+        let read: Position = read_token(&text).expect("a position");
         assert_eq!(read, position);
         assert_eq!(read.start_key(), Some(key));
-        assert!(Position::read("nonsense").is_err());
+        assert!(read_token::<Position>("nonsense").is_err());
     }
 }

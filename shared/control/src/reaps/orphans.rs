@@ -12,7 +12,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
-use crate::ports::{CommitError, Compute, Queue, Table, Write};
+use crate::ports::{CommitError, Compute, Queue, ReadError, Table, Write};
 use crate::reaps::sweep::{Sweep, SweepReport};
 use crate::reaps::terminate;
 use crate::writes::{self, PassError};
@@ -28,19 +28,20 @@ enum Seen {
 }
 
 impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
-    /// With deletes switched off, orphans are left alone and still counted.
-    pub(crate) async fn count_orphans(&self, report: &mut SweepReport) -> Result<(), PassError> {
-        report.orphans = self.table.orphans().await?.len();
-        Ok(())
-    }
-
-    /// Goes on killing what force gave up.
+    /// Goes on killing what force gave up. With deletes switched off, orphans are left alone and
+    /// still counted.
     pub(crate) async fn work_ledger(
         &self,
+        orphans: Result<Vec<Stored<Orphan>>, ReadError>,
+        may_end: bool,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
-        let orphans = self.table.orphans().await?;
+        let orphans = orphans?;
+        if !may_end {
+            report.orphans = orphans.len();
+            return Ok(());
+        }
         self.try_orphans(orphans, now, report).await
     }
 

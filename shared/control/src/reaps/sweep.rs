@@ -1,8 +1,12 @@
 //! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
 //! demand, looks after the orphan ledger, and measures. Its cost is the cost of what is due.
 
-use std::collections::BTreeSet;
+mod look;
 
+use std::collections::BTreeSet;
+use std::error::Error;
+
+use futures_util::future::join;
 use muster_domain::ids::{JobKey, LaunchId, MachineId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{GATE_EXPIRY, Job};
@@ -14,12 +18,13 @@ use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
+use self::look::{Looked, LookedPool};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::jobs::recover;
 use crate::metrics::Metric;
 use crate::pools::Changed;
-use crate::ports::{CommitError, Compute, ListedMachine, Queue, Table};
+use crate::ports::{CommitError, Compute, ListedMachine, Page, Queue, ReadError, Table};
 use crate::wake::reap_message;
 use crate::writes::{self, PassError};
 
@@ -119,45 +124,52 @@ pub struct Sweep<'a, T, Q, C> {
 }
 
 impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
-    /// Runs all parts. One that fails does not keep the others from running.
+    /// Reads, and then runs all parts. One that fails does not keep the others from running.
     pub async fn sweep(&self, now: Time) -> SweepReport {
+        let looked = Looked::read(self.table, &self.settings.pools, now).await;
         let mut report = SweepReport::default();
         let mut problems = Vec::new();
-        note(&mut problems, "due rows", self.send_due(now, &mut report).await);
-        for pool in &self.settings.pools {
-            note(&mut problems, "pool", self.look_after(pool, now, &mut report).await);
+        note(&mut problems, "due rows", self.send_due(looked.due, now, &mut report).await);
+        for (pool, looked) in self.settings.pools.iter().zip(looked.pools) {
+            note(&mut problems, "pool", self.look_after(pool, looked, now, &mut report).await);
         }
-        note(&mut problems, "gated jobs", self.look_at_gated(now, &mut report).await);
-        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
-        let unserved = changed.match_unmatched(now).await.map(|count| report.unserved = count);
-        note(&mut problems, "jobs without a pool", unserved);
-        match self.table.cooldowns().await {
-            Ok(known) => self.count_troubles(known.as_deref(), now, &mut report),
-            Err(error) => problems.push(format!("cool-downs: {}", with_causes(&error))),
-        }
+        note(&mut problems, "gated jobs", self.look_at_gated(looked.gated, now, &mut report).await);
+        let changed = self.changed();
+        let unserved = changed.match_unmatched(looked.unmatched, now).await;
+        note(&mut problems, "jobs without a pool", unserved.map(|count| report.unserved = count));
+        let known = looked.cooldowns.map(|known| self.count_troubles(known, now, &mut report));
+        note(&mut problems, "cool-downs", known);
         self.choose_silent(now, &mut report);
-        match self.table.switches().await {
+        match looked.switches {
             // Nothing is terminated on a guess either.
-            Err(error) => problems.push(format!("switches: {}", with_causes(&error))),
+            Err(error) => note(&mut problems, "switches", Err(error)),
             Ok(switches) => {
                 let switches = switches.map(Stored::into_record).unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
-                if switches.deletes_off().is_some() {
-                    note(&mut problems, "orphan ledger", self.count_orphans(&mut report).await);
-                } else {
-                    let ledger = self.work_ledger(now, &mut report).await;
-                    note(&mut problems, "orphan ledger", ledger);
-                    let compared = self.reconcile(now, &mut report).await;
+                let may_end = switches.deletes_off().is_none();
+                let ledger = self.work_ledger(looked.orphans, may_end, now, &mut report).await;
+                note(&mut problems, "orphan ledger", ledger);
+                if may_end {
+                    let compared = self.reconcile(looked.reconciled, now, &mut report).await;
                     note(&mut problems, "comparison with EC2", compared);
                 }
             }
         }
-        report.problems = problems;
+        report.problems.extend(problems);
         report
     }
 
+    const fn changed(&self) -> Changed<'_, T, Q> {
+        Changed { table: self.table, queue: self.queue, settings: self.settings }
+    }
+
     /// What launches wait for.
-    fn count_troubles(&self, known: Option<&Cooldowns>, now: Time, report: &mut SweepReport) {
+    fn count_troubles(
+        &self,
+        known: Option<Stored<Cooldowns>>,
+        now: Time,
+        report: &mut SweepReport,
+    ) {
         let Some(known) = known else { return };
         let pools = &self.settings.pools;
         report.refused_pools = known.refused_pools(pools, now).count();
@@ -174,10 +186,14 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report.silent.truncate(MAX_SILENT);
     }
 
-    async fn send_due(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
-        let mut page = None;
+    async fn send_due(
+        &self,
+        first: Result<Page<Stored<Instance>>, ReadError>,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let mut due = first?;
         loop {
-            let due = self.table.due_instances(now, PAGE, page).await?;
             for key in &due.unreadable {
                 tracing::error!(instance.id = key, "skipped a record: not of this version");
             }
@@ -190,10 +206,10 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 .collect();
             report.sent += messages.len();
             self.queue.send_reap(&messages).await?;
-            page = due.next;
-            if page.is_none() || report.sent >= MAX_DUE {
+            if due.next.is_none() || report.sent >= MAX_DUE {
                 return Ok(());
             }
+            due = self.table.due_instances(now, PAGE, due.next).await?;
         }
     }
 
@@ -201,14 +217,44 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     async fn look_after(
         &self,
         pool: &Pool,
+        looked: LookedPool,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
-        let waiting = self.table.waiting_jobs(&pool.name, MAX_WAITING).await?;
+        // An age that an alarm watches: told whatever becomes of the jobs.
+        let ending = looked.ending.map(|ending| {
+            for instance in ending {
+                let since = instance.drain().map_or(instance.since(), |drain| drain.at);
+                report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
+            }
+        });
+        let waiting = looked.waiting?;
+        let mut demand = self.look_at_jobs(pool, &waiting, now, report).await?;
+        demand |= is_short_of_idle(pool, &looked.free?);
+        self.changed().match_anew(pool, &waiting, now).await?;
+        if pool.is_removed() {
+            self.changed().see_out(pool, now).await?;
+        }
+        // A launch that a stopped pass left open is found through its slots, whose rows become due.
+        if demand {
+            self.queue.send_wakes(&[WakePool::whole(pool.name.clone())], Seconds(0)).await?;
+            report.woken += 1;
+        }
+        Ok(ending?)
+    }
+
+    /// Whether a job is due that nobody was woken for.
+    async fn look_at_jobs(
+        &self,
+        pool: &Pool,
+        waiting: &[Stored<Job>],
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<bool, PassError> {
         let (mut demand, mut expired) = (false, 0);
         let silent = waiting.iter().filter(|job| job.is_silent(SILENCE, now));
         report.silent.extend(silent.cloned());
-        for job in &waiting {
+        for job in waiting {
             let age = now.since(job.waits_since());
             if age < self.settings.timings.job_expiry_seconds {
                 demand |= job.is_demand();
@@ -221,28 +267,18 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             }
         }
         report.expired += expired;
-        demand |= self.is_short_of_idle(pool).await?;
-        let changed = Changed { table: self.table, queue: self.queue, settings: self.settings };
-        changed.match_anew(pool, &waiting, now).await?;
-        if pool.is_removed() {
-            changed.see_out(pool, now).await?;
-        }
-        // A launch that a stopped pass left open is found through its slots, whose rows become due.
-        if demand {
-            self.queue.send_wakes(&[WakePool::whole(pool.name.clone())], Seconds(0)).await?;
-            report.woken += 1;
-        }
-        for instance in self.table.ending_instances(&pool.name, 1).await? {
-            let since = instance.drain().map_or(instance.since(), |drain| drain.at);
-            report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
-        }
-        Ok(())
+        Ok(demand)
     }
 
     /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up
     /// after GitHub's 30 days.
-    async fn look_at_gated(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
-        for job in self.table.gated_jobs(MAX_GATED).await? {
+    async fn look_at_gated(
+        &self,
+        gated: Result<Vec<Stored<Job>>, ReadError>,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        for job in gated? {
             if now.is_past(job.gated_since(), GATE_EXPIRY) {
                 self.expire(&job).await?;
                 report.expired += 1;
@@ -251,16 +287,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a pool that keeps runners idle has too few. Read for such pools alone.
-    async fn is_short_of_idle(&self, pool: &Pool) -> Result<bool, PassError> {
-        if pool.idle_wanted() == 0 {
-            return Ok(false);
-        }
-        let free = self.table.free_instances(&pool.name).await?;
-        let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
-        Ok(kept < pool.idle_wanted() as usize)
     }
 
     /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.
@@ -274,8 +300,13 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
 
     /// Compares EC2's list of our machines with the tables: machines without a live record end,
     /// records without a machine get a pass. Every third of the orphan age, by one sweep at a time.
-    async fn reconcile(&self, now: Time, report: &mut SweepReport) -> Result<(), PassError> {
-        let last = self.table.cursor(RECONCILED).await?;
+    async fn reconcile(
+        &self,
+        last: Result<Option<Time>, ReadError>,
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        let last = last?;
         let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);
         if last.is_some_and(|last| !now.is_past(last, interval)) {
             return Ok(());
@@ -285,10 +316,9 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let Some(machines) = self.list_machines(report).await else {
-            return Ok(());
-        };
-        let records = self.live_records().await?;
+        let (machines, records) = join(self.list_machines(report), self.live_records()).await;
+        let Some(machines) = machines else { return Ok(()) };
+        let records = records?;
         self.wake_lost(&machines, &records, now).await?;
         self.end_strays(&machines, &records, now, report).await
     }
@@ -408,7 +438,13 @@ fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
     (job.asked_at, job.queued_at(), job.key())
 }
 
-fn note(problems: &mut Vec<String>, part: &str, result: Result<(), PassError>) {
+/// Whether a pool that keeps runners idle has too few.
+fn is_short_of_idle(pool: &Pool, free: &[Stored<Instance>]) -> bool {
+    let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
+    kept < pool.idle_wanted() as usize
+}
+
+fn note<E: Error + 'static>(problems: &mut Vec<String>, part: &str, result: Result<(), E>) {
     if let Err(error) = result {
         tracing::error!(part, error = with_causes(&error), "part of the sweep failed");
         problems.push(format!("{part}: {}", with_causes(&error)));

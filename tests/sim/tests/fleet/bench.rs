@@ -76,6 +76,19 @@ impl Bench {
         change(&mut self.door.sim.world.borrow_mut())
     }
 
+    /// How many calls stood one behind the other: each takes a millisecond, and those that are made
+    /// side by side take the same one.
+    pub(crate) fn in_sequence(&self, work: impl Future<Output = ()>) -> Millis {
+        let slowest =
+            self.change(|world| std::mem::replace(&mut world.cloud_config.slowest_call, 1));
+        let begun = self.change(|world| world.now);
+        self.drive(work);
+        self.change(|world| {
+            world.cloud_config.slowest_call = slowest;
+            world.now - begun
+        })
+    }
+
     /// Runs something to its end, in virtual time; nothing else runs.
     pub(crate) fn drive<R>(&self, work: impl Future<Output = R>) -> R {
         self.drive_with(work, |_| ())

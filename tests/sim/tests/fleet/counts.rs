@@ -1,5 +1,7 @@
 //! How many calls the reaper makes, counted at the doors as the real services would count them.
 
+use std::rc::Rc;
+
 use muster_control::metrics::Metric;
 use muster_control::ports::Table;
 use muster_control::reaps::sweep::Sweep;
@@ -8,6 +10,8 @@ use muster_domain::job::Job;
 use muster_domain::stored::Change;
 use muster_domain::time::Time;
 use muster_sim::calls::Calls;
+use muster_sim::invocations::{self, Call};
+use muster_sim::schedule;
 
 use crate::bench::{AGE_MILLIS, Bench, waiting};
 
@@ -22,11 +26,11 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
-    // The sweep: 16 as with nothing due, and 2 more pages of rows. An invocation for what it sent:
-    // the pools, the rows, the switches, what EC2 and GitHub refused, and what EC2 did. One for EC2's
-    // events: the pools, the owners, the rows. Each runner is asked for, and removed.
+    // The sweep: 16 as with nothing due, and 2 more pages of rows from 4 shards. An invocation for
+    // what it sent: the pools, the rows, the switches, what EC2 and GitHub refused, and what EC2 did.
+    // One for EC2's events: the pools, the owners, the rows. Each runner is asked for, and removed.
     let expected = Calls {
-        reads: 18 + 2 * 5 + 4 * 3,
+        reads: 24 + 2 * 5 + 4 * 3,
         terminates: 2,
         github: 200,
         github_lists: 0,
@@ -48,6 +52,19 @@ fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_t
         // an approval, the repositories to ask about.
         assert_eq!(cost, Calls { reads: 4 + 3 + 9, ..Calls::default() }, "{count} rows");
         assert_eq!(invocations, 0);
+    }
+}
+
+/// The pools; then all that a sweep asks; then the time of the last look at deliveries.
+#[test]
+fn a_tick_with_nothing_due_waits_for_three_calls_however_many_pools_there_are() {
+    for count in [1, 5] {
+        let pool = |number| schedule::pool(&format!("p{number}"), &["linux"], 9, "spot", None);
+        let bench = Bench::of((0..count).map(pool).collect()).compared();
+        // The first one puts the pools on record.
+        bench.tick();
+        let sweep = invocations::run(Rc::clone(&bench.door.sim), Call::Sweep, 0, false);
+        assert_eq!(bench.in_sequence(sweep), 3, "{count} pools");
     }
 }
 
