@@ -2,6 +2,7 @@
 
 mod request;
 
+use futures_util::future::join;
 use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::{ErrorDetail, Instance, ReportError, RunnerState, Start};
@@ -67,6 +68,15 @@ impl MayConflict for RunnerApiError {
     }
 }
 
+/// A configuration call that is on record.
+struct CountedCall {
+    instance: Stored<Instance>,
+    /// The registration of an earlier call.
+    earlier: Option<RunnerId>,
+    /// What GitHub refused before it was asked.
+    known: Cooldowns,
+}
+
 /// The passes behind runner-api.
 pub struct RunnerApi<'a, P: Ports> {
     /// The world, with the settings of [`look`].
@@ -86,7 +96,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         machine: &MachineId,
         now: Time,
     ) -> Result<Configuration, RunnerApiError> {
-        let (instance, earlier) = self.ask(machine, now).await?;
+        let CountedCall { instance, earlier, known } = self.ask(machine, now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
@@ -109,22 +119,20 @@ impl<P: Ports> RunnerApi<'_, P> {
                 return Err(self.not_configured(&instance, trouble, now).await?);
             }
         };
-        // What fails here fails the call, but the registration is put on record first.
-        let well = |known: &Cooldowns| known.after_registration(pool, &instance.entity);
-        let noted = note(self.context.table, well).await;
         let id = config.runner;
-        let stored = self
-            .change(instance.clone(), |next| {
-                // A later call of the same machine counts on; this answer is not the newest then.
-                if next.runner_name() != name {
-                    return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
-                }
-                // Marked for delete while GitHub was asked: recorded, so that the reaper removes
-                // it, but not handed out.
-                next.configured(id, now);
-                Ok(())
-            })
-            .await;
+        let stored = self.change(instance.clone(), |next| {
+            // A later call of the same machine counts on; this answer is not the newest then.
+            if next.runner_name() != name {
+                return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
+            }
+            // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
+            // but not handed out.
+            next.configured(id, now);
+            Ok(())
+        });
+        // The one that fails fails the call, and does not keep the other from its record.
+        let noted = self.note_configured(&instance, &known, pool);
+        let (stored, noted) = join(stored, noted).await;
         if let Err(RunnerApiError::Refused(_)) = stored {
             // No record will ever lead to it.
             self.remove_earlier(&registrar, &instance, Some(id)).await;
@@ -182,25 +190,37 @@ impl<P: Ports> RunnerApi<'_, P> {
         }
     }
 
-    /// Counts the configuration call before it is made.
-    async fn ask(
-        &self,
-        machine: &MachineId,
-        now: Time,
-    ) -> Result<(Stored<Instance>, Option<RunnerId>), RunnerApiError> {
+    /// Counts the configuration call before it is made. What GitHub refuses is read beside it.
+    async fn ask(&self, machine: &MachineId, now: Time) -> Result<CountedCall, RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
         let mut earlier = None;
-        let stored = self
-            .change(instance, |next| {
-                if next.is_overtaken(now) {
-                    let why = "a later request of this machine is answered".to_owned();
-                    return Err(RunnerApiError::Later { after: Seconds(2), why });
-                }
-                earlier = next.ask_configuration(now)?;
-                Ok(())
-            })
-            .await?;
-        Ok((stored, earlier))
+        let counted = self.change(instance, |next| {
+            if next.is_overtaken(now) {
+                let why = "a later request of this machine is answered".to_owned();
+                return Err(RunnerApiError::Later { after: Seconds(2), why });
+            }
+            earlier = next.ask_configuration(now)?;
+            Ok(())
+        });
+        let (counted, known) = join(counted, self.context.table.cooldowns()).await;
+        let (instance, known) = (counted?, known?);
+        let known = known.map(Stored::into_record).unwrap_or_default();
+        Ok(CountedCall { instance, earlier, known })
+    }
+
+    /// GitHub registers runners for the entity. That is news only where it was known to refuse
+    /// them: then what is known is read again, since others may know better by now.
+    async fn note_configured(
+        &self,
+        instance: &Instance,
+        before: &Cooldowns,
+        pool: &Pool,
+    ) -> Result<(), PassError> {
+        let after = |known: &Cooldowns| known.after_registration(pool, &instance.entity);
+        match after(before) {
+            Some(_) => note(self.context.table, after).await,
+            None => Ok(()),
+        }
     }
 
     /// Removes the registration of a call whose answer the machine did not get. Best effort: what

@@ -155,10 +155,10 @@ fn an_end_that_is_reported_again_wakes_nobody() {
     assert_eq!((sent(&bench), sent(&bench)), (1, 0));
 }
 
-/// The pools beside the owner, the record and the write that counts the request; after GitHub's
-/// answer the health of the entity and the write of the registration.
+/// The pools beside the owner; the record; the write that counts the request, beside how the entity
+/// stands; GitHub; the write of the registration.
 #[test]
-fn a_registration_costs_six_calls_of_the_tables() {
+fn a_registration_waits_for_five_calls_six_of_the_tables() {
     let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
     bench.put(&[
         Change::create(records::launch(1)).into(),
@@ -170,18 +170,19 @@ fn a_registration_costs_six_calls_of_the_tables() {
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let ask = |now: Time| {
         let before = bench.change(|world| world.calls);
-        bench.drive(async {
+        let moments = bench.in_sequence(async {
             let (settings, owner) = look(settings, door, &machine, None).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
             let done = RunnerApi { context, owner }.configure(&machine, now).await;
             assert_eq!(done.err(), None);
         });
         let after = bench.change(|world| world.calls);
-        (after.reads - before.reads, after.commits - before.commits)
+        (moments, after.reads - before.reads, after.commits - before.commits)
     };
     // The first one binds its machine before, since it was faster than its launch's answer.
     ask(door.now());
-    assert_eq!(ask(door.now() + Seconds(60)), (4, 2));
+    // The second one has the registration of the first removed as well.
+    assert_eq!(ask(door.now() + Seconds(60)), (6, 4, 2));
 }
 
 /// The pools beside the owner, the record, and its write for a report; no second look at what was
