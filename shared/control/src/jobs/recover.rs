@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::future::join;
 use muster_domain::ids::{Entity, EntityKind, PoolName};
 use muster_domain::inquiry::{Inquiries, Inquiry};
 use muster_domain::job::run::{self, Judgement, RunLook};
@@ -24,7 +25,9 @@ use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 use crate::metrics::Metric;
-use crate::ports::{CommitError, Delivery, Github, JobSeen, Queue, Registrar, RunSeen, Table};
+use crate::ports::{
+    CommitError, Delivery, Github, JobSeen, Queue, ReadError, Registrar, RunSeen, Table,
+};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
@@ -103,7 +106,9 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         now: Time,
     ) -> RecoveryReport {
         let mut report = RecoveryReport::default();
-        if let Err(error) = self.redeliver(now, &mut report).await {
+        let (redelivered, inquiries) =
+            join(self.redeliver(now, &mut report), self.table.inquiries()).await;
+        if let Err(error) = redelivered {
             report.problems.push(format!("deliveries: {}", with_causes(&error)));
         }
         if let Err(error) = self.ask_for(silent, limited(troubles, now), now, &mut report).await {
@@ -113,7 +118,8 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
             report.problems.push(format!("refused entities: {}", with_causes(&error)));
         }
         // Last: the calls of one repository may take all the time that is left.
-        if let Err(error) = self.take_in(&limited(troubles, now), now, &mut report).await {
+        let limited = limited(troubles, now);
+        if let Err(error) = self.take_in(inquiries, &limited, now, &mut report).await {
             report.problems.push(format!("unreadable events: {}", with_causes(&error)));
         }
         report
@@ -122,11 +128,12 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     /// Asks for the jobs of repositories whose events cannot be read.
     async fn take_in(
         &self,
+        inquiries: Result<Option<Stored<Inquiries>>, ReadError>,
         limited: &BTreeSet<String>,
         now: Time,
         report: &mut RecoveryReport,
     ) -> Result<(), PassError> {
-        let due = self.table.inquiries().await?.map(|all| all.due(now)).unwrap_or_default();
+        let due = inquiries?.map(|all| all.due(now)).unwrap_or_default();
         let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
         for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
             let Self { table, queue, github, settings } = *self;

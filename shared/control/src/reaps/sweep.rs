@@ -6,8 +6,8 @@ mod look;
 use std::collections::BTreeSet;
 use std::error::Error;
 
-use futures_util::future::join;
-use muster_domain::ids::{JobKey, LaunchId, MachineId};
+use futures_util::future::{join, join_all};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{GATE_EXPIRY, Job};
 use muster_domain::launch::cooldown::Cooldowns;
@@ -45,6 +45,8 @@ const SILENCE: Seconds = Seconds(3600);
 const MAX_SILENT: usize = 20;
 /// Most jobs behind an approval that a sweep looks at, those of the longest silence.
 const MAX_GATED: u32 = 100;
+/// Pools that are read at once. Each read of those at once has a connection of its own.
+const POOLS_AT_ONCE: usize = 8;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake
@@ -130,9 +132,13 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut report = SweepReport::default();
         let mut problems = Vec::new();
         note(&mut problems, "due rows", self.send_due(looked.due, now, &mut report).await);
+        let mut wakes = Vec::new();
         for (pool, looked) in self.settings.pools.iter().zip(looked.pools) {
-            note(&mut problems, "pool", self.look_after(pool, looked, now, &mut report).await);
+            let looked_after = self.look_after(pool, looked, &mut wakes, now, &mut report).await;
+            note(&mut problems, "pool", looked_after);
         }
+        let sent = self.queue.send_wakes(&wakes, Seconds(0)).await;
+        note(&mut problems, "wake-ups", sent.map(|()| report.woken = wakes.len()));
         note(&mut problems, "gated jobs", self.look_at_gated(looked.gated, now, &mut report).await);
         let changed = self.changed();
         let unserved = changed.match_unmatched(looked.unmatched, now).await;
@@ -218,6 +224,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         &self,
         pool: &Pool,
         looked: LookedPool,
+        wakes: &mut Vec<WakePool>,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
@@ -231,14 +238,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let waiting = looked.waiting?;
         let mut demand = self.look_at_jobs(pool, &waiting, now, report).await?;
         demand |= is_short_of_idle(pool, &looked.free?);
+        // A launch that a stopped pass left open is found through its slots, whose rows become due.
+        wakes.extend(demand.then(|| WakePool::whole(pool.name.clone())));
         self.changed().match_anew(pool, &waiting, now).await?;
         if pool.is_removed() {
             self.changed().see_out(pool, now).await?;
-        }
-        // A launch that a stopped pass left open is found through its slots, whose rows become due.
-        if demand {
-            self.queue.send_wakes(&[WakePool::whole(pool.name.clone())], Seconds(0)).await?;
-            report.woken += 1;
         }
         Ok(ending?)
     }
@@ -347,18 +351,26 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
 
     async fn live_records(&self) -> Result<Vec<Stored<Instance>>, PassError> {
         let mut records = Vec::new();
-        for pool in &self.settings.pools {
-            let mut page = None;
-            loop {
-                let listed = self.table.live_instances(&pool.name, page).await?;
-                records.extend(listed.items);
-                page = listed.next;
-                if page.is_none() {
-                    break;
-                }
+        for pools in self.settings.pools.chunks(POOLS_AT_ONCE) {
+            let listed = join_all(pools.iter().map(|pool| self.live_records_of(&pool.name))).await;
+            for some in listed {
+                records.extend(some?);
             }
         }
         Ok(records)
+    }
+
+    async fn live_records_of(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let mut records = Vec::new();
+        let mut page = None;
+        loop {
+            let listed = self.table.live_instances(pool, page).await?;
+            records.extend(listed.items);
+            page = listed.next;
+            if page.is_none() {
+                return Ok(records);
+            }
+        }
     }
 
     /// Records whose machine EC2 does not list: the event of its end was lost.
@@ -399,7 +411,6 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             .filter(|record| record.machine().is_none())
             .map(|record| &record.launch)
             .collect();
-        let most = BLAST_RADIUS.max(machines.len() / 5);
         let mut strays = Vec::new();
         for machine in machines {
             let old = now.is_past(machine.launched_at, self.settings.timings.orphan_age_seconds);
@@ -407,29 +418,34 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             if !old || wanted || owned.contains(&machine.id) || machine.state == Machine::Gone {
                 continue;
             }
-            if self.has_live_owner(&machine.id).await? {
-                continue;
-            }
-            if strays.len() == most {
-                report.stopped_at_blast_radius = true;
-                tracing::error!(
-                    most,
-                    "found too many strays; the rest waits for the next comparison"
-                );
-                break;
-            }
             strays.push(machine.id.clone());
+        }
+        let owned = self.with_live_owner(&strays).await?;
+        strays.retain(|machine| !owned.contains(machine));
+        let most = BLAST_RADIUS.max(machines.len() / 5);
+        if strays.len() > most {
+            strays.truncate(most);
+            report.stopped_at_blast_radius = true;
+            tracing::error!(most, "found too many strays; the rest waits for the next comparison");
         }
         self.enter_strays(strays, now, report).await
     }
 
     /// The listing of records may be late; the machine's own item and row decide.
-    async fn has_live_owner(&self, machine: &MachineId) -> Result<bool, PassError> {
-        let Some(name) = self.table.owner_of(machine).await? else {
-            return Ok(false);
-        };
-        let owner = self.table.instance(&name).await?;
-        Ok(owner.is_some_and(|owner| owner.state().is_live()))
+    async fn with_live_owner(
+        &self,
+        machines: &[MachineId],
+    ) -> Result<BTreeSet<MachineId>, ReadError> {
+        if machines.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut owners = self.table.owners_of(machines).await?;
+        let names: Vec<InstanceName> = owners.values().cloned().collect();
+        let rows = self.table.instances(&names).await?;
+        let live: BTreeSet<&InstanceName> =
+            rows.iter().filter(|row| row.state().is_live()).map(|row| &row.name).collect();
+        owners.retain(|_, owner| live.contains(owner));
+        Ok(owners.into_keys().collect())
     }
 }
 

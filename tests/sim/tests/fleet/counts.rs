@@ -9,7 +9,9 @@ use muster_domain::instance::State;
 use muster_domain::job::Job;
 use muster_domain::stored::Change;
 use muster_domain::time::Time;
+use muster_sim::agenda::Millis;
 use muster_sim::calls::Calls;
+use muster_sim::executor::Pause;
 use muster_sim::invocations::{self, Call};
 use muster_sim::schedule;
 
@@ -55,16 +57,30 @@ fn a_tick_with_nothing_due_costs_one_query_a_shard_and_what_does_not_grow_with_t
     }
 }
 
-/// The pools; then all that a sweep asks; then the time of the last look at deliveries.
+/// How many calls of a tick stand one behind the other, with so many pools, each with a waiting job
+/// or none.
+fn in_sequence(pools: u32, is_wanted: bool) -> Millis {
+    let pool = |number| schedule::pool(&format!("p{number}"), &["linux"], 9, "spot", None);
+    let bench = Bench::of((0..pools).map(pool).collect()).compared();
+    // The first one puts the pools on record.
+    bench.tick();
+    for number in (0..pools).filter(|_| is_wanted) {
+        let mut job = waiting(u64::from(number), bench.door.now());
+        job.pool = Some(format!("p{number}").parse().expect("a pool"));
+        bench.put(&[Change::create(job).into()]);
+    }
+    bench.drive(Pause::new(&bench.door.sim, 60_000));
+    let sweep = invocations::run(Rc::clone(&bench.door.sim), Call::Sweep, 0, false);
+    bench.in_sequence(sweep)
+}
+
+/// The pools; then all that a sweep asks; then the time of the last look at deliveries. Pools with
+/// demand are woken by one call.
 #[test]
-fn a_tick_with_nothing_due_waits_for_three_calls_however_many_pools_there_are() {
-    for count in [1, 5] {
-        let pool = |number| schedule::pool(&format!("p{number}"), &["linux"], 9, "spot", None);
-        let bench = Bench::of((0..count).map(pool).collect()).compared();
-        // The first one puts the pools on record.
-        bench.tick();
-        let sweep = invocations::run(Rc::clone(&bench.door.sim), Call::Sweep, 0, false);
-        assert_eq!(bench.in_sequence(sweep), 3, "{count} pools");
+fn a_tick_waits_for_three_calls_however_many_pools_there_are() {
+    for pools in [1, 5] {
+        assert_eq!(in_sequence(pools, false), 3, "{pools} pools");
+        assert_eq!(in_sequence(pools, true), 4, "{pools} pools with demand");
     }
 }
 
@@ -113,7 +129,7 @@ fn no_aged_job_hides_behind_others() {
     let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
     let expired: Vec<usize> = (0..3)
         .map(|_| {
-            bench.drive(muster_sim::executor::Pause::new(&door.sim, 60_000));
+            bench.drive(Pause::new(&door.sim, 60_000));
             bench.drive(pass.sweep(door.now())).expired
         })
         .collect();

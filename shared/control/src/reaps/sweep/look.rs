@@ -12,12 +12,9 @@ use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
-use super::{MAX_GATED, MAX_WAITING, PAGE, RECONCILED};
+use super::{MAX_GATED, MAX_WAITING, PAGE, POOLS_AT_ONCE, RECONCILED};
 use crate::pools::MAX_UNMATCHED;
 use crate::ports::{Page, ReadError, Table};
-
-/// Pools that are read at once. Each read of those at once has a connection of its own.
-const POOLS_AT_ONCE: usize = 8;
 
 type Read<T> = Result<T, ReadError>;
 
