@@ -30,6 +30,7 @@ impl World {
                 && self.queues.is_empty()
                 && self.github.in_flight == 0
                 && self.undelivered().is_none()
+                && !self.tables.has_inquiries()
                 && !self.github.queued().any(|job| self.is_ours(job))
                 // GitHub gives up a lost runner after some minutes.
                 && !self.github.known().any(|(_, job)| job.status == Status::InProgress))

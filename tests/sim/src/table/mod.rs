@@ -158,14 +158,19 @@ impl Tables {
     /// Whether a sweep would find nothing at all.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let asks =
-            |all: &Stored<Inquiries>| all.repositories.values().any(|one| one.due_at.is_some());
         let drains = |set: &Stored<PoolSet>| set.pools.iter().any(Pool::is_removed);
         self.live.is_empty()
             && self.orphans.is_empty()
             && self.index.is_empty()
             && !self.pools.as_ref().is_some_and(drains)
-            && !self.inquiries.as_ref().is_some_and(asks)
+            && !self.has_inquiries()
+    }
+
+    /// Whether GitHub is still to be asked about a repository.
+    pub(crate) fn has_inquiries(&self) -> bool {
+        let asks =
+            |all: &Stored<Inquiries>| all.repositories.values().any(|one| one.due_at.is_some());
+        self.inquiries.as_ref().is_some_and(asks)
     }
 
     /// Whether every condition of a commit holds. DynamoDB looks at all of them before it writes
