@@ -2,14 +2,16 @@
 //! something else may happen first.
 //!
 //! A task is a Lambda invocation or a machine. It runs until its next call; the call takes a random
-//! moment of virtual time, in which any other task may run. No waker is needed: whoever waits has
-//! entered its own wake-up in the agenda.
+//! moment of virtual time, in which any other task may run. Whoever waits has entered its own
+//! wake-up in the agenda, and has left its waker here.
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use muster_control::Settings;
 
@@ -29,12 +31,71 @@ pub struct Sim {
     pub settings: Settings,
 }
 
-type Work = Pin<Box<dyn Future<Output = ()>>>;
+/// The wakers of all futures that wait, by the place of their task and in the order in which they
+/// began to. All of a task's are woken when something happens to it: each looks for itself whether
+/// that is what it waits for. What is asked first is then a matter of the agenda alone.
+#[derive(Debug, Default)]
+pub struct Wakers(Vec<Vec<Waker>>);
+
+impl Wakers {
+    /// A future of this task waits.
+    pub(crate) fn add(&mut self, task: TaskId, waker: &Waker) {
+        let place = task.place as usize;
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, Vec::new);
+        }
+        self.0[place].push(waker.clone());
+    }
+
+    /// Wakes all futures of a task.
+    pub fn wake(&mut self, task: TaskId) {
+        let wakers = self.0.get_mut(task.place as usize);
+        wakers.into_iter().flat_map(|wakers| wakers.drain(..)).for_each(Waker::wake);
+    }
+
+    fn forget(&mut self, task: TaskId) {
+        if let Some(wakers) = self.0.get_mut(task.place as usize) {
+            wakers.clear();
+        }
+    }
+}
+
+/// Something that runs, and is asked for more when one of its wakers was woken.
+pub struct Work<'a, R = ()> {
+    future: Pin<Box<dyn Future<Output = R> + 'a>>,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<'a, R> Work<'a, R> {
+    /// It begins when it is polled first.
+    pub fn new(future: impl Future<Output = R> + 'a) -> Self {
+        Self { future: Box::pin(future), woken: Arc::new(Woken(true.into())) }
+    }
+
+    /// Goes on until it waits. Unless it was woken it goes on waiting.
+    pub fn poll(&mut self) -> Poll<R> {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        while self.woken.0.swap(false, Ordering::Relaxed) {
+            if let Poll::Ready(done) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Poll::Ready(done);
+            }
+        }
+        Poll::Pending
+    }
+}
 
 #[derive(Default)]
 struct Place {
     age: u32,
-    work: Option<(Task, Work)>,
+    work: Option<(Task, Work<'static>)>,
     /// A function's time limit.
     ends_at: Option<Millis>,
     /// It was stopped, and the calls that it had made are still on their way.
@@ -101,8 +162,8 @@ impl Executor {
         });
         let id = TaskId { place, age: self.places[place as usize].age };
         let mut ends_at = None;
-        let work: Work = match &task {
-            Task::Machine(machine) => Box::pin(machine::life(Rc::clone(&self.sim), *machine)),
+        let work = match &task {
+            Task::Machine(machine) => Work::new(machine::life(Rc::clone(&self.sim), *machine)),
             Task::Function(call) => {
                 let mut world = self.sim.world.borrow_mut();
                 let skew = world.skew();
@@ -113,7 +174,7 @@ impl Executor {
                 if world.may_stall() {
                     world.agenda.at(limit, Event::Kill(id));
                 }
-                Box::pin(invocations::run(Rc::clone(&self.sim), call.clone(), skew, cold))
+                Work::new(invocations::run(Rc::clone(&self.sim), call.clone(), skew, cold))
             }
         };
         if let Task::Machine(machine) = task {
@@ -137,8 +198,12 @@ impl Executor {
         if place.ends_at.is_some_and(|limit| now > limit) {
             return self.end(id, true);
         }
-        self.sim.world.borrow_mut().current = Some(id);
-        let done = work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        {
+            let mut world = self.sim.world.borrow_mut();
+            world.current = Some(id);
+            world.wakers.wake(id);
+        }
+        let done = work.poll().is_ready();
         self.sim.world.borrow_mut().current = None;
         if done {
             self.end(id, false);
@@ -173,6 +238,7 @@ impl Executor {
         let was_stopped = std::mem::take(&mut place.is_stopped);
         place.age += 1;
         self.free.push(id.place);
+        world.wakers.forget(id);
         drop(world);
         drop(work);
         if !was_stopped {
@@ -191,8 +257,9 @@ impl Executor {
             world.say(|| format!("  … a call of {name}, which was stopped, arrives"));
             world.current = Some(id);
             world.is_landing = true;
+            world.wakers.wake(id);
         }
-        let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let _ = work.poll();
         let mut world = self.sim.world.borrow_mut();
         (world.current, world.is_landing) = (None, false);
         drop(world);
@@ -228,17 +295,17 @@ impl<'a> Pause<'a> {
 impl Future for Pause<'_> {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut world = self.sim.world.borrow_mut();
-        if let Some(until) = self.until {
-            let arrives = world.now >= until || (world.is_landing && self.crashes);
-            return if arrives { Poll::Ready(()) } else { Poll::Pending };
-        }
-        if world.is_landing {
-            // Its function is gone: no further call is made.
-            return Poll::Pending;
+        if self.until.is_some_and(|until| world.now >= until || world.is_landing && self.crashes) {
+            return Poll::Ready(());
         }
         let Some(task) = world.current else { return Poll::Pending };
+        world.wakers.add(task, context.waker());
+        // A function that is gone makes no further call.
+        if self.until.is_some() || world.is_landing {
+            return Poll::Pending;
+        }
         let disturbed = if self.crashes { world.disturb() } else { None };
         let is_stopped = disturbed == Some(Way::Stopped);
         if is_stopped || (self.crashes && world.strikes(Fault::Crash)) {

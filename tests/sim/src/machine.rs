@@ -310,7 +310,7 @@ struct Until<'a, F> {
 impl<R, F: FnMut(&mut World) -> Option<R> + Unpin> Future for Until<'_, F> {
     type Output = Option<R>;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<R>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<R>> {
         let sim = self.sim;
         let mut world = sim.world.borrow_mut();
         if let Some(found) = (self.look)(&mut world) {
@@ -327,6 +327,12 @@ impl<R, F: FnMut(&mut World) -> Option<R> + Unpin> Future for Until<'_, F> {
                 ends
             }
         };
-        if world.now >= ends { Poll::Ready(None) } else { Poll::Pending }
+        if world.now >= ends {
+            return Poll::Ready(None);
+        }
+        if let Some(task) = world.current {
+            world.wakers.add(task, context.waker());
+        }
+        Poll::Pending
     }
 }

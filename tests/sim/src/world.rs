@@ -14,6 +14,7 @@ use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, 
 use crate::calls::Calls;
 use crate::chosen::ChosenAnswers;
 use crate::ec2::Ec2;
+use crate::executor::Wakers;
 use crate::fault::{Counts, Fault, FaultRates, FaultStreams};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
@@ -116,6 +117,8 @@ pub struct World {
     pub tally: Tally,
     /// The task that runs right now.
     pub current: Option<TaskId>,
+    /// The wakers of whoever waits.
+    pub wakers: Wakers,
     /// Events so far.
     pub steps: u64,
     /// No tick after this.
@@ -195,6 +198,7 @@ impl World {
             calls: Calls::default(),
             tally: Tally::default(),
             current: None,
+            wakers: Wakers::default(),
             is_landing: false,
             steps: 0,
             ticks_end: Millis::MAX,

@@ -1,10 +1,10 @@
 //! A world in which nothing happens but what a test does.
 
 use std::future::Future;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use muster_control::Settings;
 use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
@@ -20,13 +20,13 @@ use muster_domain::timings::Timings;
 use muster_sim::agenda::{Event, Millis, TaskId, Which};
 use muster_sim::calls::Calls;
 use muster_sim::door::Door;
-use muster_sim::executor::Sim;
+use muster_sim::executor::{Pause, Sim, Work};
 use muster_sim::fault::FaultRates;
 use muster_sim::invocations::{self, Call};
 use muster_sim::schedule;
 use muster_sim::world::{CloudConfig, World};
 
-const TEST: TaskId = TaskId { place: u32::MAX, age: 0 };
+const TEST: TaskId = TaskId { place: 0, age: 0 };
 /// Long after every boot deadline, and before every age limit.
 pub(crate) const AGE_MILLIS: Millis = 3_600_000;
 const LATER: Seconds = Seconds(3_000);
@@ -100,11 +100,11 @@ impl Bench {
         work: impl Future<Output = R>,
         mut before: impl FnMut(usize),
     ) -> R {
-        let mut work = pin!(work);
+        let mut work = Work::new(work);
         for call in 0.. {
             before(call);
             self.change(|world| world.current = Some(TEST));
-            let poll = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let poll = work.poll();
             self.change(|world| world.current = None);
             if let std::task::Poll::Ready(done) = poll {
                 return done;
@@ -204,7 +204,7 @@ impl Bench {
         self.invoke(Call::Sweep);
         let mut invocations = 0;
         loop {
-            self.drive(muster_sim::executor::Pause::new(&self.door.sim, 1_000));
+            self.drive(Pause::new(&self.door.sim, 1_000));
             let now = self.change(|world| world.now);
             let batch = self.change(|world| world.queues.of(Which::Reap).receive(50, now));
             if batch.is_empty() {
@@ -255,7 +255,7 @@ fn until_woken(world: &mut World) {
         let (when, event) = world.agenda.next(Millis::MAX).expect("something to wait for");
         world.now = when;
         match event {
-            Event::Wake(task) if task == TEST => return,
+            Event::Wake(task) if task == TEST => return world.wakers.wake(TEST),
             Event::Wake(_) | Event::Kill(_) | Event::Poll(_) | Event::Tick => {}
             Event::Start(number) => drop(world.take_pending(number)),
             other => world.happen(other),
@@ -269,4 +269,22 @@ pub(crate) fn waiting(n: u64, queued_at: Time) -> Job {
     job.last_event.queued_at = Some(queued_at);
     job.pool = Some("small".parse().expect("a pool"));
     job
+}
+
+/// A set of futures asks again only those whose waker was woken.
+#[test]
+fn a_set_of_futures_hears_of_each_moment() {
+    let bench = Bench::new();
+    let sim = &bench.door.sim;
+    let now = || bench.change(|world| world.now);
+    let pauses: FuturesUnordered<_> = [30, 10, 20, 10]
+        .into_iter()
+        .map(|length| async move {
+            Pause::new(sim, length).await;
+            length
+        })
+        .collect();
+    let began = now();
+    let ended = pauses.map(|length| (length, now() - began)).collect::<Vec<_>>();
+    assert_eq!(bench.drive(ended), [(10, 10), (10, 10), (20, 20), (30, 30)]);
 }

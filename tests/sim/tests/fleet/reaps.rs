@@ -1,9 +1,8 @@
 //! What stands in the way of a reap pass, and when it comes again.
 
-use std::future::{Future as _, poll_fn};
 use std::rc::Rc;
-use std::task::Poll;
 
+use futures_util::future::join_all;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, BatchReport, Received};
 use muster_domain::instance::{Instance, Order, State};
@@ -136,15 +135,7 @@ fn run_apart(bench: &Bench, apart: Millis) {
             bench.change(|world| world.acknowledge(Which::Reap, received));
         }
     });
-    let mut work: Vec<_> = work.map(|one| Some(Box::pin(one))).collect();
-    bench.drive(poll_fn(|context| {
-        for one in &mut work {
-            if one.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
-                *one = None;
-            }
-        }
-        if work.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
-    }));
+    bench.drive(join_all(work));
 }
 
 /// The queue's own time-out is six minutes.
