@@ -1,9 +1,6 @@
 //! What the tests of this crate share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
@@ -32,17 +29,6 @@ pub(crate) fn fault() -> ErrorDetail {
         code: "Some".to_owned(),
         message: "some".to_owned(),
     }
-}
-
-/// Runs what never waits, or waits for what this thread itself brings about.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    for _ in 0..10_000 {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return output;
-        }
-    }
-    panic!("nothing moves any more");
 }
 
 /// An EC2 that is asked for nothing but to end machines.

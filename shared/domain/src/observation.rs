@@ -126,8 +126,7 @@ pub struct Observation {
     pub outdated: bool,
     /// The pool is not in the pool file any more: it launches nothing.
     pub pool_removed: bool,
-    /// An operator has switched deletes off. The pass finds out when
-    /// [`crate::lifecycle::asks_switch`] says so.
+    /// An operator has switched deletes off.
     pub deletes_off: bool,
     /// DescribeInstances.
     pub machine: Look<Machine>,

@@ -1,18 +1,24 @@
 //! A batch of the reap queue: one pass per message, side by side.
 
-use std::cell::Cell;
+use std::collections::BTreeSet;
 
-use crate::ports::{Instances, Queue};
+use futures_util::future::{join_all, try_join};
 use muster_domain::backoff;
 use muster_domain::hash::fnv1a;
+use muster_domain::ids::MachineId;
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
 
 use crate::causes::with_causes;
 use crate::context::{Context, Ports};
-use crate::reaps::reap::{BatchCache, MAX_RECEIVES, Reap, Settlement, Ticket};
-use crate::reaps::terminate_batch::TerminateBatcher;
+use crate::ports::{Operations, Queue};
+use crate::reaps::reap::{MAX_RECEIVES, Pass, Progress, Reap, Settlement, Ticket};
+use crate::reaps::terminate;
+use crate::writes::PassError;
 
+/// Passes that run at once. With five invocations that is half of what GitHub takes of concurrent
+/// requests (100, docs.github.com/rest, "secondary rate limits").
+const SIDE_BY_SIDE: usize = 25;
 /// A message that is not begun is away for this long, so that others come first. One that failed
 /// is away for twice as long each time in a row.
 const POSTPONED: Seconds = Seconds(5);
@@ -53,6 +59,23 @@ pub struct BatchReport {
     pub postponed: u32,
 }
 
+/// Where the pass of a message has come to.
+enum Stage {
+    /// To its end; whether the message is done with.
+    Settled(bool),
+    /// To the end of its machine.
+    Terminates(MachineId, Pass),
+}
+
+impl Stage {
+    const fn terminates(&self) -> Option<&MachineId> {
+        match self {
+            Self::Settled(_) => None,
+            Self::Terminates(machine, _) => Some(machine),
+        }
+    }
+}
+
 /// An invocation for the reap queue.
 pub struct Batch<'a, P: Ports> {
     /// The world, and the stack as its parameters say.
@@ -70,68 +93,103 @@ impl<P: Ports> Batch<'_, P> {
     ) -> BatchReport {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
-        let settings = match self.context.settings.current(self.context.table).await {
-            Ok(settings) => settings,
+        let known = try_join(
+            self.context.settings.current(self.context.table),
+            self.context.table.switches(),
+        );
+        let (settings, switches) = match known.await {
+            Ok(known) => known,
             Err(error) => {
-                // Nothing is known of any pool: all messages stay.
-                tracing::error!(error = with_causes(&error), "cannot read the set of pools");
+                // Nothing is known of any pool, or of the operator's switches: all messages stay.
+                tracing::error!(error = with_causes(&error), "cannot read pools and switches");
                 return self.leave_all(messages).await;
             }
         };
-        let postponed = Cell::new(0);
-        let together = &TerminateBatcher::new(self.context.compute, now);
-        let known = &self.known(messages).await;
         let context = self.context.with(&settings);
-        let reap = &Reap { context, together, known };
-        let acked: Vec<Cell<bool>> = messages.iter().map(|_| Cell::new(false)).collect();
-        let mut left = messages.iter().zip(&acked);
-        let (postponed_ref, begins) = (&postponed, || now() <= begin_until);
-        together
-            .run(|| {
-                let (received, acked) = left.next()?;
-                let begins = begins();
-                Some(async move {
-                    let settlement = match begins {
-                        true => one(reap, received, now()).await,
-                        false => {
-                            postponed_ref.set(postponed_ref.get() + 1);
-                            postpone(received)
-                        }
-                    };
-                    acked.set(self.settle(received, settlement).await);
-                })
-            })
-            .await;
-        let acked = acked.iter().map(Cell::get).collect();
-        BatchReport { acked, postponed: postponed.get() }
-    }
-
-    /// The rows of a batch in two reads at most. Without them each pass reads its own: one row of
-    /// another version fails them all.
-    async fn known(&self, messages: &[Received]) -> BatchCache {
-        let known = BatchCache::default();
-        if messages.len() < 2 {
-            return known;
-        }
-        let (mut names, mut machines) = (Vec::new(), Vec::new());
-        for received in messages {
-            match &received.message {
-                ReapMessage::Reap { name, .. } => names.push(name.clone()),
-                ReapMessage::MachineChanged { machine, .. } => machines.push(machine.clone()),
+        let deletes_off = switches.is_some_and(|all| all.deletes_off().is_some());
+        let reap = &Reap { context, deletes_off };
+        let mut report = BatchReport::default();
+        for group in messages.chunks(SIDE_BY_SIDE) {
+            if now() <= begin_until {
+                report.acked.extend(self.side_by_side(reap, group, now).await);
+                continue;
+            }
+            for received in group {
+                report.postponed += 1;
+                report.acked.push(self.settle(received, postpone(received)).await);
             }
         }
-        if !machines.is_empty()
-            && let Ok(owners) = self.context.table.owners_of(&machines).await
-        {
-            names.extend(owners.values().cloned());
-            known.owners.replace(owners);
+        report
+    }
+
+    /// The passes of some messages, up to the ends of their machines; one call for all of those;
+    /// and the rest of the passes. Whether each message is done with.
+    async fn side_by_side(
+        &self,
+        reap: &Reap<'_, P>,
+        group: &[Received],
+        now: &dyn Fn() -> Time,
+    ) -> Vec<bool> {
+        let begun = group.iter().map(|received| self.begin(reap, received, now()));
+        let mut stages = join_all(begun).await;
+        loop {
+            let machines: BTreeSet<MachineId> =
+                stages.iter().filter_map(Stage::terminates).cloned().collect();
+            if machines.is_empty() {
+                return stages.iter().map(|stage| matches!(stage, Stage::Settled(true))).collect();
+            }
+            let answers = terminate::all(self.context.compute, machines, now()).await;
+            let work = stages.into_iter().zip(group);
+            stages = join_all(work.map(async |(stage, received)| match stage {
+                Stage::Settled(_) => stage,
+                Stage::Terminates(machine, mut pass) => {
+                    if let Some(answer) = answers.get(&machine) {
+                        pass.terminated(answer.clone());
+                    }
+                    self.advance(reap, received, pass, now()).await
+                }
+            }))
+            .await;
         }
-        if !names.is_empty()
-            && let Ok(rows) = self.context.table.instances(&names).await
-        {
-            known.rows.borrow_mut().extend(rows.into_iter().map(|row| (row.name.clone(), row)));
+    }
+
+    async fn begin(&self, reap: &Reap<'_, P>, received: &Received, now: Time) -> Stage {
+        let ticket = &received.ticket;
+        let pass = match &received.message {
+            ReapMessage::Reap { name, .. } => Ok(Some(Pass::new(name.clone(), ticket.clone()))),
+            ReapMessage::MachineChanged { machine, what } => {
+                tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
+                reap.machine_changed(machine, what, ticket).await
+            }
+        };
+        match pass {
+            Ok(Some(pass)) => self.advance(reap, received, pass, now).await,
+            Ok(None) => Stage::Settled(true),
+            Err(error) => self.failed(received, &error).await,
         }
-        known
+    }
+
+    async fn advance(
+        &self,
+        reap: &Reap<'_, P>,
+        received: &Received,
+        mut pass: Pass,
+        now: Time,
+    ) -> Stage {
+        match reap.advance(&mut pass, now).await {
+            Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, pass),
+            Ok(Progress::Settled(settlement)) => {
+                Stage::Settled(self.settle(received, settlement).await)
+            }
+            Err(error) => self.failed(received, &error).await,
+        }
+    }
+
+    /// What failed comes again.
+    async fn failed(&self, received: &Received, error: &PassError) -> Stage {
+        let (message, error) = (&received.message, with_causes(error));
+        tracing::error!(?message, error, "reap pass failed; it runs again");
+        Stage::Settled(self.settle(received, comes_again(received)).await)
     }
 
     async fn leave_all(&self, messages: &[Received]) -> BatchReport {
@@ -158,23 +216,6 @@ impl<P: Ports> Batch<'_, P> {
             }
         }
     }
-}
-
-/// The pass of a message. One that fails comes again.
-async fn one<P: Ports>(reap: &Reap<'_, P>, received: &Received, now: Time) -> Settlement {
-    let ticket = &received.ticket;
-    let settlement = match &received.message {
-        ReapMessage::Reap { name, .. } => reap.pass(name, ticket, now).await,
-        ReapMessage::MachineChanged { machine, what } => {
-            tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
-            reap.machine_changed(machine, what, ticket, now).await
-        }
-    };
-    settlement.unwrap_or_else(|error| {
-        let (message, error) = (&received.message, with_causes(&error));
-        tracing::error!(?message, error, "reap pass failed; it runs again");
-        comes_again(received)
-    })
 }
 
 /// What failed comes again soon, and later each time.

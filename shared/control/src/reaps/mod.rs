@@ -3,8 +3,6 @@
 
 pub mod batch;
 mod orphans;
-mod read_cache;
 pub mod reap;
 pub mod sweep;
 pub mod terminate;
-pub mod terminate_batch;

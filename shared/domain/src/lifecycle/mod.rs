@@ -25,8 +25,6 @@ use crate::orphan::Orphan;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-pub use self::switched::asks_switch;
-
 /// What a pass looks at when asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
@@ -116,7 +114,7 @@ impl Policy<'_> {
 #[must_use]
 pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let step = next_step(instance, seen, policy, now);
-    if seen.deletes_off && asks_switch(instance, &step) {
+    if seen.deletes_off && switched::asks_switch(instance, &step) {
         return switched::held_back(instance, policy, now);
     }
     step

@@ -7,8 +7,7 @@ use crate::time::Time;
 /// Whether the step begins or carries out a delete that the switch holds back. Force passes. So
 /// does what takes note that a machine is gone, stopped or never started: its job must not wait for
 /// it.
-#[must_use]
-pub fn asks_switch(instance: &Instance, step: &Step) -> bool {
+pub(super) fn asks_switch(instance: &Instance, step: &Step) -> bool {
     let Step::Act { next, effect, .. } = step else { return false };
     let destroys = match effect {
         Some(Effect::Deregister(_) | Effect::Terminate(_)) => true,

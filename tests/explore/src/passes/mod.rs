@@ -8,16 +8,15 @@
 mod ports;
 mod table;
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Waker;
 
+use futures_util::FutureExt as _;
 use muster_control::Settings;
 use muster_control::admin::{Admin, YamlError};
 use muster_control::context::Context;
 use muster_control::ports::Write;
-use muster_control::reaps::reap::{BatchCache, Reap, Ticket};
-use muster_control::reaps::terminate_batch::TerminateBatcher;
+use muster_control::reaps::reap::{Pass as ReapPass, Progress, Reap, Ticket};
+use muster_control::reaps::terminate;
 use muster_domain::ids::{MachineId, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::observation::{
@@ -173,21 +172,15 @@ impl Pass {
     /// Begins the pass anew, tells it all that it was told, and takes it to its next call.
     fn run(mut self, row: &Arc<Stored<Instance>>, settings: &Settings) -> Option<Self> {
         let ports = Replayed::new(&self.said, row);
-        {
-            let mut waiting = std::task::Context::from_waker(Waker::noop());
-            match self.cause {
-                Cause::Row => {
-                    let reaped = pin!(reap(&ports, None, &self.row, self.at, settings));
-                    let _ = reaped.poll(&mut waiting);
-                }
-                Cause::Machine(what) => {
-                    let reaped = pin!(reap(&ports, Some(what), &self.row, self.at, settings));
-                    let _ = reaped.poll(&mut waiting);
-                }
-                Cause::Order(flags) => {
-                    let ordered = pin!(order(&ports, flags, &self.row, self.at, settings));
-                    let _ = ordered.poll(&mut waiting);
-                }
+        match self.cause {
+            Cause::Row => {
+                let _ = reap(&ports, None, &self.row, self.at, settings).now_or_never();
+            }
+            Cause::Machine(what) => {
+                let _ = reap(&ports, Some(what), &self.row, self.at, settings).now_or_never();
+            }
+            Cause::Order(flags) => {
+                let _ = order(&ports, flags, &self.row, self.at, settings).now_or_never();
             }
         }
         let (read, call) = ports.into_end();
@@ -218,22 +211,18 @@ async fn reap(
     at: Time,
     settings: &Settings,
 ) {
-    let now = || at;
-    let together = TerminateBatcher::new(ports, &now);
-    let reap = Reap {
-        context: Context::new(ports, ports, ports, ports, settings),
-        together: &together,
-        known: &BatchCache::default(),
+    let context = Context::new(ports, ports, ports, ports, settings);
+    let reap = Reap { context, deletes_off: false };
+    // An error ends the invocation, and its message comes again: a pass may begin at any time.
+    let pass = match (what, row.machine()) {
+        (Some(what), Some(machine)) => reap.machine_changed(machine, what, &TICKET).await,
+        _ => Ok(Some(ReapPass::new(row.name.clone(), TICKET))),
     };
-    let pass = async || {
-        // An error ends the invocation, and its message comes again: a pass may begin at any time.
-        let _ = match (what, row.machine()) {
-            (Some(what), Some(machine)) => reap.machine_changed(machine, what, &TICKET, at).await,
-            _ => reap.pass(&row.name, &TICKET, at).await,
-        };
-    };
-    let mut first = Some(());
-    together.run(|| first.take().map(|()| pass())).await;
+    let Ok(Some(mut pass)) = pass else { return };
+    while let Ok(Progress::Terminates(machine)) = reap.advance(&mut pass, at).await {
+        let mut answers = terminate::all(ports, [machine.clone()].into(), at).await;
+        pass.terminated(answers.remove(&machine).expect("the machine's answer"));
+    }
 }
 
 async fn order(ports: &Replayed<'_>, flags: Flags, row: &Instance, at: Time, settings: &Settings) {

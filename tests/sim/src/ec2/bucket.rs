@@ -23,11 +23,12 @@ impl Call {
     }
 }
 
-/// What AWS documents for launches: requests, and machines.
+/// What AWS documents for launches, requests and machines, and for requests of TerminateInstances.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html (RunInstances; fleets
 /// launch through it)
 const LAUNCHES: (i64, Millis) = (5, SECOND / 2);
 const MACHINES: (i64, Millis) = (1000, SECOND / 2);
+const TERMINATIONS: (i64, Millis) = (100, SECOND / 5);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -63,8 +64,12 @@ impl World {
     /// Draws a token, in a weather in which others in the account leave few of them.
     pub(super) fn is_bucket_empty(&mut self, call: Call) -> bool {
         if self.ec2.real_buckets {
-            let real = matches!(call, Call::Launch);
-            return real && !self.ec2.buckets.0[call as usize].take(self.now, LAUNCHES);
+            let share = match call {
+                Call::Launch => LAUNCHES,
+                Call::Terminate => TERMINATIONS,
+                Call::Describe => return false,
+            };
+            return !self.ec2.buckets.0[call as usize].take(self.now, share);
         }
         if self.fault_rates.of(Fault::BucketEmpty) == 0 || self.now >= self.faults_end {
             return false;

@@ -9,7 +9,7 @@ use muster_control::Settings;
 use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
-use muster_domain::instance::{DeleteReason, Instance, Slot, State};
+use muster_domain::instance::{DeleteReason, Instance, Order, Slot, State};
 use muster_domain::job::Job;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
@@ -159,6 +159,20 @@ impl Bench {
         row.mark(DeleteReason::Idle, ago(400));
         row.update_drain(|drain| drain.not_busy_since = Some(ago(400)));
         row.set_due(ago(1));
+    }
+
+    /// The same, and an operator orders its end: nothing keeps it any more.
+    pub(crate) fn order(&self, row: &mut Instance) {
+        self.make_due(row);
+        let order = Order {
+            at: self.door.now(),
+            by: "ada".to_owned(),
+            reason: "a test".to_owned(),
+            force: false,
+            bypass_github_unauthorized: false,
+            kill_running_job: false,
+        };
+        row.order_delete(&order, order.at);
     }
 
     /// Records from nowhere, which breaks rules: those are forgotten.

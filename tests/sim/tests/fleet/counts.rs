@@ -28,12 +28,13 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
-    // The sweep: 16 as with nothing due, and 2 more pages of rows from 4 shards. An invocation for
-    // what it sent: the pools, the rows, the switches, what EC2 and GitHub refused, and what EC2 did.
-    // One for EC2's events: the pools, the owners, the rows. Each runner is asked for, and removed.
+    // The sweep: 16 as with nothing due, and 2 more pages of rows from 4 shards. Each invocation: the
+    // pools, the switches. A pass of what the sweep sent: the row, what GitHub and EC2 refused after
+    // each answer of theirs. One for an event of EC2: the owner, the row. Each runner is asked for,
+    // and removed. A call of EC2 ends 25 machines.
     let expected = Calls {
-        reads: 24 + 2 * 5 + 4 * 3,
-        terminates: 2,
+        reads: 24 + 6 * 2 + 100 * 4 + 200 * 2,
+        terminates: 4,
         github: 200,
         github_lists: 0,
         ..Calls::default()

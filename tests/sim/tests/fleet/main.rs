@@ -2,7 +2,7 @@
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
-//! for an enterprise, and what a machine says without end.
+//! for an enterprise, what a machine says without end, and how fast hundreds of machines end.
 
 mod answers;
 mod asking;
@@ -14,6 +14,7 @@ mod ends;
 mod enterprises;
 mod events;
 mod every_answer;
+mod hundreds;
 mod lateness;
 mod listings;
 mod names;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, BatchReport, Received};
-use muster_domain::instance::{Instance, Order, State};
+use muster_domain::instance::{Instance, State};
 use muster_domain::message::ReapMessage;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::{Millis, Which};
@@ -16,17 +16,7 @@ use crate::bench::Bench;
 /// A runner that nothing keeps any more: its pass asks GitHub and EC2, and ends it.
 fn due(bench: &Bench) -> Instance {
     let mut row = bench.idle(1).remove(0);
-    bench.make_due(&mut row);
-    let now = bench.door.now();
-    let order = Order {
-        at: now,
-        by: "ada".to_owned(),
-        reason: "a test".to_owned(),
-        force: false,
-        bypass_github_unauthorized: false,
-        kill_running_job: false,
-    };
-    row.order_delete(&order, now);
+    bench.order(&mut row);
     bench.store(std::slice::from_ref(&row));
     row
 }
@@ -54,16 +44,40 @@ fn send(bench: &Bench, row: &Instance) {
 
 /// An invocation for one message; `before` each of its calls, which it numbers.
 fn run(bench: &Bench, received: &Received, before: impl FnMut(usize)) -> BatchReport {
+    run_all(bench, std::slice::from_ref(received), before)
+}
+
+fn run_all(bench: &Bench, batch: &[Received], before: impl FnMut(usize)) -> BatchReport {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
-    let batch = Batch { context: Context::new(door, door, door, door, settings) };
+    let invocation = Batch { context: Context::new(door, door, door, door, settings) };
     let deadline = door.now() + Seconds(60);
     let clock = || door.now();
-    bench.drive_with(batch.run(std::slice::from_ref(received), deadline, &clock), before)
+    bench.drive_with(invocation.run(batch, deadline, &clock), before)
 }
 
 fn state(bench: &Bench, row: &Instance) -> State {
     bench.change(|world| world.tables.instances[&row.name].state())
+}
+
+/// EC2 refuses the call for the one machine that somebody protects, and ends the others.
+#[test]
+fn each_pass_of_a_batch_has_the_answer_of_its_own_machine() {
+    let bench = Bench::new();
+    let mut rows = bench.idle(5);
+    rows.iter_mut().for_each(|row| bench.order(row));
+    bench.store(&rows);
+    let protected = rows[2].machine().expect("a machine");
+    bench.change(|world| {
+        let number = world.ec2.number(protected).expect("of this world");
+        world.ec2.at_mut(number).behaviour.blocked_until = Millis::MAX;
+    });
+    rows.iter().for_each(|row| send(&bench, row));
+    let batch: Vec<_> = rows.iter().map(|_| receive(&bench)).collect();
+    run_all(&bench, &batch, |_| ());
+    let states: Vec<State> = rows.iter().map(|row| state(&bench, row)).collect();
+    let ended = State::Deleted;
+    assert_eq!(states, [ended, ended, State::PendingDelete, ended, ended]);
 }
 
 const ALWAYS: u32 = 1_000_000;

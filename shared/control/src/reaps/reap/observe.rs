@@ -116,13 +116,7 @@ impl<P: Ports> Reap<'_, P> {
         trouble: Option<&ProviderError>,
         now: Time,
     ) -> Result<(), PassError> {
-        let healthy = &self.known.healthy;
-        if trouble.is_some() {
-            healthy.forget(entity);
-            return note_answer(self.context.table, entity, Asked::Other, trouble, now).await;
-        }
-        let read = async || note_answer(self.context.table, entity, Asked::Other, None, now).await;
-        healthy.get(entity, self.together.moved(), read).await
+        note_answer(self.context.table, entity, Asked::Other, trouble, now).await
     }
 }
 

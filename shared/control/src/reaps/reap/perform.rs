@@ -1,11 +1,10 @@
 //! What a pass does to the world, and whom it wakes.
 
 use crate::ports::{CommitError, Github, Launches, Queue, Table};
-use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::ids::{JobKey, PoolName, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::lifecycle::Effect;
-use muster_domain::observation::{Observation, RunnerSeen, Termination};
+use muster_domain::observation::{Observation, RunnerSeen};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
@@ -19,30 +18,17 @@ use crate::woken::Woken;
 use crate::writes::PassError;
 
 impl<P: Ports> Reap<'_, P> {
-    pub(super) async fn perform(
+    /// Has GitHub remove the registration.
+    pub(super) async fn deregister(
         &self,
-        effect: Effect,
+        id: RunnerId,
         instance: &Instance,
         seen: &mut Observation,
         now: Time,
     ) -> Result<(), PassError> {
-        match effect {
-            Effect::Deregister(id) => {
-                let answer = self.context.github.deregister(&registrar(instance), id).await;
-                self.note_health(&instance.entity, answer.as_ref().err(), now).await?;
-                seen.deregistration = answered(answer);
-            }
-            Effect::Terminate(machine) => {
-                let answer = self.together.terminate(&machine).await;
-                if let Termination::Failed(class, fault) = &answer {
-                    tracing::warn!(instance.id = %instance.name, machine.id = %machine, ?class,
-                        code = fault.code, error = fault.message, "failed to terminate a machine");
-                }
-                seen.terminated(answer);
-            }
-            // Sent with whatever else the step wakes.
-            Effect::WakePool => {}
-        }
+        let answer = self.context.github.deregister(&registrar(instance), id).await;
+        self.note_health(&instance.entity, answer.as_ref().err(), now).await?;
+        seen.deregistration = answered(answer);
         Ok(())
     }
 
@@ -87,9 +73,7 @@ impl<P: Ports> Reap<'_, P> {
         ended: &Instance,
         now: Time,
     ) -> Result<Vec<PoolName>, PassError> {
-        let read = async || self.context.table.cooldowns().await;
-        let stored = self.known.cooldowns.get(&(), self.together.moved(), read).await?;
-        match stored {
+        match self.context.table.cooldowns().await? {
             Some(stored) => {
                 let stored = self.note_service(ended, stored, now).await?;
                 quota::reopen(self.context.table, self.context.settings, ended, &stored).await
@@ -121,8 +105,7 @@ impl<P: Ports> Reap<'_, P> {
     /// ephemeral runner that was offline for a day.
     pub(super) async fn forget(&self, instance: &Instance) {
         let names = instance.names_left();
-        // Without an answer nothing is removed on a guess.
-        if names.is_empty() || !matches!(self.deletes_off().await, Ok(false)) {
+        if self.deletes_off {
             return;
         }
         let registrar = registrar(instance);
