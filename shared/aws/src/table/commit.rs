@@ -15,7 +15,6 @@ use muster_domain::instance::Instance;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Version};
-use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
 use super::TableNames;
