@@ -11,6 +11,7 @@ use muster_control::metrics::Metric;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::ids::MachineId;
+use muster_domain::ids::PoolName;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub response: Value,
     /// For CloudWatch.
     pub metrics: Vec<(Metric, f64)>,
+    /// For CloudWatch, of each pool.
+    pub pool_metrics: Vec<(PoolName, Vec<(Metric, f64)>)>,
 }
 
 /// What invokes the reaper.
@@ -90,7 +93,8 @@ async fn sweep<P: Ports>(
     let problems = [report.problems.as_slice(), &inquiry.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
-    Ok(Outcome { response, metrics: [report.metrics(), inquiry.metrics()].concat() })
+    let metrics = [report.metrics(), inquiry.metrics()].concat();
+    Ok(Outcome { response, metrics, pool_metrics: report.pool_metrics() })
 }
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its
@@ -138,7 +142,7 @@ async fn batch<P: Ports>(
     if report.postponed > 0 {
         tracing::warn!(report.postponed, "left passes to a later invocation");
     }
-    Ok(Outcome { response: serde_json::to_value(response)?, metrics: Vec::new() })
+    Ok(Outcome { response: serde_json::to_value(response)?, ..Outcome::default() })
 }
 
 fn received(record: SqsMessage) -> Result<Received, MessageError> {

@@ -24,6 +24,9 @@ async fn main() -> Result<(), Error> {
             Diagnostic { error_type: "NotHandled".into(), error_message: format!("{error:#}") }
         })?;
         muster_aws::emf::emit(&context.settings.stack, &outcome.metrics);
+        for (pool, metrics) in &outcome.pool_metrics {
+            muster_aws::emf::emit_of_pool(&context.settings.stack, pool, metrics);
+        }
         Ok::<Value, Diagnostic>(outcome.response)
     }))
     .await

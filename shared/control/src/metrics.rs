@@ -6,8 +6,10 @@ use strum::VariantArray as _;
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
-/// The one dimension of every metric: its value is the stack's name.
+/// The dimension of every metric: its value is the stack's name.
 pub const DIMENSION: &str = "Stack";
+/// The second dimension of a pool's metrics: its value is the pool's name.
+pub const POOL_DIMENSION: &str = "Pool";
 
 /// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
@@ -48,6 +50,8 @@ pub enum Metric {
     PoolsRefused,
     /// Pools whose last machines served nothing, so that one at a time is launched.
     PoolsInTrouble,
+    /// Machines of a pool in a row that served nothing. Filed by pool.
+    MachinesServedNothing,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
     /// Signed webhook deliveries of a job that this version cannot read.

@@ -78,6 +78,8 @@ pub struct SweepReport {
     pub refused_pools: usize,
     /// Pools whose last machines served nothing.
     pub troubled_pools: usize,
+    /// How many machines in a row served nothing, of each pool.
+    pub served_nothing: Vec<(PoolName, u32)>,
     /// What makes machines for nothing: pools, and entities that GitHub refuses or limits.
     pub troubles: Vec<Trouble>,
     /// Seconds; how long the first of what is switched off has been off.
@@ -92,6 +94,15 @@ impl SweepReport {
     /// Entities that GitHub refuses us, alone or with one pool. A rate limit ends by itself.
     fn refused(&self) -> usize {
         self.troubles.iter().filter(|one| one.is_refusal_of_github()).count()
+    }
+
+    /// What CloudWatch is told of each pool.
+    #[must_use]
+    pub fn pool_metrics(&self) -> Vec<(PoolName, Vec<(Metric, f64)>)> {
+        let told = |(pool, count): &(PoolName, u32)| {
+            (pool.clone(), vec![(Metric::MachinesServedNothing, f64::from(*count))])
+        };
+        self.served_nothing.iter().map(told).collect()
     }
 
     /// What CloudWatch is told.
@@ -179,6 +190,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let Some(known) = known else { return };
         let pools = &self.settings.pools;
         report.refused_pools = known.refused_pools(pools, now).count();
+        report.served_nothing =
+            pools.iter().map(|pool| (pool.name.clone(), known.failures(pool))).collect();
         report.troubled_pools = pools.iter().filter(|pool| known.trouble(pool).is_some()).count();
         report.troubles = known.troubles.to_vec();
     }

@@ -69,8 +69,10 @@ async fn describe(stack: &Stack) -> Result<Vec<Value>> {
 }
 
 /// Launch calls by class: for graphs. What a person must mend is told by `PoolsRefused` and
-/// `LaunchFailed`, what waits too long by `OldestQueuedJobAgeSeconds`.
-const TOLD_BY_OTHERS: [Metric; 6] = [
+/// `LaunchFailed`, what waits too long by `OldestQueuedJobAgeSeconds`. What a pool counts is told by
+/// `PoolsInTrouble`.
+const TOLD_BY_OTHERS: [Metric; 7] = [
+    Metric::MachinesServedNothing,
     Metric::LaunchThrottled,
     Metric::LaunchNoCapacity,
     Metric::LaunchMisconfigured,

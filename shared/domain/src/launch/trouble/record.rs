@@ -32,6 +32,13 @@ impl Cooldowns {
         self.troubles.iter().any(|one| one.scope.entity().is_some_and(|own| own.same_as(entity)))
     }
 
+    /// How many machines in a row served nothing, of a pool as it is configured now.
+    #[must_use]
+    pub fn failures(&self, pool: &Pool) -> u32 {
+        let own = self.known(&TroubleScope::Pool(pool.name.clone()));
+        own.filter(|one| one.generation == pool.generation).map_or(0, |one| one.failures)
+    }
+
     /// The record after a machine that served nothing, if that changes it.
     #[must_use]
     pub fn after_failure(&self, instance: &Instance, reason: String, now: Time) -> Option<Self> {
