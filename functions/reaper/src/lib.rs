@@ -80,13 +80,14 @@ async fn sweep<P: Ports>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    let Context { table, queue, compute, github, settings } = context;
+    let Context { table, settings, .. } = context;
     let settings = &settings.followed(table, now()).await.context("the set of pools")?;
-    let pass = Sweep { table, queue, compute, settings };
+    let context = context.with(settings);
+    let pass = Sweep { context };
     let mut report = pass.sweep(now()).await;
     let silent = std::mem::take(&mut report.silent);
     tracing::info!(?report, silent = silent.len(), "sweep finished");
-    let pass = Recover { table, queue, github, settings };
+    let pass = Recover { context };
     let left = (deadline - LAST).since(now());
     let inquiry = in_time(left, pass.run(&silent, &report.troubles, now())).await;
     tracing::info!(?inquiry, "asked GitHub for what was lost");

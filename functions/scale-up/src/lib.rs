@@ -31,7 +31,6 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> Outcome {
-    let Context { table, queue, settings, .. } = context;
     let messages: Vec<_> = event.records.into_iter().map(received).collect();
     let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
     // Each boxed, so that the compiler computes the pass's layout by itself.
@@ -43,7 +42,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
             (vec![report.acked], metrics.unwrap_or_default())
         }
         Err(messages) => {
-            let batch = JobsBatch { table, queue, settings, clock: &now };
+            let batch = JobsBatch { context, clock: &now };
             (Box::pin(batch.run(&messages)).await, Vec::new())
         }
     };

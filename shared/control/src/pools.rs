@@ -14,7 +14,10 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::ports::{Queue, ReadError, Table};
+use crate::context::{Context, Wired};
+use crate::ports::{
+    Instances as _, Jobs as _, Launches as _, Operations as _, Queue, ReadError, Table,
+};
 use crate::wake::reap_message;
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
@@ -93,13 +96,12 @@ impl Settings {
 }
 
 /// The part of the sweep that looks after pools which were changed or removed.
-pub(crate) struct Changed<'a, T, Q> {
-    pub(crate) table: &'a T,
-    pub(crate) queue: &'a Q,
-    pub(crate) settings: &'a Settings,
+pub(crate) struct Changed<'a, W: Wired> {
+    /// The world, and the stack.
+    pub(crate) context: Context<'a, W>,
 }
 
-impl<T: Table, Q: Queue> Changed<'_, T, Q> {
+impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
     /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those
     /// that wait for it. A job that no pool serves stays where it is: a later file may serve
     /// it.
@@ -113,19 +115,20 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
         if !waiting.iter().any(|job| is_left(job)) {
             return Ok(());
         }
-        let demand = self.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
+        let demand = self.context.table.demand(&pool.name, MATCHED_AT_ONCE).await?;
         let mut wake = Woken::default();
         for job in demand.iter().filter(|job| is_left(job)) {
-            let Some(next) = matched(job, self.settings, now) else { continue };
+            let Some(next) = matched(job, self.context.settings, now) else { continue };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool anew");
             let to = next.pool.clone().filter(|name| *name != pool.name);
             let key = job.key();
             // Another writer knows better; the next sweep looks again.
-            if writes::commit_unless_changed(self.table, &[job.change(next).into()]).await? {
+            if writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?
+            {
                 to.into_iter().for_each(|to| wake.for_job(to, key));
             }
         }
-        Ok(self.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
+        Ok(self.context.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
     /// Gives jobs that no pool served when they came to the pool that serves them now. Answers how
@@ -137,7 +140,8 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     ) -> Result<usize, PassError> {
         let (mut wake, mut unserved) = (Woken::default(), 0);
         for job in unmatched? {
-            let chosen = select::choose(&self.settings.pools, self.settings.balance, &job);
+            let chosen =
+                select::choose(&self.context.settings.pools, self.context.settings.balance, &job);
             let Ok(pool) = chosen else {
                 unserved += usize::from(now.is_past(job.waits_since(), UNSERVED_AFTER));
                 continue;
@@ -146,32 +150,33 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
             let next = Job { pool: pool_name, unmatched: None, ..job.record().clone() };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
             // Another writer knows better; the next sweep looks again.
-            if writes::commit_unless_changed(self.table, &[job.change(next).into()]).await? {
+            if writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?
+            {
                 wake.for_job(pool.name.clone(), job.key());
             }
         }
-        self.queue.send_wakes(&wake.messages(), Seconds(0)).await?;
+        self.context.queue.send_wakes(&wake.messages(), Seconds(0)).await?;
         Ok(unserved)
     }
 
     /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing
     /// is.
     pub(crate) async fn see_out(&self, pool: &Pool, now: Time) -> Result<(), PassError> {
-        end_outdated(self.table, self.queue, pool, now).await?;
-        if !self.table.open_launches(&pool.name).await?.is_empty() {
+        end_outdated(self.context.table, self.context.queue, pool, now).await?;
+        if !self.context.table.open_launches(&pool.name).await?.is_empty() {
             let wake = WakePool::whole(pool.name.clone());
-            return Ok(self.queue.send_wakes(&[wake], Seconds(0)).await?);
+            return Ok(self.context.queue.send_wakes(&[wake], Seconds(0)).await?);
         }
         if !pool.may_go(now) || !self.is_empty(&pool.name).await? {
             return Ok(());
         }
-        let Some(set) = self.table.pool_set().await? else { return Ok(()) };
+        let Some(set) = self.context.table.pool_set().await? else { return Ok(()) };
         // It may have been listed again meanwhile.
         if !set.pool(&pool.name).is_some_and(|pool| pool.may_go(now)) {
             return Ok(());
         }
         let change = set.change(set.without(&pool.name));
-        if writes::commit_unless_changed(self.table, &[change.into()]).await? {
+        if writes::commit_unless_changed(self.context.table, &[change.into()]).await? {
             tracing::info!(pool.name = %pool.name, "removed a pool");
         }
         Ok(())
@@ -180,10 +185,10 @@ impl<T: Table, Q: Queue> Changed<'_, T, Q> {
     /// Whether no live instance and no waiting job is left. The counter is exact; listings come
     /// late, which the time that a removal takes at least makes up for.
     async fn is_empty(&self, pool: &PoolName) -> Result<bool, PassError> {
-        let counted = self.table.capacity(pool).await?.map_or(0, |capacity| capacity.live);
+        let counted = self.context.table.capacity(pool).await?.map_or(0, |capacity| capacity.live);
         Ok(counted == 0
-            && self.table.live_instances(pool, None).await?.items.is_empty()
-            && self.table.waiting_jobs(pool, 1).await?.is_empty())
+            && self.context.table.live_instances(pool, None).await?.items.is_empty()
+            && self.context.table.waiting_jobs(pool, 1).await?.is_empty())
     }
 }
 

@@ -177,7 +177,10 @@ async fn jobs(door: &Door, batch: &[Received]) {
     let _ = door.random();
     let parameters = parameters(door);
     let settings = parameters.of(door);
-    let pass = jobs::JobsBatch { table: door, queue: door, settings, clock: &|| door.now() };
+    let pass = jobs::JobsBatch {
+        context: Context::new(door, door, &(), &(), settings),
+        clock: &|| door.now(),
+    };
     let acked = batch.iter().zip(pass.run(&messages).await);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Jobs, &done).await;
@@ -248,12 +251,12 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let parameters = parameters(door);
     let Some(settings) = &followed(door, &parameters).await else { return };
-    let pass = Sweep { table: door, queue, compute: door, settings };
+    let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
     let report = pass.sweep(door.now()).await;
     if report != muster_control::reaps::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
-    let pass = Recover { table: door, queue, github: door, settings };
+    let pass = Recover { context: Context::new(door, queue, &(), door, settings) };
     let report = pass.run(&report.silent, &report.troubles, door.now()).await;
     if report != muster_control::jobs::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));

@@ -7,7 +7,7 @@ use muster_domain::time::Time;
 use super::answers::{AdoptedJobs, Answer, UnservedJob, WaitingJob};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::context::{Context, Ports};
+use crate::context::Ports;
 use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 
 impl<P: Ports> Admin<'_, P> {
@@ -16,8 +16,7 @@ impl<P: Ports> Admin<'_, P> {
             let message = format!("\"repository\" {repository}: write it as owner/repo");
             return Err(AdminError::new(AdminErrorCode::BadRequest, message));
         }
-        let Context { table, queue, github, settings, .. } = self.context;
-        let pass = TakeIn { table, queue, github, settings };
+        let pass = TakeIn { context: self.context };
         let TakenIn { taken, known, unserved, not_ours, more } =
             pass.run(repository, None, now).await.map_err(refused)?;
         Ok(Answer::Adopted(AdoptedJobs {

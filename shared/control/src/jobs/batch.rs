@@ -9,9 +9,10 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::{Context, Wired};
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::launches::pass::again_after;
-use crate::ports::{Queue, Table};
+use crate::ports::{Operations as _, Queue, Table};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
@@ -29,18 +30,14 @@ pub struct Received<M> {
 }
 
 /// An invocation for the jobs queue.
-pub struct JobsBatch<'a, T, Q> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// The stack, as its parameters say.
-    pub settings: &'a Settings,
+pub struct JobsBatch<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
     /// The time.
     pub clock: &'a dyn Fn() -> Time,
 }
 
-impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
+impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
     /// Handles a batch. For each message, in order: done with it; the others come back. One that
     /// this version cannot read says nothing; it ends in the dead-letter queue, where it is not
     /// lost.
@@ -67,7 +64,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
         if told.is_empty() {
             return acked;
         }
-        match self.settings.followed(self.table, (self.clock)()).await {
+        match self.context.settings.followed(self.context.table, (self.clock)()).await {
             Ok(settings) => self.take_in(&settings, messages, &events, told, &mut acked).await,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
@@ -97,7 +94,8 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
             }
             is_noted.then_some(next)
         };
-        writes::update(self.table, async || self.table.inquiries().await, next).await?;
+        writes::update(self.context.table, async || self.context.table.inquiries().await, next)
+            .await?;
         Ok(())
     }
 
@@ -111,7 +109,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
         told: Vec<(usize, &str)>,
         acked: &mut [bool],
     ) {
-        let ingest = Ingest { table: self.table, settings };
+        let ingest = Ingest { context: self.context.with(settings) };
         let folded = ingest.fold_all(events, (self.clock)()).await;
         let (mut woken, mut wakers) = (Woken::default(), Vec::new());
         for (((number, delivery), event), folded) in told.into_iter().zip(events).zip(folded) {
@@ -137,7 +135,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
         if wakers.is_empty() {
             return;
         }
-        if let Err(error) = self.queue.send_wakes(&woken.messages(), Seconds(0)).await {
+        if let Err(error) = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await {
             tracing::error!(
                 error = with_causes(&error),
                 "failed to wake the pools; the events come again"
@@ -153,7 +151,7 @@ impl<T: Table, Q: Queue> JobsBatch<'_, T, Q> {
     /// time-out: later, but not lost.
     async fn leave<M>(&self, received: &Received<M>) {
         let wait = again_after(received.receives);
-        if let Err(error) = self.queue.hide_job(&received.receipt, wait).await {
+        if let Err(error) = self.context.queue.hide_job(&received.receipt, wait).await {
             tracing::warn!(
                 sqs.message_id = received.id,
                 error = with_causes(&error),

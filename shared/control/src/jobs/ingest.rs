@@ -12,8 +12,8 @@ use muster_domain::pool::select;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-use crate::Settings;
-use crate::ports::{ReadError, Table, Write};
+use crate::context::{Context, Wired};
+use crate::ports::{Instances as _, Jobs as _, ReadError, Table, Write};
 use crate::writes::{self, PassError};
 
 /// Most jobs that are read, and written, in one call.
@@ -35,11 +35,9 @@ pub enum Folded {
 }
 
 /// The ingest pass.
-pub struct Ingest<'a, T> {
-    /// The tables.
-    pub table: &'a T,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct Ingest<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
 }
 
 /// Everybody that an event touches, as read.
@@ -50,7 +48,7 @@ struct Touched {
     spared: Option<Stored<Instance>>,
 }
 
-impl<T: Table> Ingest<'_, T> {
+impl<W: Wired<Table: Table>> Ingest<'_, W> {
     /// Folds one event, in any order and any number of times.
     ///
     /// # Errors
@@ -119,7 +117,7 @@ impl<T: Table> Ingest<'_, T> {
             return;
         }
         let keys: Vec<JobKey> = rest.iter().map(|index| events[*index].key).collect();
-        match self.table.jobs(&keys).await {
+        match self.context.table.jobs(&keys).await {
             Ok(stored) => {
                 let stored = stored.into_iter().map(|job| (job.key(), job)).collect();
                 self.fold_onto(&stored, events, &rest, folded, now).await;
@@ -160,7 +158,7 @@ impl<T: Table> Ingest<'_, T> {
         }
         // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
         // one item alone.
-        if !writes.is_empty() && self.table.commit(&writes).await.is_err() {
+        if !writes.is_empty() && self.context.table.commit(&writes).await.is_err() {
             return false;
         }
         for (index, answer) in answers {
@@ -174,7 +172,7 @@ impl<T: Table> Ingest<'_, T> {
         let mut next = job::fold(before.cloned(), event.clone(), now);
         // One that is queued after a long wait may find its pool removed.
         let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
-        let is_known = |name: &PoolName| self.settings.pool(name).is_some();
+        let is_known = |name: &PoolName| self.context.settings.pool(name).is_some();
         if returns && !next.pool.as_ref().is_some_and(is_known) {
             let why = "its pool was removed before it was queued again".to_owned();
             next.moved = next.pool.take().map(|from| Moved { from, at: now, why });
@@ -182,7 +180,7 @@ impl<T: Table> Ingest<'_, T> {
         if next.pool.is_none() {
             self.match_pool(&mut next);
         }
-        let expiry = self.settings.timings.job_expiry_seconds;
+        let expiry = self.context.settings.timings.job_expiry_seconds;
         let is_new = before.is_none() && next.status() == JobStatus::Queued;
         if is_new && run::is_old(&next, expiry, now) {
             next.doubt = Some(Doubt::Old);
@@ -200,7 +198,7 @@ impl<T: Table> Ingest<'_, T> {
         why: Option<Doubt>,
         now: Time,
     ) -> Result<Folded, PassError> {
-        let before = self.table.job(event.key).await?;
+        let before = self.context.table.job(event.key).await?;
         let mut next = self.folded(before.as_deref(), event, now);
         if before.as_ref().is_some_and(|before| before.status() < JobStatus::InProgress) {
             next.doubt = why.or(next.doubt);
@@ -212,7 +210,7 @@ impl<T: Table> Ingest<'_, T> {
         let (next, mut changes) = self.settle(next, &touched, now);
         changes.extend(writes::job(before.as_ref(), &next));
         if !changes.is_empty() {
-            self.table.commit(&changes).await?;
+            self.context.table.commit(&changes).await?;
         }
         // Also without a change: an earlier delivery of this event may have been stopped here.
         let mut wake = to_wake(&next, &touched);
@@ -238,7 +236,7 @@ impl<T: Table> Ingest<'_, T> {
     ) -> Result<(), PassError> {
         let next = asked.found_waiting(now);
         let spared = match next.claim.as_ref().filter(|_| next.is_gated()) {
-            Some(name) => self.table.instance(name).await?,
+            Some(name) => self.context.table.instance(name).await?,
             None => None,
         };
         let touched = Touched { spared, ..Touched::default() };
@@ -246,19 +244,19 @@ impl<T: Table> Ingest<'_, T> {
         tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub says that the job waits for an approval");
         let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
         writes.extend(changes);
-        self.table.commit(&writes).await?;
+        self.context.table.commit(&writes).await?;
         Ok(())
     }
 
     /// The pool that keeps runners idle, when one of them took a job.
     fn short_of_idle(&self, job: &Job, touched: &Touched) -> Option<PoolName> {
         let taker = touched.taker.as_ref().filter(|_| job.status() == JobStatus::InProgress)?;
-        let pool = self.settings.pool(&taker.pool)?;
+        let pool = self.context.settings.pool(&taker.pool)?;
         (pool.idle_wanted() > 0).then(|| pool.name.clone())
     }
 
     fn match_pool(&self, job: &mut Job) {
-        match select::choose(&self.settings.pools, self.settings.balance, job) {
+        match select::choose(&self.context.settings.pools, self.context.settings.balance, job) {
             Ok(pool) => {
                 job.pool = Some(pool.name.clone());
                 job.unmatched = None;
@@ -272,7 +270,7 @@ impl<T: Table> Ingest<'_, T> {
     /// serves it; a job of GitHub's own runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
         let asks_for_self_hosted = job.last_event.labels.iter().any(|label| label == "self-hosted");
-        let is_meant = self.settings.pools.iter().any(|pool| pool.is_meant_by(job));
+        let is_meant = self.context.settings.pools.iter().any(|pool| pool.is_meant_by(job));
         (!asks_for_self_hosted && !is_meant && job.ran_on().is_none())
             .then(|| job.unmatched.clone().unwrap_or_default())
     }
@@ -283,17 +281,17 @@ impl<T: Table> Ingest<'_, T> {
             return Ok(Touched::default());
         }
         let named = match job.ran_on() {
-            Some(name) => self.table.instance(&name).await?,
+            Some(name) => self.context.table.instance(&name).await?,
             None => None,
         };
         let taker = named.filter(|named| job.is_taken_by(named));
         let is_taker = |name: &InstanceName| taker.as_ref().is_some_and(|own| own.name == *name);
         let spared = match job.claim.as_ref().filter(|name| !is_taker(name)) {
-            Some(name) => self.table.instance(name).await?,
+            Some(name) => self.context.table.instance(name).await?,
             None => None,
         };
         let left = match taker.as_ref().and_then(|taker| taker.claim()) {
-            Some(key) if key != job.key() => self.table.job(key).await?,
+            Some(key) if key != job.key() => self.context.table.job(key).await?,
             _ => None,
         };
         Ok(Touched { taker, left, spared })
@@ -307,7 +305,7 @@ impl<T: Table> Ingest<'_, T> {
         };
         let mut changes = Vec::new();
         if job.status() == JobStatus::Completed {
-            taker.github_completed(job.key(), now, &self.settings.timings);
+            taker.github_completed(job.key(), now, &self.context.settings.timings);
         } else {
             changes.extend(killed_unseen(&taker, now).map(Write::Audit));
             taker.github_started(job.key(), now);
@@ -315,7 +313,7 @@ impl<T: Table> Ingest<'_, T> {
         let (left, spared) = (touched.left.as_deref().cloned(), touched.spared.as_deref().cloned());
         let started = Started { job, taker, left, spared };
         let can_serve = |instance: &Instance, job: &Job| {
-            let pool = self.settings.pool(&instance.pool);
+            let pool = self.context.settings.pool(&instance.pool);
             pool.is_some_and(|pool| claim::can_serve(pool, instance, job))
         };
         let settled = claim::settle_started(started, can_serve, now);

@@ -21,12 +21,14 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::{Context, Wired};
 use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 use crate::metrics::Metric;
 use crate::ports::{
-    CommitError, Delivery, Github, JobSeen, Queue, ReadError, Registrar, RunSeen, Table,
+    CommitError, Delivery, Github, JobSeen, Operations as _, Queue, ReadError, Registrar, RunSeen,
+    Table,
 };
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
@@ -85,18 +87,12 @@ fn somewhere(many: usize, now: Time) -> usize {
 }
 
 /// Asks GitHub.
-pub struct Recover<'a, T, Q, G> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// GitHub.
-    pub github: &'a G,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct Recover<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
 }
 
-impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Has failed deliveries repeated, and asks for the `silent` jobs, which the sweep has found.
     /// Asks whether GitHub still refuses the entities among `troubles` as well.
     pub async fn run(
@@ -107,7 +103,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     ) -> RecoveryReport {
         let mut report = RecoveryReport::default();
         let (redelivered, inquiries) =
-            join(self.redeliver(now, &mut report), self.table.inquiries()).await;
+            join(self.redeliver(now, &mut report), self.context.table.inquiries()).await;
         if let Err(error) = redelivered {
             report.problems.push(format!("deliveries: {}", with_causes(&error)));
         }
@@ -136,8 +132,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         let due = inquiries?.map(|all| all.due(now)).unwrap_or_default();
         let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
         for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
-            let Self { table, queue, github, settings } = *self;
-            let pass = TakeIn { table, queue, github, settings };
+            let pass = TakeIn { context: self.context };
             let until = match pass.run(&repository, inquiry.installation, now).await {
                 Ok(TakenIn { taken, more, .. }) => {
                     report.taken_in += taken.len();
@@ -176,7 +171,8 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
             note(&mut next);
             Some(next)
         };
-        writes::update(self.table, async || self.table.inquiries().await, next).await?;
+        writes::update(self.context.table, async || self.context.table.inquiries().await, next)
+            .await?;
         Ok(())
     }
 
@@ -191,12 +187,12 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         if refused.is_empty() {
             return Ok(());
         }
-        let last = self.table.cursor(REFUSED).await?;
+        let last = self.context.table.cursor(REFUSED).await?;
         if question_due(troubles, last).is_none_or(|due| now < due) {
             return Ok(());
         }
         // Before GitHub is asked: one question that hangs must not be repeated each minute.
-        match self.table.move_cursor(REFUSED, last, now).await {
+        match self.context.table.move_cursor(REFUSED, last, now).await {
             Ok(()) => {}
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -205,8 +201,9 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         refused.rotate_left(first);
         for entity in refused.into_iter().take(MAX_REFUSED) {
             let registrar = Registrar { entity: entity.clone(), installation: None };
-            let answer = self.github.runner_named(&registrar, NOBODY).await;
-            note_answer(self.table, &entity, Asked::Other, answer.as_ref().err(), now).await?;
+            let answer = self.context.github.runner_named(&registrar, NOBODY).await;
+            note_answer(self.context.table, &entity, Asked::Other, answer.as_ref().err(), now)
+                .await?;
         }
         Ok(())
     }
@@ -214,7 +211,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     /// The cursor moves when the work is done: after a crash it is done again, and a doubled
     /// delivery does no harm.
     async fn redeliver(&self, now: Time, report: &mut RecoveryReport) -> Result<(), PassError> {
-        let Some(last) = self.table.cursor(DELIVERIES).await? else {
+        let Some(last) = self.context.table.cursor(DELIVERIES).await? else {
             // The next sweep looks. However long GitHub does not answer, the look begins here.
             return self.move_cursor(None, now - FIRST).await;
         };
@@ -222,7 +219,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
             return Ok(());
         }
         let since = last - OVERLAP;
-        let listed = match self.github.deliveries(since).await {
+        let listed = match self.context.github.deliveries(since).await {
             Ok(listed) => listed,
             Err(trouble) => {
                 report.problems.push(told("deliveries could not be listed", &trouble));
@@ -235,7 +232,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
                 seen_until = seen_until.min(delivery.at);
                 break;
             }
-            match self.github.redeliver(delivery.id).await {
+            match self.context.github.redeliver(delivery.id).await {
                 Ok(true) => report.redelivered += 1,
                 Ok(false) => tracing::error!(
                     delivery.guid,
@@ -260,7 +257,7 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     }
 
     async fn move_cursor(&self, from: Option<Time>, to: Time) -> Result<(), PassError> {
-        match self.table.move_cursor(DELIVERIES, from, to).await {
+        match self.context.table.move_cursor(DELIVERIES, from, to).await {
             // Another invocation has looked as well.
             Ok(()) | Err(CommitError::Conflict) => Ok(()),
             Err(error) => Err(error.into()),
@@ -278,15 +275,21 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         for job in silent {
             // Its pool may be gone: not asked for, it would have the first turn of each sweep for
             // ever.
-            let Some(entity) = home_of(job, self.settings) else { continue };
+            let Some(entity) = home_of(job, self.context.settings) else { continue };
             let account = account(&entity);
             if limited.contains(&account) {
                 continue;
             }
             let registrar = Registrar { entity, installation: job.last_event.installation };
             let answer = self.look(&registrar, job, &mut runs).await;
-            note_answer(self.table, &registrar.entity, Asked::Other, answer.as_ref().err(), now)
-                .await?;
+            note_answer(
+                self.context.table,
+                &registrar.entity,
+                Asked::Other,
+                answer.as_ref().err(),
+                now,
+            )
+            .await?;
             report.asked += 1;
             match answer {
                 Ok(look) => self.heard(job, look, now, report).await?,
@@ -323,13 +326,13 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         runs: &mut Runs,
     ) -> Result<Look, ProviderError> {
         let said = &job.last_event;
-        let seen = self.github.job(registrar, &said.repository, job.key().job).await?;
+        let seen = self.context.github.job(registrar, &said.repository, job.key().job).await?;
         if seen.as_ref().is_some_and(|seen| seen.status != JobStatus::Queued) {
             return Ok(Look { seen, run: None });
         }
         let of = (Arc::clone(&said.repository), said.run);
         if !runs.contains_key(&of) {
-            let run = self.github.run(registrar, &said.repository, said.run).await?;
+            let run = self.context.github.run(registrar, &said.repository, said.run).await?;
             runs.insert(of.clone(), run);
         }
         Ok(Look { seen, run: runs.get(&of).cloned().flatten() })
@@ -381,8 +384,8 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
         }
     }
 
-    const fn ingest(&self) -> Ingest<'_, T> {
-        Ingest { table: self.table, settings: self.settings }
+    const fn ingest(&self) -> Ingest<'_, W> {
+        Ingest { context: self.context }
     }
 
     /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
@@ -396,14 +399,14 @@ impl<T: Table, Q: Queue, G: Github> Recover<'_, T, Q, G> {
     async fn wake(&self, pools: &BTreeSet<PoolName>, jobs: &[Job]) -> Result<(), PassError> {
         let mut woken = Woken::default();
         woken.after(pools, jobs);
-        Ok(self.queue.send_wakes(&woken.messages(), Seconds(0)).await?)
+        Ok(self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await?)
     }
 
     /// One that was confirmed just now is served at once.
     async fn note(&self, job: &Stored<Job>, next: Job) -> Result<(), PassError> {
         // Somebody who has changed the row meanwhile knows more about it.
         let writes = [job.change(next.clone()).into()];
-        let is_noted = writes::commit_unless_changed(self.table, &writes).await?;
+        let is_noted = writes::commit_unless_changed(self.context.table, &writes).await?;
         if is_noted && next.is_demand() && !job.is_demand() {
             self.wake(&next.pool.iter().cloned().collect(), &[next]).await?;
         }

@@ -8,9 +8,9 @@ use muster_domain::job::Job;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 
-use crate::Settings;
+use crate::context::{Context, Wired};
 use crate::jobs::ingest::{Folded, Ingest};
-use crate::ports::{Github, Queue, QueuedJobs, Table};
+use crate::ports::{Github, Jobs as _, Queue, QueuedJobs, Table};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
@@ -47,18 +47,12 @@ pub enum TakeInError {
 }
 
 /// The pass.
-pub struct TakeIn<'a, T, Q, G> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// GitHub.
-    pub github: &'a G,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct TakeIn<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
 }
 
-impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
     /// Asks for one repository, and wakes the pools that its jobs are for.
     ///
     /// # Errors
@@ -69,16 +63,16 @@ impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
         installation: Option<InstallationId>,
         now: Time,
     ) -> Result<TakenIn, TakeInError> {
-        let seen = self.github.queued_jobs(repository, installation).await;
+        let seen = self.context.github.queued_jobs(repository, installation).await;
         let Some(QueuedJobs { jobs: mut events, more }) = seen.map_err(TakeInError::Github)? else {
             return Err(TakeInError::NoRepository(repository.clone()));
         };
         let mut report = TakenIn { more: more || events.len() > MAX_JOBS, ..TakenIn::default() };
         events.truncate(MAX_JOBS);
         let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
-        let known = self.table.jobs(&keys).await.map_err(PassError::from)?;
+        let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
         let known: BTreeSet<JobKey> = known.into_iter().map(|job| job.key()).collect();
-        let ingest = Ingest { table: self.table, settings: self.settings };
+        let ingest = Ingest { context: self.context };
         let (mut woken, mut failed) = (Woken::default(), None);
         for (key, folded) in keys.into_iter().zip(ingest.fold_all(&events, now).await) {
             match folded {
@@ -91,7 +85,7 @@ impl<T: Table, Q: Queue, G: Github> TakeIn<'_, T, Q, G> {
             }
         }
         // Also when one of them failed: the others are on record.
-        let sent = self.queue.send_wakes(&woken.messages(), Seconds(0)).await;
+        let sent = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await;
         failed.map_or(Ok(()), Err)?;
         sent.map_err(PassError::from)?;
         Ok(report)

@@ -14,9 +14,9 @@ use muster_domain::pool::select;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-use crate::Settings;
+use crate::context::{Context, Wired};
 use crate::launches::{conditions, headroom};
-use crate::ports::{Table, Write};
+use crate::ports::{Jobs as _, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
 /// Most waiting jobs of another pool that are counted as before the one that comes.
@@ -25,9 +25,9 @@ const MAX_BEFORE: u32 = 1_000;
 /// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
 /// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
 /// of the pool that it came to finds it there, and the sweep if nobody wakes that one.
-pub(crate) struct Overflow<'a, T> {
-    table: &'a T,
-    settings: &'a Settings,
+pub(crate) struct Overflow<'a, W: Wired> {
+    /// The world, and the stack.
+    context: Context<'a, W>,
     /// What all pools share.
     headroom: Headroom,
     /// Each pool that was looked at.
@@ -37,17 +37,17 @@ pub(crate) struct Overflow<'a, T> {
 /// The jobs that came to each pool.
 type Moved = BTreeMap<PoolName, Vec<JobKey>>;
 
-impl<'a, T: Table> Overflow<'a, T> {
+impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
     /// Nothing is read when no job could move.
     ///
     /// # Errors
     /// When the tables do not answer.
     pub(crate) async fn new(
-        table: &'a T,
-        settings: &'a Settings,
+        context: Context<'a, W>,
         from: &Pool,
         left: &[Unplaced],
     ) -> Result<Option<Self>, PassError> {
+        let Context { table, settings, .. } = context;
         let candidates =
             |left: &Unplaced| select::candidates(&settings.pools, settings.balance, &left.job);
         let elsewhere = |left| candidates(left).iter().any(|pool| pool.name != from.name);
@@ -55,7 +55,7 @@ impl<'a, T: Table> Overflow<'a, T> {
             return Ok(None);
         }
         let headroom = headroom::left(table, &settings.limits).await?;
-        Ok(Some(Self { table, settings, headroom, pools: BTreeMap::new() }))
+        Ok(Some(Self { context, headroom, pools: BTreeMap::new() }))
     }
 
     /// Moves what can be moved, the oldest job first; answers with the pools that have work now,
@@ -94,7 +94,7 @@ impl<'a, T: Table> Overflow<'a, T> {
         moved: &mut Moved,
         now: Time,
     ) -> Result<bool, PassError> {
-        let settings = self.settings;
+        let settings = self.context.settings;
         for pool in select::candidates(&settings.pools, settings.balance, &left.job) {
             let Some(entity) = pool.entity_for(&left.job).filter(|_| pool.name != from.name) else {
                 continue;
@@ -124,15 +124,23 @@ impl<'a, T: Table> Overflow<'a, T> {
 
     /// What stands in the way there, with those that wait there before the jobs that come.
     async fn look(&self, pool: &Pool, now: Time) -> Result<Conditions, PassError> {
-        let read = self.table.launch_conditions(&pool.name).await?;
+        let read = self.context.table.launch_conditions(&pool.name).await?;
         let live = read.capacity.as_ref().map_or(0, |capacity| capacity.live);
         let room = pool.max.saturating_sub(live).min(MAX_BEFORE);
         let demand = match room {
             0 => Vec::new(),
-            room => self.table.demand(&pool.name, room).await?,
+            room => self.context.table.demand(&pool.name, room).await?,
         };
-        let mut conditions =
-            conditions::of_pool(self.table, self.settings, pool, &read, &demand, &[], now).await?;
+        let mut conditions = conditions::of_pool(
+            self.context.table,
+            self.context.settings,
+            pool,
+            &read,
+            &demand,
+            &[],
+            now,
+        )
+        .await?;
         conditions.live += u32::try_from(demand.len()).unwrap_or(u32::MAX);
         if !demand.is_empty() {
             conditions.leave_finding_out();
@@ -150,7 +158,7 @@ impl<'a, T: Table> Overflow<'a, T> {
     ) -> Result<(), PassError> {
         let writes = move_to(job, slot.as_ref(), to, &block.why, now);
         // Where that is a conflict, somebody knows more about the job.
-        if !writes::commit_unless_changed(self.table, &writes).await? {
+        if !writes::commit_unless_changed(self.context.table, &writes).await? {
             return Ok(());
         }
         tracing::info!(job.id = %job.key(), from = %from.name, to = %to.name, why = block.why,

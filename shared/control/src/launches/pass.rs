@@ -366,9 +366,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         left.retain(|left| left.block.elsewhere);
         left.sort_by_key(|left| (left.job.queued_at(), left.job.key()));
         let context = self.pass.context;
-        let Some(mut overflow) =
-            Overflow::new(context.table, context.settings, self.pool, &left).await?
-        else {
+        let Some(mut overflow) = Overflow::new(context, self.pool, &left).await? else {
             return Ok(());
         };
         self.hold().await?;

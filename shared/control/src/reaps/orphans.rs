@@ -12,7 +12,8 @@ use muster_domain::orphan::Orphan;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
-use crate::ports::{CommitError, Compute, Queue, ReadError, Table, Write};
+use crate::context::Wired;
+use crate::ports::{CommitError, Compute, Operations as _, Queue, ReadError, Table, Write};
 use crate::reaps::sweep::{Sweep, SweepReport};
 use crate::reaps::terminate;
 use crate::writes::{self, PassError};
@@ -27,7 +28,7 @@ enum Seen {
     Lives(Orphan),
 }
 
-impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
+impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     /// Goes on killing what force gave up. With deletes switched off, orphans are left alone and
     /// still counted.
     pub(crate) async fn work_ledger(
@@ -54,11 +55,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     ) -> Result<(), PassError> {
         let mut entered = Vec::new();
         for machine in strays {
-            if self.table.orphan(&machine).await?.is_some() {
+            if self.context.table.orphan(&machine).await?.is_some() {
                 continue;
             }
             let entry = Change::create(stray(machine, now));
-            let committed = match self.table.commit(&[entry.clone().into()]).await {
+            let committed = match self.context.table.commit(&[entry.clone().into()]).await {
                 Ok(committed) => committed,
                 Err(CommitError::Conflict) => continue,
                 Err(error) => return Err(error.into()),
@@ -85,7 +86,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let living = seen.iter().filter(|(_, seen)| matches!(seen, Seen::Lives(_)));
         let living: BTreeSet<MachineId> =
             living.map(|(orphan, _)| orphan.machine.clone()).collect();
-        let mut answers = terminate::all(self.compute, living, now).await;
+        let mut answers = terminate::all(self.context.compute, living, now).await;
         let mut outcome = Ok(());
         for (orphan, seen) in seen {
             let seen = match (seen, answers.remove(&orphan.machine)) {
@@ -102,7 +103,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     }
 
     async fn look_at_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
-        match self.compute.machine(&orphan.machine).await.map(|seen| seen.state) {
+        match self.context.compute.machine(&orphan.machine).await.map(|seen| seen.state) {
             Ok(Machine::Gone) => Seen::Gone,
             Ok(Machine::Absent) => self.absent_orphan(orphan, now),
             // Shown again: an earlier denial proves nothing any more.
@@ -114,7 +115,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     /// Absent counts after as long as for instances.
     fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
         let absence = Absence::denied(orphan.absence, now);
-        if absence.is_certain(&self.settings.timings) {
+        if absence.is_certain(&self.context.settings.timings) {
             return Seen::Gone;
         }
         Seen::Rests(Orphan { absence: Some(absence), ..orphan.clone() })
@@ -137,7 +138,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 vec![orphan.change(next).into()]
             }
         };
-        Ok(writes::commit_unless_changed(self.table, &writes).await? && is_gone)
+        Ok(writes::commit_unless_changed(self.context.table, &writes).await? && is_gone)
     }
 }
 

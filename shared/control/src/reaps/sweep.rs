@@ -19,12 +19,15 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use self::look::{Looked, LookedPool};
-use crate::Settings;
 use crate::causes::with_causes;
+use crate::context::{Context, Wired};
 use crate::jobs::recover;
 use crate::metrics::Metric;
 use crate::pools::Changed;
-use crate::ports::{CommitError, Compute, ListedMachine, Page, Queue, ReadError, Table};
+use crate::ports::{
+    CommitError, Compute, Instances as _, ListedMachine, Operations as _, Page, Queue, ReadError,
+    Table,
+};
 use crate::wake::reap_message;
 use crate::writes::{self, PassError};
 
@@ -125,30 +128,24 @@ impl SweepReport {
 }
 
 /// The sweep.
-pub struct Sweep<'a, T, Q, C> {
-    /// The tables.
-    pub table: &'a T,
-    /// The queues.
-    pub queue: &'a Q,
-    /// EC2.
-    pub compute: &'a C,
-    /// The stack.
-    pub settings: &'a Settings,
+pub struct Sweep<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
 }
 
-impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
+impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     /// Reads, and then runs all parts. One that fails does not keep the others from running.
     pub async fn sweep(&self, now: Time) -> SweepReport {
-        let looked = Looked::read(self.table, &self.settings.pools, now).await;
+        let looked = Looked::read(self.context.table, &self.context.settings.pools, now).await;
         let mut report = SweepReport::default();
         let mut problems = Vec::new();
         note(&mut problems, "due rows", self.send_due(looked.due, now, &mut report).await);
         let mut wakes = Vec::new();
-        for (pool, looked) in self.settings.pools.iter().zip(looked.pools) {
+        for (pool, looked) in self.context.settings.pools.iter().zip(looked.pools) {
             let looked_after = self.look_after(pool, looked, &mut wakes, now, &mut report).await;
             note(&mut problems, "pool", looked_after);
         }
-        let sent = self.queue.send_wakes(&wakes, Seconds(0)).await;
+        let sent = self.context.queue.send_wakes(&wakes, Seconds(0)).await;
         note(&mut problems, "wake-ups", sent.map(|()| report.woken = wakes.len()));
         note(&mut problems, "gated jobs", self.look_at_gated(looked.gated, now, &mut report).await);
         let changed = self.changed();
@@ -176,8 +173,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report
     }
 
-    const fn changed(&self) -> Changed<'_, T, Q> {
-        Changed { table: self.table, queue: self.queue, settings: self.settings }
+    const fn changed(&self) -> Changed<'_, W> {
+        Changed { context: self.context }
     }
 
     /// What launches wait for.
@@ -188,7 +185,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report: &mut SweepReport,
     ) {
         let Some(known) = known else { return };
-        let pools = &self.settings.pools;
+        let pools = &self.context.settings.pools;
         report.refused_pools = known.refused_pools(pools, now).count();
         report.served_nothing =
             pools.iter().map(|pool| (pool.name.clone(), known.failures(pool))).collect();
@@ -200,7 +197,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
     /// from being asked for, and they take no other's turn.
     fn choose_silent(&self, now: Time, report: &mut SweepReport) {
         let limited = recover::limited(&report.troubles, now);
-        report.silent.retain(|job| !recover::is_of(&limited, job, self.settings));
+        report.silent.retain(|job| !recover::is_of(&limited, job, self.context.settings));
         report.silent.sort_by_key(|job| turn(job));
         report.silent.truncate(MAX_SILENT);
     }
@@ -216,7 +213,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             for key in &due.unreadable {
                 tracing::error!(instance.id = key, "skipped a record: not of this version");
             }
-            let slack = self.settings.timings.sweep_slack_seconds;
+            let slack = self.context.settings.timings.sweep_slack_seconds;
             let messages: Vec<ReapMessage> = due
                 .items
                 .iter()
@@ -224,11 +221,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 .map(|instance| reap_message(instance, now))
                 .collect();
             report.sent += messages.len();
-            self.queue.send_reap(&messages).await?;
+            self.context.queue.send_reap(&messages).await?;
             if due.next.is_none() || report.sent >= MAX_DUE {
                 return Ok(());
             }
-            due = self.table.due_instances(now, PAGE, due.next).await?;
+            due = self.context.table.due_instances(now, PAGE, due.next).await?;
         }
     }
 
@@ -273,7 +270,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report.silent.extend(silent.cloned());
         for job in waiting {
             let age = now.since(job.waits_since());
-            if age < self.settings.timings.job_expiry_seconds {
+            if age < self.context.settings.timings.job_expiry_seconds {
                 demand |= job.is_demand();
                 // Nobody is late while the pool wants the job to wait.
                 let age = now.since(job.waits_since().max(pool.launches_at(job)));
@@ -311,7 +308,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let next = Job { expired: true, ..job.record().clone() };
         tracing::error!(job.id = %job.key(), gated = job.is_gated(), "gave up a job that waited for too long");
         // Another writer knows better; the next sweep looks again.
-        writes::commit_unless_changed(self.table, &[job.change(next).into()]).await?;
+        writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?;
         Ok(())
     }
 
@@ -324,11 +321,11 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
         let last = last?;
-        let interval = Seconds(self.settings.timings.orphan_age_seconds.0 / 3);
+        let interval = Seconds(self.context.settings.timings.orphan_age_seconds.0 / 3);
         if last.is_some_and(|last| !now.is_past(last, interval)) {
             return Ok(());
         }
-        match self.table.move_cursor(RECONCILED, last, now).await {
+        match self.context.table.move_cursor(RECONCILED, last, now).await {
             Ok(()) => {}
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -344,7 +341,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut machines = Vec::new();
         let mut page = None;
         loop {
-            match self.compute.list(page).await {
+            match self.context.compute.list(page).await {
                 Ok(listed) => {
                     machines.extend(listed.items);
                     page = listed.next;
@@ -364,7 +361,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
 
     async fn live_records(&self) -> Result<Vec<Stored<Instance>>, PassError> {
         let mut records = Vec::new();
-        for pools in self.settings.pools.chunks(POOLS_AT_ONCE) {
+        for pools in self.context.settings.pools.chunks(POOLS_AT_ONCE) {
             let listed = join_all(pools.iter().map(|pool| self.live_records_of(&pool.name))).await;
             for some in listed {
                 records.extend(some?);
@@ -377,7 +374,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         let mut records = Vec::new();
         let mut page = None;
         loop {
-            let listed = self.table.live_instances(pool, page).await?;
+            let listed = self.context.table.live_instances(pool, page).await?;
             records.extend(listed.items);
             page = listed.next;
             if page.is_none() {
@@ -394,7 +391,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         now: Time,
     ) -> Result<(), PassError> {
         let listed: BTreeSet<&MachineId> = machines.iter().map(|machine| &machine.id).collect();
-        let settled = self.settings.timings.absence_limit_seconds;
+        let settled = self.context.settings.timings.absence_limit_seconds;
         let messages: Vec<ReapMessage> = records
             .iter()
             .filter(|record| record.state() == State::Running)
@@ -406,7 +403,7 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
                 what: "not listed".to_owned(),
             })
             .collect();
-        Ok(self.queue.send_reap(&messages).await?)
+        Ok(self.context.queue.send_reap(&messages).await?)
     }
 
     /// Machines that no live record owns and that are old enough that none will.
@@ -426,7 +423,8 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
             .collect();
         let mut strays = Vec::new();
         for machine in machines {
-            let old = now.is_past(machine.launched_at, self.settings.timings.orphan_age_seconds);
+            let old =
+                now.is_past(machine.launched_at, self.context.settings.timings.orphan_age_seconds);
             let wanted = machine.launch.as_ref().is_some_and(|launch| open.contains(launch));
             if !old || wanted || owned.contains(&machine.id) || machine.state == Machine::Gone {
                 continue;
@@ -452,9 +450,9 @@ impl<T: Table, Q: Queue, C: Compute> Sweep<'_, T, Q, C> {
         if machines.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let mut owners = self.table.owners_of(machines).await?;
+        let mut owners = self.context.table.owners_of(machines).await?;
         let names: Vec<InstanceName> = owners.values().cloned().collect();
-        let rows = self.table.instances(&names).await?;
+        let rows = self.context.table.instances(&names).await?;
         let live: BTreeSet<&InstanceName> =
             rows.iter().filter(|row| row.state().is_live()).map(|row| &row.name).collect();
         owners.retain(|_, owner| live.contains(owner));

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use muster_control::context::Context;
 use muster_control::jobs::ingest::Ingest;
 use muster_control::ports::{Compute, Github, Jobs, Launches, Registrar, Table, Write};
 use muster_domain::ids::{JobKey, PoolName};
@@ -38,7 +39,9 @@ pub(super) async fn launch_per_message(door: &Door, batch: &[Received]) {
     let mut queued = Vec::new();
     for event in batch.iter().filter_map(event_of) {
         // The rows are there for everybody else; nobody reads demand from them.
-        let _ = Ingest { table: door, settings }.fold(event, door.now()).await;
+        let _ = Ingest { context: Context::new(door, &(), &(), &(), settings) }
+            .fold(event, door.now())
+            .await;
         if event.status == JobStatus::Queued {
             queued.push(event.key);
         }

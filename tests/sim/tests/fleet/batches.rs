@@ -28,7 +28,8 @@ fn queued(bench: &Bench, n: u64) -> Event {
 fn run(bench: &Bench, messages: &[Event]) -> Vec<bool> {
     let door = &bench.door;
     let settings = &door.sim.settings;
-    let batch = JobsBatch { table: door, queue: door, settings, clock: &|| door.now() };
+    let batch =
+        JobsBatch { context: Context::new(door, door, &(), &(), settings), clock: &|| door.now() };
     bench.drive(batch.run(messages))
 }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use muster_control::context::Context;
 use muster_control::metrics::Metric;
 use muster_control::ports::Table;
 use muster_control::reaps::sweep::Sweep;
@@ -102,7 +103,7 @@ fn few_strays_end_at_once_and_the_rest_is_left() {
             }
         });
         let door = &bench.door;
-        let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+        let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
         let report = bench.drive(pass.sweep(door.now()));
         let living = bench.change(|world| world.ec2.live());
         assert_eq!(living, (owned + strays - ended) as usize, "{strays} beside {owned}");
@@ -127,7 +128,7 @@ fn no_aged_job_hides_behind_others() {
         let write = Change::create(job).into();
         bench.drive(door.commit(&[write])).expect("stored");
     }
-    let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+    let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
     let expired: Vec<usize> = (0..3)
         .map(|_| {
             bench.drive(Pause::new(&door.sim, 60_000));

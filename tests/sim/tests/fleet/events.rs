@@ -22,7 +22,7 @@ fn an_item_that_the_table_refuses_fails_no_other_event() {
         let door = &bench.door;
         let events: Vec<JobEvent> = (0..5).map(|n| waiting(n, door.now()).last_event).collect();
         bench.change(|world| world.refused_item = Some(events[refused].key));
-        let ingest = Ingest { table: door, settings: &door.sim.settings };
+        let ingest = Ingest { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
         let folded = bench.drive(ingest.fold_all(&events, door.now()));
         for (index, event) in events.iter().enumerate() {
             let stored = bench.drive(door.job(event.key)).expect("a read").is_some();
@@ -82,7 +82,7 @@ fn told(bench: &Bench, row: &Instance, repository: &str, runner_id: Option<Runne
         runner_id,
         ..waiting(77, door.now()).last_event
     };
-    let ingest = Ingest { table: door, settings: &door.sim.settings };
+    let ingest = Ingest { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
     bench.drive(ingest.fold(&event, door.now())).expect("stored");
     bench.change(|world| Instance::clone(&world.tables.instances[&row.name]))
 }
@@ -99,7 +99,7 @@ fn a_hostile_job_is_stored_with_a_short_reason() {
     let labels = ["self-hosted".to_owned()].into_iter().chain(labels).collect::<Vec<_>>();
     let mut event = waiting(1, door.now()).last_event;
     event.labels = Labels::new(&labels);
-    let ingest = Ingest { table: door, settings: &door.sim.settings };
+    let ingest = Ingest { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
     bench.drive(ingest.fold(&event, door.now())).expect("stored");
     let row = bench.drive(door.job(event.key)).expect("a read").expect("a row");
     let why = row.into_record().unmatched.expect("no pool serves it");

@@ -3,6 +3,7 @@
 use std::str::FromStr as _;
 
 use muster_control::Settings;
+use muster_control::context::Context;
 use muster_control::launches::pass::{LaunchPass, LaunchReport, comes_again, send_wakes};
 use muster_control::ports::Write;
 use muster_control::reaps::sweep::Sweep;
@@ -37,7 +38,7 @@ fn a_job_is_as_old_as_its_approval() {
         let mut job = fold(first, said, heard);
         job.pool = Some("small".parse().expect("a pool"));
         bench.put(&[Change::create(job).into()]);
-        let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+        let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
         let report = bench.drive(pass.sweep(door.now()));
         assert_eq!(report.expired, expired, "waited for an approval: {waited}");
         assert!(report.oldest_queued_job < 60, "{}", report.oldest_queued_job);
@@ -55,7 +56,7 @@ fn a_job_is_late_from_when_its_pool_would_launch_for_it() {
         let job = waiting(1, door.now());
         bench.put(&[Change::create(job).into()]);
         bench.drive(muster_sim::executor::Pause::new(&door.sim, 1_200_000));
-        let pass = Sweep { table: door, queue: door, compute: door, settings: &door.sim.settings };
+        let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
         let report = bench.drive(pass.sweep(door.now()));
         // As the alarm has it.
         assert_eq!(report.oldest_queued_job > 600, late, "job age {job_age}");

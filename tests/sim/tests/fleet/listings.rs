@@ -106,7 +106,7 @@ fn a_job_that_no_pool_serves_is_shown_and_counted_and_watched() {
     let swept = || {
         let door = &bench.door;
         let settings = &door.sim.settings;
-        let pass = Sweep { table: door, queue: door, compute: door, settings };
+        let pass = Sweep { context: Context::new(door, door, door, &(), settings) };
         bench.drive(pass.sweep(door.now())).unserved
     };
     assert_eq!(swept(), 0, "another system may serve it");

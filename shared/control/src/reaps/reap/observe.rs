@@ -86,13 +86,13 @@ impl<P: Ports> Reap<'_, P> {
             Ok(None) => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Queued => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Waiting => {
-                let ingest = Ingest { table: self.context.table, settings: self.context.settings };
+                let ingest = Ingest { context: self.context };
                 ingest.found_waiting(&job, now).await?;
                 // The first such answer is a reason to ask again, the second takes the claim.
                 Err(CommitError::Conflict.into())
             }
             Ok(Some(shown)) => {
-                let ingest = Ingest { table: self.context.table, settings: self.context.settings };
+                let ingest = Ingest { context: self.context };
                 ingest.fold(&shown.event(job.into_record().last_event), now).await?;
                 // The fold has most likely changed this instance too: start over with what stands
                 // now.
