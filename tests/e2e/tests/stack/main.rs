@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         ),
         Scenario::new(
             "webhook",
-            "every wrong delivery is answered as documented and puts nothing on the queue",
+            "every wrong delivery is answered as documented and puts no job on the queue",
             webhook::conformance,
         ),
         Scenario::new(
