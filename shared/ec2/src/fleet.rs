@@ -93,7 +93,7 @@ fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
 
 /// The same for on-demand.
 fn on_demand_allocation(request: &LaunchRequest) -> Option<FleetOnDemandAllocationStrategy> {
-    (request.market == Market::OnDemand).then(|| match request.allocation {
+    (request.market == Market::OnDemand).then_some(match request.allocation {
         Allocation::LowestPrice => FleetOnDemandAllocationStrategy::LowestPrice,
         _ => FleetOnDemandAllocationStrategy::Prioritized,
     })

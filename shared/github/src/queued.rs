@@ -145,7 +145,7 @@ impl Job {
             run: self.run_id,
             attempt: self.run_attempt.unwrap_or(1),
             name: name.into(),
-            labels: Labels::new(&self.labels.unwrap_or_default()),
+            labels: Labels::new(self.labels.unwrap_or_default()),
             runner: None,
             runner_id: None,
             conclusion: None,

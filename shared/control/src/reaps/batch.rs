@@ -64,7 +64,7 @@ enum Stage {
     /// To its end; whether the message is done with.
     Settled(bool),
     /// To the end of its machine.
-    Terminates(MachineId, Pass),
+    Terminates(MachineId, Box<Pass>),
 }
 
 impl Stage {
@@ -146,7 +146,7 @@ impl<P: Ports> Batch<'_, P> {
                     if let Some(answer) = answers.get(&machine) {
                         pass.terminated(answer.clone());
                     }
-                    self.advance(reap, received, pass, now()).await
+                    self.advance(reap, received, *pass, now()).await
                 }
             }))
             .await;
@@ -177,7 +177,7 @@ impl<P: Ports> Batch<'_, P> {
         now: Time,
     ) -> Stage {
         match reap.advance(&mut pass, now).await {
-            Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, pass),
+            Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, Box::new(pass)),
             Ok(Progress::Settled(settlement)) => {
                 Stage::Settled(self.settle(received, settlement).await)
             }

@@ -73,7 +73,8 @@ mod tests {
         let of_run = |run| job(1).with(|job| job.last_event.run = run);
         let of =
             |repository: &str| job(1).with(|job| job.last_event.repository = repository.into());
-        let rows: [(&str, Vec<Job>, Vec<Instance>, u32, &[u64]); 10] = [
+        type Row = (&'static str, Vec<Job>, Vec<Instance>, u32, &'static [u64]);
+        let rows: [Row; 10] = [
             ("nobody", three(), vec![], 60, &[]),
             ("one", three(), takers(1), 60, &[1]),
             ("all", three(), takers(4), 60, &[1, 2, 3]),
