@@ -9,7 +9,7 @@ use muster_domain::audit::Audit;
 use muster_domain::hash::fnv1a;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Group, Instance};
-use muster_domain::job::{GATE_EXPIRY, Job, JobStatus};
+use muster_domain::job::{APPROVAL_EXPIRY, Job, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
@@ -185,7 +185,7 @@ impl Record for Job {
         }
         if self.is_gated() {
             let order = keys::order(keys::FREE, self.heard_at(), &keys::job(self.key()));
-            let expires = self.gated_since() + GATE_EXPIRY + ttl;
+            let expires = self.gated_since() + APPROVAL_EXPIRY + ttl;
             return vec![
                 (keys::WAITING_POOL, s(keys::GATED)),
                 (keys::WAITING_ORDER, s(order)),
@@ -193,10 +193,10 @@ impl Record for Job {
             ];
         }
         let given_up_at = match self.status() {
-            JobStatus::Queued if self.gate.is_none() => {
+            JobStatus::Queued if self.approval.is_none() => {
                 self.waits_since() + timings.job_expiry_seconds
             }
-            _ => self.gated_since() + GATE_EXPIRY,
+            _ => self.gated_since() + APPROVAL_EXPIRY,
         };
         let ended = match self.status() {
             JobStatus::Completed => self.last_event.completed_at.unwrap_or(self.seen_at),

@@ -241,7 +241,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         };
         let touched = Touched { spared, ..Touched::default() };
         let (next, changes) = Self::settle_without_taker(next, &touched, now);
-        tracing::info!(job.id = %asked.key(), gate = ?next.gate, "GitHub says that the job waits for an approval");
+        tracing::info!(job.id = %asked.key(), approval = ?next.approval, "GitHub says that the job waits for an approval");
         let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
         writes.extend(changes);
         self.context.table.commit(&writes).await?;

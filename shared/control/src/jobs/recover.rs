@@ -373,7 +373,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                 self.woken(self.ingest().fold_end(&event, why, now).await?).await
             }
             Judgement::Waits(next) => match seen {
-                Some(seen) if job.is_gated() || job.gate.is_some() => {
+                Some(seen) if job.is_gated() || job.approval.is_some() => {
                     tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
                     report.moved_on += usize::from(job.is_gated());
                     self.woken(self.ingest().fold(&seen.event(said()), now).await?).await

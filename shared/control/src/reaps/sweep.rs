@@ -9,7 +9,7 @@ use std::error::Error;
 use futures_util::future::{join, join_all};
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
-use muster_domain::job::{GATE_EXPIRY, Job};
+use muster_domain::job::{APPROVAL_EXPIRY, Job};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Trouble;
 use muster_domain::message::{ReapMessage, WakePool};
@@ -293,7 +293,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
         for job in gated? {
-            if now.is_past(job.gated_since(), GATE_EXPIRY) {
+            if now.is_past(job.gated_since(), APPROVAL_EXPIRY) {
                 self.expire(&job).await?;
                 report.expired += 1;
             } else if job.is_silent(SILENCE, now) {

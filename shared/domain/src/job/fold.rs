@@ -1,6 +1,6 @@
 //! What an event makes of a job.
 
-use super::{Gate, Job, JobEvent, JobStatus};
+use super::{Approval, Job, JobEvent, JobStatus};
 use crate::SCHEMA;
 use crate::time::Time;
 
@@ -28,7 +28,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             moved: None,
             asked_at: None,
             queued_seen_at,
-            gate: None,
+            approval: None,
             doubt: None,
         };
     };
@@ -44,7 +44,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
     if job.status() == JobStatus::Queued {
         turn_gate(&mut job, status, now);
     } else {
-        job.gate = None;
+        job.approval = None;
     }
     job
 }
@@ -53,7 +53,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
 /// also of a job that was given up: at worst GitHub is asked once more. `waiting` may be older than
 /// a `queued` that came before, and is a reason to ask.
 fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
-    if said == JobStatus::Queued && (job.gate.is_some() || job.expired) {
+    if said == JobStatus::Queued && (job.approval.is_some() || job.expired) {
         if job.is_gated() || job.expired {
             job.queued_seen_at = Some(now);
         }
@@ -61,10 +61,10 @@ fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
             // Its instance may be gone long since, and told nobody of a job that was given up.
             job.claim = None;
         }
-        job.gate = None;
+        job.approval = None;
         job.expired = false;
-    } else if said == JobStatus::Waiting && job.gate.is_none() && !job.expired {
-        job.gate = Some(Gate::Told(now));
+    } else if said == JobStatus::Waiting && job.approval.is_none() && !job.expired {
+        job.approval = Some(Approval::Told(now));
     }
 }
 

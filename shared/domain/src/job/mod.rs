@@ -71,7 +71,7 @@ pub struct JobEvent {
 
 /// A job that waits for an approval is given up after this long. GitHub itself ends it after 30
 /// days (its documentation, "Reviewing deployments"); a day more is no harm.
-pub const GATE_EXPIRY: Seconds = Seconds(31 * 24 * 3600);
+pub const APPROVAL_EXPIRY: Seconds = Seconds(31 * 24 * 3600);
 
 /// A job that is said to wait for an approval, and of which GitHub could not be asked, is asked for
 /// again after this long: until then a machine may come for it in vain.
@@ -79,11 +79,11 @@ const DOUBT_LASTS: Seconds = Seconds(300);
 
 /// What is known of the approval that a job waits for. GitHub says `queued` first, then `waiting`,
 /// and `queued` again once somebody has approved (RunsOn #539). Deliveries come late and in any
-/// order, so one that says `waiting` is a reason to ask; only GitHub's own answer closes the gate.
+/// order, so one that says `waiting` is a reason to ask; only GitHub's own answer settles it.
 /// `queued` opens it at once, whatever was said before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gate {
+pub enum Approval {
     /// It was said, at this time, that the job waits; GitHub is to be asked. The job is served
     /// meanwhile.
     Told(Time),
@@ -152,7 +152,7 @@ pub struct Job {
     /// approval.
     pub queued_seen_at: Option<Time>,
     /// Set while it is known or said to wait for an approval, although it was queued before.
-    pub gate: Option<Gate>,
+    pub approval: Option<Approval>,
     /// Set while it may be one that can never run, or when it was found to be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<run::Doubt>,
@@ -195,7 +195,7 @@ impl Job {
     /// Waits for an approval at GitHub. It needs no machine, is not late, and has 30 days.
     #[must_use]
     pub fn is_gated(&self) -> bool {
-        let closed = matches!(self.gate, Some(Gate::Closed(_)));
+        let closed = matches!(self.approval, Some(Approval::Closed(_)));
         let waits = self.status() == JobStatus::Waiting;
         (waits || self.status() == JobStatus::Queued && closed) && !self.expired
     }
@@ -232,7 +232,7 @@ impl Job {
 
     /// Said to wait for an approval, and GitHub was not asked since, or has not answered.
     fn is_in_doubt(&self, now: Time) -> bool {
-        let Some(Gate::Told(at)) = self.gate else { return false };
+        let Some(Approval::Told(at)) = self.approval else { return false };
         self.asked_at.is_none_or(|asked| asked < at || now.is_past(asked, DOUBT_LASTS))
     }
 
@@ -245,22 +245,22 @@ impl Job {
     /// Since when it waits for an approval, as far as we know.
     #[must_use]
     pub fn gated_since(&self) -> Time {
-        match self.gate {
-            Some(Gate::Told(at) | Gate::Closed(at)) => at,
+        match self.approval {
+            Some(Approval::Told(at) | Approval::Closed(at)) => at,
             None => self.seen_at,
         }
     }
 
     /// The job as GitHub's answer makes it, which calls it waiting. The first such answer is a
     /// reason to ask again: the `queued` of an approval may have come while it was under way, and
-    /// have changed nothing. From then on it would open the gate, so a second one is believed.
+    /// have changed nothing. From then on it would be demand, so a second one is believed.
     #[must_use]
     pub fn found_waiting(&self, now: Time) -> Self {
         let mut next = self.clone();
         if self.status() == JobStatus::Queued && !self.expired {
-            next.gate = match self.gate {
-                None => Some(Gate::Told(now)),
-                Some(Gate::Told(at) | Gate::Closed(at)) => Some(Gate::Closed(at)),
+            next.approval = match self.approval {
+                None => Some(Approval::Told(now)),
+                Some(Approval::Told(at) | Approval::Closed(at)) => Some(Approval::Closed(at)),
             };
         }
         if next.is_gated() {

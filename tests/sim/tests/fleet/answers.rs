@@ -16,7 +16,7 @@ use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{ErrorDetail, Instance, Waiting};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{Gate, Job, Moved};
+use muster_domain::job::{Approval, Job, Moved};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::orphan::Orphan;
@@ -113,7 +113,7 @@ fn unserved(bench: &Bench) {
     let mut label = waiting(5, ago(60));
     why(&mut label, "pool small: no pool has the label \"gpu\"");
     let mut gated = waiting(6, ago(500));
-    gated.gate = Some(Gate::Closed(ago(400)));
+    gated.approval = Some(Approval::Closed(ago(400)));
     bench.put(&[public, label, gated].map(|job| Change::create(job).into()));
 }
 

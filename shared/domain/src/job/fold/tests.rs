@@ -134,7 +134,7 @@ fn a_delivery_that_says_waiting_is_a_reason_to_ask_and_hides_nothing() {
     assert!(!asked.is_silent(hour, at(26)), "and, without an answer, not again at once");
     assert!(asked.is_silent(hour, at(326)), "but long before a job that is only silent");
     let again = fold(Some(told), event(JobStatus::Queued), at(30));
-    assert_eq!((again.gate, again.is_demand()), (None, true));
+    assert_eq!((again.approval, again.is_demand()), (None, true));
 }
 
 #[test]
