@@ -202,7 +202,7 @@ pub(crate) async fn end_outdated<T: Table, Q: Queue>(
 ) -> Result<(), PassError> {
     let free = table.free_instances(&pool.name).await?;
     let outdated =
-        |instance: &&Stored<Instance>| instance.is_outdated(pool) && instance.drain().is_none();
+        |instance: &&Stored<Instance>| instance.is_outdated(pool) && instance.mark().is_none();
     let messages: Vec<ReapMessage> =
         free.iter().filter(outdated).map(|instance| reap_message(instance, now)).collect();
     Ok(queue.send_reap(&messages).await?)

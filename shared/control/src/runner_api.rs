@@ -139,7 +139,7 @@ impl<P: Ports> RunnerApi<'_, P> {
         }
         let stored = stored?;
         noted?;
-        if stored.drain().is_some() {
+        if stored.mark().is_some() {
             return Err(ReportError::Draining.into());
         }
         Ok(Configuration {

@@ -167,7 +167,7 @@ impl Story for Instance {
     }
 
     fn marked(self, reason: DeleteReason, second: u32) -> Self {
-        self.with(|i| i.mark(reason, at(second)))
+        self.with(|i| i.set_mark(reason, at(second)))
     }
 
     fn due(self, second: u32) -> Self {
@@ -183,11 +183,11 @@ impl Story for Instance {
     }
 
     fn through_gate(self) -> Self {
-        self.with(|i| i.update_drain(|drain| drain.gate_passed = true))
+        self.with(|i| i.update_mark(|mark| mark.gate_passed = true))
     }
 
     fn deregistered(self) -> Self {
-        self.with(|i| i.update_drain(|drain| drain.deregistered = true))
+        self.with(|i| i.update_mark(|mark| mark.deregistered = true))
     }
 
     fn deleting(self, second: u32) -> Self {

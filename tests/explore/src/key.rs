@@ -150,8 +150,8 @@ impl<'a> Key<'a> {
         let absent_since = instance.absence.map(|Absence { since, last: _ }| since);
         self.maybe_age(absent_since, self.timings.absence_confirm_seconds);
         self.runner(&instance.runner, instance.claimed_at);
-        match instance.drain() {
-            Some(drain) => self.drain(drain),
+        match instance.mark() {
+            Some(mark) => self.mark(mark),
             None => self.num(u64::MAX),
         }
         match instance.order() {
@@ -207,7 +207,7 @@ impl<'a> Key<'a> {
         self.maybe_age(*github_completed_at, timings.completed_grace_seconds);
     }
 
-    fn drain(&mut self, drain: &DeleteMark) {
+    fn mark(&mut self, mark: &DeleteMark) {
         let timings = self.timings;
         let DeleteMark {
             // For the order of a listing.
@@ -220,7 +220,7 @@ impl<'a> Key<'a> {
             waiting,
             silences,
             kill_told,
-        } = drain;
+        } = mark;
         self.text(reason.as_str());
         let apart = timings.busy_reads_apart_seconds;
         let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);

@@ -35,7 +35,7 @@ impl World {
             if now - since > GIVES_UP + SLACK {
                 let row = self.tables.instances.get(&name);
                 let told =
-                    row.map(|row| (row.state(), row.drain().cloned(), row.last_error.clone()));
+                    row.map(|row| (row.state(), row.mark().cloned(), row.last_error.clone()));
                 self.broken("I6", || {
                     format!("{name}, forced, for {} minutes: {told:?}", (now - since) / MINUTE)
                 });
@@ -58,7 +58,7 @@ impl World {
             || row.runner.exit.is_some()
             || row.runner.n == 0
             || row.may_kill_job()
-            || row.drain().is_some_and(|drain| drain.deregistered);
+            || row.mark().is_some_and(|mark| mark.deregistered);
         if asks_nobody {
             return true;
         }

@@ -40,7 +40,7 @@ impl World {
         }
         let orphan = self.tables.orphans.contains_key(id);
         let marked = self.owner(id).is_some_and(|row| {
-            row.drain().is_some() && !row.state().is_serving() && row.state() != State::Error
+            row.mark().is_some() && !row.state().is_serving() && row.state() != State::Error
         });
         // Another pass may have ended it, and struck its entry, a moment ago.
         let gone = self.ec2.has_ended(id);
@@ -73,7 +73,7 @@ impl World {
         let row = instance_of_runner(&name);
         let row = row.and_then(|row| self.tables.instances.get(&row)).cloned();
         let intended = row.as_ref().is_some_and(|row| {
-            row.drain().is_some() || !row.state().is_live() || row.runner_name() != name
+            row.mark().is_some() || !row.state().is_live() || row.runner_name() != name
         });
         if !intended {
             self.broken("I13", || format!("DELETE of {name} without a mark"));

@@ -169,7 +169,7 @@ impl World {
             self.check_death(next, writes);
         }
         self.check_order(&before, next, writes);
-        let ordered = next.drain().is_some_and(|drain| drain.reason == DeleteReason::Ordered);
+        let ordered = next.mark().is_some_and(|mark| mark.reason == DeleteReason::Ordered);
         if ordered && next.order().is_none() {
             self.broken("I14", || {
                 format!("{name} is marked as ordered, and nobody's order stands")
@@ -180,10 +180,10 @@ impl World {
             // A mark that only gathers evidence is taken back by the job itself, and a delete of
             // ours that has yet to ask GitHub waits for it.
             let decided = before.order().is_some()
-                || before.drain().is_some_and(|drain| {
-                    matches!(drain.reason, DeleteReason::SpotNotice | DeleteReason::MaxLifetime)
-                        || drain.removing_until.is_some()
-                        || drain.deregistered
+                || before.mark().is_some_and(|mark| {
+                    matches!(mark.reason, DeleteReason::SpotNotice | DeleteReason::MaxLifetime)
+                        || mark.removing_until.is_some()
+                        || mark.deregistered
                 });
             let ends = !matches!(before.state(), State::Running | State::PendingDelete);
             if ends || decided || removed {
@@ -349,7 +349,7 @@ impl World {
         let Some(name) = job.claim.as_ref().filter(|_| job.is_waiting()) else { return };
         let answered = self.tables.instances.get(name).is_some_and(|instance| {
             let given_up =
-                instance.drain().is_some_and(|drain| drain.reason == DeleteReason::BootTimeout);
+                instance.mark().is_some_and(|mark| mark.reason == DeleteReason::BootTimeout);
             // A failed launch keeps its claim for the one pass that it takes to be cleared away.
             let serves = instance.state().is_serving() || instance.state() == State::Error;
             serves && !given_up && instance.claim() == Some(key)

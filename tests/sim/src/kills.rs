@@ -35,14 +35,14 @@ impl World {
     fn check_gate(&mut self, id: u64) {
         let Some(runner) = self.github.truth.runner(id) else { return };
         let row = instance_of_runner(&runner.name).and_then(|row| self.tables.instances.get(&row));
-        let Some((row, drain)) = row.and_then(|row| Some((row, row.drain()?))) else { return };
+        let Some((row, mark)) = row.and_then(|row| Some((row, row.mark()?))) else { return };
         // Force has no gate, and neither has age; a registration without an agent has no job, and
         // an operator's own DELETE is forced. Two clocks, each up to four seconds off.
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
         let is_old = pool.is_some_and(|pool| {
             self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
         });
-        let refuses = row.order().is_some() || drain.reason == DeleteReason::SpotNotice;
+        let refuses = row.order().is_some() || mark.reason == DeleteReason::SpotNotice;
         let is_shut = refuses && row.runner.hooks && row.runner.started.is_none();
         let gated = self.github.truth.session(id).is_some()
             && !is_shut
@@ -58,7 +58,7 @@ impl World {
         let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
         // Two clocks, each up to four seconds off; and a pass counts from its start, so that the
         // first answer may be as much younger as a pass lasts.
-        let marked = drain.at.as_millis() - 8_000;
+        let marked = mark.at.as_millis() - 8_000;
         let not_busy = self.github.not_busy(id);
         let first = not_busy.iter().find(|at| **at >= marked).copied();
         let enough = first.zip(not_busy.last()).is_some_and(|(a, b)| b - a >= apart - 68_000);
@@ -70,9 +70,9 @@ impl World {
 
     /// The kill gate: once a runner is known to be busy, all evidence for its end is void.
     pub(crate) fn check_gate_of(&mut self, next: &Instance) {
-        let open = next.drain().is_some_and(|drain| {
-            drain.waiting == Some(Waiting::Busy)
-                && (drain.gate_passed || drain.not_busy_since.is_some())
+        let open = next.mark().is_some_and(|mark| {
+            mark.waiting == Some(Waiting::Busy)
+                && (mark.gate_passed || mark.not_busy_since.is_some())
         });
         if open && !next.is_forced() && !next.may_kill_job() {
             self.broken("gate", || format!("{} is busy, and its gate stays open", next.name));
@@ -102,8 +102,8 @@ impl World {
             return;
         }
         let excused = self.owner(&machine.id).is_none_or(|row| {
-            let stopped = row.drain().is_some_and(|drain| {
-                matches!(drain.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
+            let stopped = row.mark().is_some_and(|mark| {
+                matches!(mark.reason, DeleteReason::MachineStopped | DeleteReason::MaxLifetime)
             });
             let bypassed = row.order().is_some_and(|order| {
                 let waited = self.now - order.at.as_millis() >= 590_000;
@@ -173,7 +173,7 @@ impl World {
         if next.state() != State::Deleting || before.state() == State::Deleting {
             return;
         }
-        let let_go = next.drain().is_some_and(|drain| drain.deregistered);
+        let let_go = next.mark().is_some_and(|mark| mark.deregistered);
         let heard = self.github.outcome_for(self.current, next, self.now);
         match heard.filter(|_| !let_go) {
             Some(outcome) => self.checker.passages.insert(next.name.clone(), outcome),
@@ -195,7 +195,7 @@ impl World {
         let machine = self.ec2.at(number);
         // Only a lie since the mark is evidence for this end. The mark's clock may be off, and a
         // pass counts from its start, which is earlier.
-        let marked = owner.and_then(Instance::drain).map(|drain| drain.at.as_millis() - 4_000);
+        let marked = owner.and_then(Instance::mark).map(|mark| mark.at.as_millis() - 4_000);
         let lied_at = machine.works_on.and_then(|job| self.github.job(job).lied_at);
         let lied = lied_at.zip(marked).is_some_and(|(lied, marked)| lied >= marked);
         let unseen = machine.works_on.is_some_and(|job| self.github.job(job).given_up_unseen);

@@ -88,7 +88,7 @@ impl World {
             row.state(),
             State::PendingDelete | State::PendingForceDelete | State::Deleting
         );
-        let waiting = row.drain().filter(|_| ending)?.waiting.as_ref();
+        let waiting = row.mark().filter(|_| ending)?.waiting.as_ref();
         let name = row.name.clone();
         match waiting {
             Some(Waiting::SecondRead | Waiting::Registering | Waiting::Absent) => {
@@ -147,7 +147,7 @@ impl World {
             let claim = job.claim.as_ref().and_then(|name| self.tables.instances.get(name));
             let boots = claim.is_some_and(|row| {
                 let young = now.since(row.launched_at()).0 < 660;
-                young && row.drain().is_none() && row.runner.state <= RunnerState::Idle
+                young && row.mark().is_none() && row.runner.state <= RunnerState::Idle
             });
             // Its slot says what EC2 refused, and when it is tried again.
             let retries = claim.is_some_and(|row| {
@@ -186,8 +186,8 @@ impl World {
         match suspect {
             Suspect::Row(name) | Suspect::Held(name) => {
                 let row = self.tables.instances.get(name);
-                let drain = row.and_then(|row| row.drain());
-                format!("{suspect:?} is {:?}: {drain:?}", row.map(|row| row.state()))
+                let mark = row.and_then(|row| row.mark());
+                format!("{suspect:?} is {:?}: {mark:?}", row.map(|row| row.state()))
             }
             Suspect::Job(key) => {
                 let Some(job) = self.tables.jobs.get(key) else { return format!("job {key}") };

@@ -76,7 +76,7 @@ impl<P: Ports> Admin<'_, P> {
         let asks = instance.runner.n > 0
             && instance.runner.exit.is_none()
             && !request.kill_running_job
-            && !instance.drain().is_some_and(|drain| drain.deregistered);
+            && !instance.mark().is_some_and(|mark| mark.deregistered);
         if asks && self.is_busy_at_github(&instance, now).await? {
             let why = "GitHub says that its runner is busy";
             return self.refuse(&instance, &order, false, why, now).await;

@@ -346,7 +346,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
 /// The line about a job of which nobody had heard when an order, or the machine's age, began to end
 /// its machine. `taker` as it was before the job was known.
 fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
-    let told = taker.drain().is_some_and(|drain| drain.kill_told);
+    let told = taker.mark().is_some_and(|mark| mark.kill_told);
     let ends = taker.may_kill_job() && (taker.state() == State::Deleting || told);
     (ends && !taker.runner.has_taken_job() && taker.runner.exit.is_none()).then(|| {
         let (by, why) = taker.killer();

@@ -241,7 +241,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         // An age that an alarm watches: told whatever becomes of the jobs.
         let ending = looked.ending.map(|ending| {
             for instance in ending {
-                let since = instance.drain().map_or(instance.since(), |drain| drain.at);
+                let since = instance.mark().map_or(instance.since(), |mark| mark.at);
                 report.oldest_pending_delete = report.oldest_pending_delete.max(now.since(since).0);
             }
         });

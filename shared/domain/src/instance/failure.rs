@@ -17,7 +17,7 @@ impl Instance {
         if next.passed_over && !self.passed_over {
             return exit.map(|_| ended.to_owned());
         }
-        let mark = next.drain.as_ref().filter(|_| self.drain.is_none())?;
+        let mark = next.mark.as_ref().filter(|_| self.mark.is_none())?;
         match mark.reason {
             DeleteReason::BootTimeout => Some("its machine did not start a runner".to_owned()),
             DeleteReason::Unreachable => Some("its runner did not stay connected".to_owned()),

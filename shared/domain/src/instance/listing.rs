@@ -38,8 +38,8 @@ impl Instance {
             (_, true) => Group::Free,
             (_, false) => Group::Taken,
         };
-        let since = match (group, &self.drain) {
-            (Group::Ending, Some(drain)) => drain.at,
+        let since = match (group, &self.mark) {
+            (Group::Ending, Some(mark)) => mark.at,
             (Group::Ending, None) => self.since,
             _ => self.created_at,
         };

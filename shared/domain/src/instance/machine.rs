@@ -93,10 +93,10 @@ impl Instance {
 
     /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some
     /// marks, no job.
-    pub fn mark(&mut self, reason: DeleteReason, now: Time) {
-        if self.drain.is_none() {
+    pub fn set_mark(&mut self, reason: DeleteReason, now: Time) {
+        if self.mark.is_none() {
             self.tell(now, format!("marked for delete: {}", reason.as_str()));
-            self.drain = Some(DeleteMark {
+            self.mark = Some(DeleteMark {
                 at: now,
                 reason,
                 not_busy_since: None,
@@ -120,23 +120,23 @@ impl Instance {
 
     /// Takes the mark back: evidence against the delete came up. Only while nothing irreversible
     /// was done, that is before the row left `running`.
-    pub fn unmark(&mut self, now: Time, why: &str) {
-        if self.drain.take().is_some() {
+    pub fn clear_mark(&mut self, now: Time, why: &str) {
+        if self.mark.take().is_some() {
             self.tell(now, format!("delete mark cleared: {why}"));
         }
     }
 
     /// Takes the mark back for a claim, which is the change of the record.
     pub(crate) fn keep_for_a_job(&mut self, now: Time) {
-        if self.drain.take().is_some() {
+        if self.mark.take().is_some() {
             self.tell(now, "delete mark cleared: a job needs it".to_owned());
         }
     }
 
     /// Changes the mark's evidence.
-    pub fn update_drain(&mut self, change: impl FnOnce(&mut DeleteMark)) {
-        if let Some(drain) = &mut self.drain {
-            change(drain);
+    pub fn update_mark(&mut self, change: impl FnOnce(&mut DeleteMark)) {
+        if let Some(mark) = &mut self.mark {
+            change(mark);
         }
     }
 
@@ -149,7 +149,7 @@ impl Instance {
         let order = self.order.as_ref().map_or_else(|| order.clone(), |own| own.joined(order));
         let (force, words) = (order.force, format!("ordered by {}: {}", order.by, order.reason));
         self.order = Some(order);
-        self.mark(DeleteReason::Ordered, now);
+        self.set_mark(DeleteReason::Ordered, now);
         self.clear_claim(now, "delete ordered");
         let to = if force { State::PendingForceDelete } else { State::PendingDelete };
         if self.state != to && self.state.may_become(to) && (force || self.state != State::Deleting)
@@ -162,8 +162,8 @@ impl Instance {
     /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up
     /// for hours, and the job must not wait for it.
     pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
-        self.mark(reason, now);
-        let why = self.drain.as_ref().map_or("", |drain| drain.reason.as_str());
+        self.set_mark(reason, now);
+        let why = self.mark.as_ref().map_or("", |mark| mark.reason.as_str());
         self.clear_claim(now, "on its way out");
         self.move_to(State::PendingDelete, now, why);
         self.due_at = Some(now);
@@ -183,7 +183,7 @@ impl Instance {
     /// The graceful stop says go: terminate next, under a lease.
     pub fn to_deleting(&mut self, now: Time, why: &str, timings: &Timings) {
         self.move_to(State::Deleting, now, why);
-        self.update_drain(|drain| drain.waiting = None);
+        self.update_mark(|mark| mark.waiting = None);
         self.due_at = Some(now + timings.deleting_lease_seconds);
     }
 
@@ -198,7 +198,7 @@ impl Instance {
             backoff::delete_wait(self.attempts, timings)
         };
         self.leave_deleting(now, &why);
-        self.update_drain(|drain| drain.waiting = Some(Waiting::Provider));
+        self.update_mark(|mark| mark.waiting = Some(Waiting::Provider));
         self.due_at = Some(now + wait);
     }
 

@@ -100,7 +100,7 @@ pub struct Instance {
     pub passed_over: bool,
     /// The runner on the machine.
     pub runner: Runner,
-    drain: Option<DeleteMark>,
+    mark: Option<DeleteMark>,
     order: Option<Order>,
     /// Failed launch attempts; after binding, failed terminations.
     pub attempts: u32,
@@ -164,7 +164,7 @@ impl Instance {
                 github_completed_at: None,
                 exit: None,
             },
-            drain: None,
+            mark: None,
             order: None,
             attempts: 0,
             refused: None,
@@ -220,8 +220,8 @@ impl Instance {
 
     /// The delete mark.
     #[must_use]
-    pub const fn drain(&self) -> Option<&DeleteMark> {
-        self.drain.as_ref()
+    pub const fn mark(&self) -> Option<&DeleteMark> {
+        self.mark.as_ref()
     }
 
     /// The operator's order.
@@ -267,7 +267,7 @@ impl Instance {
     #[must_use]
     pub fn may_kill_job(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.kill_running_job)
-            || self.drain.as_ref().is_some_and(|drain| drain.reason == DeleteReason::MaxLifetime)
+            || self.mark.as_ref().is_some_and(|mark| mark.reason == DeleteReason::MaxLifetime)
     }
 
     /// Who ends a running job, and why: whoever ordered it, or the machine's age.
@@ -288,7 +288,7 @@ impl Instance {
     #[must_use]
     pub(crate) fn may_take_a_job(&self) -> bool {
         self.state.is_serving()
-            && self.drain.is_none()
+            && self.mark.is_none()
             && self.absence.is_none()
             // Active without a known job: GitHub called it busy.
             && self.runner.state <= RunnerState::Idle
@@ -311,8 +311,8 @@ impl Instance {
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         self.state == State::Running
-            && self.drain.as_ref().is_some_and(|mark| mark.reason == DeleteReason::Idle)
-            && Self { drain: None, ..self.clone() }.is_free_supply()
+            && self.mark.as_ref().is_some_and(|mark| mark.reason == DeleteReason::Idle)
+            && Self { mark: None, ..self.clone() }.is_free_supply()
     }
 
     /// Its hook has reported a job, and GitHub has not said which one. No claim says so either.
@@ -320,7 +320,7 @@ impl Instance {
     pub fn has_untold_job(&self) -> bool {
         self.state.is_serving()
             && self.claim.is_none()
-            && self.drain.is_none()
+            && self.mark.is_none()
             && self.runner.exit.is_none()
             && self.runner.started.is_some()
             && self.runner.github_job.is_none()
@@ -333,7 +333,7 @@ impl Instance {
     /// answered.
     #[must_use]
     pub fn names_left(&self) -> Vec<String> {
-        let deregistered = self.drain.as_ref().is_some_and(|drain| drain.deregistered);
+        let deregistered = self.mark.as_ref().is_some_and(|mark| mark.deregistered);
         let removed = deregistered || self.runner.has_taken_job();
         let last = if removed { self.runner.n.saturating_sub(1) } else { self.runner.n };
         (1..=last)

@@ -89,7 +89,7 @@ impl Instance {
     /// # Errors
     /// When no configuration may be handed out.
     pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, ReportError> {
-        if self.drain.is_some() || !matches!(self.state, State::Creating | State::Running) {
+        if self.mark.is_some() || !matches!(self.state, State::Creating | State::Running) {
             return Err(ReportError::Draining);
         }
         match self.runner.state {
@@ -215,7 +215,7 @@ impl Instance {
             });
             // Only evidence was being gathered, and this is the strongest there is.
             if self.state == State::Running {
-                self.unmark(now, "a job starts");
+                self.clear_mark(now, "a job starts");
             }
             // The report itself proves that the hooks work.
             self.runner.hooks = true;
@@ -227,7 +227,7 @@ impl Instance {
 
     /// GitHub is asked to remove it, and keeps it if it has a job: a start waits for that answer.
     pub(crate) fn is_undecided(&self) -> bool {
-        let is_asked = self.drain.as_ref().is_some_and(|drain| drain.removing_until.is_some());
+        let is_asked = self.mark.as_ref().is_some_and(|mark| mark.removing_until.is_some());
         is_asked && self.runner.started.is_none() && !self.refuses_jobs()
     }
 
@@ -235,14 +235,11 @@ impl Instance {
     /// tells us so when it is asked to remove it (422): what counts is what it answers, not what we
     /// have decided. An end that waits for no job does not wait for that answer either.
     fn refuses_jobs(&self) -> bool {
-        match (self.state, &self.drain) {
+        match (self.state, &self.mark) {
             (State::Running, None) => false,
-            (State::Running, Some(drain)) => drain.refuses_jobs(),
-            (State::PendingDelete, Some(drain)) => {
-                self.order.is_some()
-                    || drain.refuses_jobs()
-                    || drain.kill_told
-                    || drain.deregistered
+            (State::Running, Some(mark)) => mark.refuses_jobs(),
+            (State::PendingDelete, Some(mark)) => {
+                self.order.is_some() || mark.refuses_jobs() || mark.kill_told || mark.deregistered
             }
             _ => true,
         }
@@ -252,7 +249,7 @@ impl Instance {
     /// has started: whatever GitHub hands it fails, and nothing is there that evidence could save.
     pub(crate) fn is_shut(&self) -> bool {
         let refuses =
-            self.order.is_some() || self.drain.as_ref().is_some_and(DeleteMark::refuses_jobs);
+            self.order.is_some() || self.mark.as_ref().is_some_and(DeleteMark::refuses_jobs);
         let Runner { hooks, id, asking_since, .. } = &self.runner;
         let is_registered = id.is_some() && asking_since.is_none();
         refuses && *hooks && is_registered && !self.runner.has_taken_job()
@@ -343,7 +340,7 @@ impl Instance {
         self.runner.state = RunnerState::Active;
         // Also when it was active before: every wait starts over.
         self.runner.since = now;
-        self.unmark(now, why);
+        self.clear_mark(now, why);
     }
 
     fn expect_registration(&self, name: &str) -> Result<(), ReportError> {

@@ -191,9 +191,9 @@ fn ending(instance: &Instance) -> Vec<String> {
         let force = if order.force { "Forced delete" } else { "Delete" };
         lines.push(format!("{force} ordered by {} at {}: {}.", order.by, order.at, order.reason));
     }
-    if let Some(drain) = instance.drain() {
+    if let Some(mark) = instance.mark() {
         let how = match instance.state() {
-            State::Running if drain.refuses_jobs() => "Marked for delete, so it takes no job",
+            State::Running if mark.refuses_jobs() => "Marked for delete, so it takes no job",
             State::Running => "Marked for delete unless a job starts",
             State::PendingCreate
             | State::Creating
@@ -203,8 +203,8 @@ fn ending(instance: &Instance) -> Vec<String> {
             | State::Deleting
             | State::Deleted => "On its way out",
         };
-        lines.push(format!("{how}: {}.", drain.reason.as_str()));
-        if let Some(waiting) = &drain.waiting {
+        lines.push(format!("{how}: {}.", mark.reason.as_str()));
+        if let Some(waiting) = &mark.waiting {
             lines.push(format!("{}.", waits_for(waiting, instance.attempts)));
         }
     }

@@ -179,7 +179,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
     let mut demand = VecDeque::from(demand);
     // Those nearest to taking a job first.
     view.supply.sort_by(|a, b| {
-        let rank = |one: &Instance| (nearness(one), one.drain().is_some(), one.created_at);
+        let rank = |one: &Instance| (nearness(one), one.mark().is_some(), one.created_at);
         rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
     });
     for instance in &view.supply {

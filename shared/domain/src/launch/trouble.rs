@@ -196,7 +196,7 @@ impl Trouble {
         let finds_out = |one: &Instance| {
             self.probed_at.is_some_and(|at| one.launched_at() >= at)
                 && one.state() != State::PendingCreate
-                && one.drain().is_none()
+                && one.mark().is_none()
                 && one.runner.exit.is_none()
         };
         let is_out = is_pools && live().any(finds_out);

@@ -33,7 +33,7 @@ pub(super) fn deleting(
     match death(instance, seen, policy.timings, now) {
         Death::Certain(why) => return deleted(instance, now, why),
         Death::Unconfirmed(mut next, again_at) => {
-            next.update_drain(|drain| drain.waiting = Some(Waiting::Absent));
+            next.update_mark(|mark| mark.waiting = Some(Waiting::Absent));
             return rest_until(*next, again_at);
         }
         Death::No => {}
@@ -59,7 +59,7 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
         return act(next);
     }
     next.set_due(now + policy.timings.deleting_lease_seconds);
-    next.update_drain(|drain| drain.waiting = None);
+    next.update_mark(|mark| mark.waiting = None);
     next.tell(now, "terminate again: the earlier attempt left no answer".to_owned());
     perform(next, Effect::Terminate(machine))
 }
@@ -69,7 +69,7 @@ fn again(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
 fn is_held_by_job(instance: &Instance, policy: &Policy<'_>, now: Time) -> bool {
     instance.runner.is_busy()
         && !policy.ends_jobs(instance, now)
-        && !instance.drain().is_some_and(|drain| drain.deregistered)
+        && !instance.mark().is_some_and(|mark| mark.deregistered)
 }
 
 /// An error of EC2. A plain delete tries for ever; a forced one gives the machine to the ledger,

@@ -77,13 +77,13 @@ fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Tim
     } else {
         policy.timings.busy_reads_apart_without_hook_seconds
     };
-    match instance.drain().and_then(|drain| drain.not_busy_since) {
+    match instance.mark().and_then(|mark| mark.not_busy_since) {
         Some(first) if now >= first + apart => GateDecision::Passed(Box::new(next)),
         Some(first) => waiting(&next, Waiting::SecondRead, first + apart),
         None => {
-            next.update_drain(|drain| {
-                drain.not_busy_since = Some(now);
-                drain.silences = 0;
+            next.update_mark(|mark| {
+                mark.not_busy_since = Some(now);
+                mark.silences = 0;
             });
             waiting(&next, Waiting::SecondRead, now + apart)
         }
@@ -106,8 +106,8 @@ pub(super) fn learn_registration(next: &mut Instance, seen: RunnerSeen, now: Tim
 
 fn waiting(instance: &Instance, why: Waiting, until: Time) -> GateDecision {
     let mut next = instance.clone();
-    if next.drain().is_some_and(|drain| drain.waiting.as_ref() != Some(&why)) {
-        next.update_drain(|drain| drain.waiting = Some(why));
+    if next.mark().is_some_and(|mark| mark.waiting.as_ref() != Some(&why)) {
+        next.update_mark(|mark| mark.waiting = Some(why));
     }
     GateDecision::Wait(Box::new(next), until)
 }
@@ -132,8 +132,8 @@ pub(super) fn trouble_wait(
         }
         ProviderError::Unavailable(fault) => {
             next.last_error = Some(fault.clone());
-            let silences = instance.drain().map_or(0, |drain| drain.silences) + 1;
-            next.update_drain(|drain| drain.silences = silences);
+            let silences = instance.mark().map_or(0, |mark| mark.silences) + 1;
+            next.update_mark(|mark| mark.silences = silences);
             let wait = backoff::delete_wait(silences, policy.timings);
             (Waiting::GithubUnavailable, now + wait)
         }

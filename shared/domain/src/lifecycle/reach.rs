@@ -21,6 +21,6 @@ pub(super) fn reach(seen: &Observation) -> Look<bool> {
 
 /// Whether a runner that was marked as out of reach is there after all, and waits for a job.
 pub(super) fn is_back(instance: &Instance, seen: &Observation) -> bool {
-    instance.drain().is_some_and(|drain| drain.reason == DeleteReason::Unreachable)
+    instance.mark().is_some_and(|mark| mark.reason == DeleteReason::Unreachable)
         && matches!(seen.runner, Look::Seen(RunnerSeen::NotBusy(_)))
 }

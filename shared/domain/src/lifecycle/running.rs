@@ -28,7 +28,7 @@ pub(super) fn running(
     if let Some(exit) = &instance.runner.exit {
         return runner_ended(instance, exit, seen, policy, now);
     }
-    if instance.drain().is_some() {
+    if instance.mark().is_some() {
         return marked(instance, seen, policy, now);
     }
     if let Some(step) = taken_back(instance, seen, now) {
@@ -89,7 +89,7 @@ fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step
     if !is_free {
         return Some(act(next));
     }
-    next.mark(DeleteReason::SpotNotice, now);
+    next.set_mark(DeleteReason::SpotNotice, now);
     next.clear_claim(now, "EC2 takes the machine back");
     next.set_due(now);
     Some(perform(next, Effect::WakePool))
@@ -100,7 +100,7 @@ fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step
 fn outlived(instance: &Instance, now: Time) -> Step {
     let mut next = instance.clone();
     // An idle mark may stand already; the lifetime overrules it.
-    next.unmark(now, "max lifetime reached");
+    next.clear_mark(now, "max lifetime reached");
     next.to_pending_delete(DeleteReason::MaxLifetime, now);
     act(next)
 }
@@ -141,7 +141,7 @@ fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
         // it.
         next.to_pending_delete(DeleteReason::BootTimeout, now);
     } else {
-        next.mark(DeleteReason::BootTimeout, now);
+        next.set_mark(DeleteReason::BootTimeout, now);
         // The evidence may take half an hour, and its job must not wait for it.
         next.clear_claim(now, "the runner did not start in time");
         next.set_due(now);
@@ -165,7 +165,7 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
         }
     };
     let mut next = instance.clone();
-    next.mark(reason, now);
+    next.set_mark(reason, now);
     next.set_due(now);
     act(next)
 }
@@ -221,7 +221,7 @@ fn idle_beside_job(
         Look::Unknown => Step::Look(Need::Runner),
         Look::Seen(false) => {
             let mut next = instance.clone();
-            next.mark(DeleteReason::Unreachable, now);
+            next.set_mark(DeleteReason::Unreachable, now);
             next.clear_claim(now, "its agent is not connected");
             next.set_due(now);
             perform(next, Effect::WakePool)
@@ -271,7 +271,7 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         return rest_until(instance.clone(), limit.min(lifetime));
     }
     let mut next = instance.clone();
-    next.mark(DeleteReason::JobCompleted, now);
+    next.set_mark(DeleteReason::JobCompleted, now);
     next.set_due(now);
     act(next)
 }
@@ -303,7 +303,7 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
     }
     if reach::is_back(instance, seen) {
         let mut next = instance.clone();
-        next.unmark(now, "its agent is connected");
+        next.clear_mark(now, "its agent is connected");
         return act(next);
     }
     match gate::gate(instance, seen, policy, now) {
@@ -317,10 +317,10 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         }
         GateDecision::Passed(next) => {
             let mut next = *next;
-            let reason = next.drain().map_or(DeleteReason::Idle, |drain| drain.reason.clone());
-            next.update_drain(|drain| {
-                drain.gate_passed = true;
-                drain.waiting = None::<Waiting>;
+            let reason = next.mark().map_or(DeleteReason::Idle, |mark| mark.reason.clone());
+            next.update_mark(|mark| {
+                mark.gate_passed = true;
+                mark.waiting = None::<Waiting>;
             });
             next.to_pending_delete(reason, now);
             act(next)

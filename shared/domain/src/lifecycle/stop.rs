@@ -54,7 +54,7 @@ pub(super) fn stop(
 /// which no record has yet. Forgotten, it would be asked for again then, by both. Once it is on
 /// record the row's time counts again: a pass that EC2 refuses comes to rest.
 fn is_answered(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> bool {
-    let call = instance.drain().and_then(|drain| drain.removing_until);
+    let call = instance.mark().and_then(|mark| mark.removing_until);
     matches!(seen.deregistration, Look::Seen(_))
         && call.is_some()
         && call == instance.due_at()
@@ -66,9 +66,9 @@ fn is_answered(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now
 /// wait, or EC2 did not end it. That may be because it is gone: with a machine its tags go, and
 /// with them our right to end it (`UnauthorizedOperation`; karpenter-provider-aws #2100).
 fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
-    let may_be_dead = instance.drain().is_some_and(|drain| {
+    let may_be_dead = instance.mark().is_some_and(|mark| {
         matches!(
-            drain.waiting,
+            mark.waiting,
             Some(Waiting::JobRunning | Waiting::Busy | Waiting::Absent | Waiting::Provider)
         )
     });
@@ -81,7 +81,7 @@ fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool 
 /// and, since the mark, gets none.
 fn is_deregistered(instance: &Instance) -> bool {
     instance.runner.exit.is_some()
-        || instance.drain().is_some_and(|drain| drain.deregistered)
+        || instance.mark().is_some_and(|mark| mark.deregistered)
         || instance.runner.n == 0
 }
 
@@ -89,7 +89,7 @@ fn is_deregistered(instance: &Instance) -> bool {
 /// it again.
 fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
     seen.machine == Look::Seen(Machine::Stopped)
-        || instance.drain().is_some_and(|drain| drain.reason == DeleteReason::MachineStopped)
+        || instance.mark().is_some_and(|mark| mark.reason == DeleteReason::MachineStopped)
 }
 
 /// A known job is waited for. Its hook may still wait itself, to hear what became of a call that
@@ -104,7 +104,7 @@ fn known_job(
     if !instance.runner.is_busy() {
         return None;
     }
-    let call = instance.drain().and_then(|drain| drain.removing_until);
+    let call = instance.mark().and_then(|mark| mark.removing_until);
     let Some(call) = call.filter(|_| instance.is_undecided() && instance.runner.hooks) else {
         return Some(job_runs(instance, Waiting::JobRunning, policy, now));
     };
@@ -126,7 +126,7 @@ fn known_job(
 
 /// The evidence, then GitHub's DELETE.
 fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let passed = instance.drain().is_some_and(|drain| drain.gate_passed);
+    let passed = instance.mark().is_some_and(|mark| mark.gate_passed);
     if let Some(step) = known_job(instance, seen, policy, now) {
         return step;
     }
@@ -139,9 +139,9 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
             GateDecision::Wait(next, at) => return bypassed_or(*next, at, policy, now),
             GateDecision::Busy(_) => return job_runs(instance, Waiting::Busy, policy, now),
             GateDecision::Passed(mut next) => {
-                next.update_drain(|drain| {
-                    drain.gate_passed = true;
-                    drain.waiting = None;
+                next.update_mark(|mark| {
+                    mark.gate_passed = true;
+                    mark.waiting = None;
                 });
                 return act(*next);
             }
@@ -160,7 +160,7 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
 /// The intent is on record first: a job's start that comes before it is let pass, and holds the
 /// delete up. One call is out at a time, so that GitHub's refusal is the last word on all of them.
 fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
-    let call = instance.drain().and_then(|drain| drain.removing_until);
+    let call = instance.mark().and_then(|mark| mark.removing_until);
     if let Some(until) = call.filter(|until| now < *until) {
         return rest_until(instance.clone(), until);
     }
@@ -171,15 +171,15 @@ fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Ti
 fn remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     let until = now + policy.timings.deleting_lease_seconds;
-    next.update_drain(|drain| drain.removing_until = Some(until));
+    next.update_mark(|mark| mark.removing_until = Some(until));
     perform(next, Effect::Deregister(id))
 }
 
 /// GitHub keeps a busy runner, so its job may start.
 fn not_removed(instance: &Instance) -> Instance {
     let mut next = instance.clone();
-    if next.drain().is_some_and(|drain| drain.removing_until.is_some()) {
-        next.update_drain(|drain| drain.removing_until = None);
+    if next.mark().is_some_and(|mark| mark.removing_until.is_some()) {
+        next.update_mark(|mark| mark.removing_until = None);
     }
     next
 }
@@ -187,8 +187,8 @@ fn not_removed(instance: &Instance) -> Instance {
 /// The call is over, and what it has done is open: another one may be made.
 fn asked_in_vain(instance: &Instance, now: Time) -> Instance {
     let mut next = instance.clone();
-    if next.drain().is_some_and(|drain| drain.removing_until.is_some_and(|until| until > now)) {
-        next.update_drain(|drain| drain.removing_until = Some(now));
+    if next.mark().is_some_and(|mark| mark.removing_until.is_some_and(|until| until > now)) {
+        next.update_mark(|mark| mark.removing_until = Some(now));
     }
     next
 }
@@ -219,7 +219,7 @@ fn find_registration(
             let mut next = instance.clone();
             gate::learn_registration(&mut next, *answer, now);
             if next.runner.id.is_none() {
-                next.update_drain(|drain| drain.deregistered = true);
+                next.update_mark(|mark| mark.deregistered = true);
             }
             act(next)
         }
@@ -237,10 +237,10 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
         Deregistration::NotFound => "GitHub has no registration any more",
     };
     let mut next = instance.clone();
-    next.update_drain(|drain| {
-        drain.deregistered = true;
-        drain.waiting = None;
-        drain.silences = 0;
+    next.update_mark(|mark| {
+        mark.deregistered = true;
+        mark.waiting = None;
+        mark.silences = 0;
     });
     next.tell(now, what.to_owned());
     if is_early(&next, now) {
@@ -268,7 +268,7 @@ fn unanswered(
 
 /// Waits, unless the order says not to wait for this.
 fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step {
-    let waiting = next.drain().and_then(|drain| drain.waiting.as_ref());
+    let waiting = next.mark().and_then(|mark| mark.waiting.as_ref());
     let bypassed = match (next.order(), waiting) {
         (Some(order), Some(Waiting::Unauthorized)) => order.bypass_github_unauthorized,
         (
@@ -299,9 +299,9 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
 fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     // A contrary sign: the evidence is gathered anew.
-    next.update_drain(|drain| {
-        drain.not_busy_since = None;
-        drain.gate_passed = false;
+    next.update_mark(|mark| {
+        mark.not_busy_since = None;
+        mark.gate_passed = false;
     });
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
@@ -311,11 +311,11 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
 /// changes the record while GitHub is asked cannot make this begin anew. A job that is heard of
 /// after that has its line from whoever hears of it.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let told = instance.drain().is_some_and(|drain| drain.kill_told);
+    let told = instance.mark().is_some_and(|mark| mark.kill_told);
     let id = instance.runner.id.filter(|_| !told && !is_deregistered(instance));
     let mut next = instance.clone();
     if !told {
-        next.update_drain(|drain| drain.kill_told = true);
+        next.update_mark(|mark| mark.kill_told = true);
     }
     let mut step = match (id, &seen.deregistration) {
         (Some(id), Look::Unknown) => remove(&next, id, policy, now),
@@ -349,7 +349,7 @@ fn without_machine(
         }
         Look::Seen(Some((LaunchState::Open, lease))) => {
             let mut next = instance.clone();
-            next.update_drain(|drain| drain.waiting = Some(Waiting::LaunchOpen));
+            next.update_mark(|mark| mark.waiting = Some(Waiting::LaunchOpen));
             if now < *lease {
                 return rest_until(next, *lease);
             }
@@ -381,8 +381,8 @@ fn gone(instance: &Instance, now: Time, why: &str, policy: &Policy<'_>) -> Step 
 }
 
 fn wait(mut next: Instance, why: Waiting, until: Time) -> Step {
-    if next.drain().is_some_and(|drain| drain.waiting.as_ref() != Some(&why)) {
-        next.update_drain(|drain| drain.waiting = Some(why));
+    if next.mark().is_some_and(|mark| mark.waiting.as_ref() != Some(&why)) {
+        next.update_mark(|mark| mark.waiting = Some(why));
     }
     rest_until(next, until)
 }

@@ -14,7 +14,7 @@ pub(super) fn asks_switch(instance: &Instance, step: &Step) -> bool {
         Some(Effect::WakePool) | None => false,
     };
     let marks = instance.state() == State::Running
-        && next.drain().is_some_and(|drain| is_our_choice(&drain.reason));
+        && next.mark().is_some_and(|mark| is_our_choice(&mark.reason));
     !instance.is_forced() && (destroys || marks)
 }
 
@@ -44,13 +44,13 @@ const fn is_our_choice(reason: &DeleteReason) -> bool {
 /// are off.
 pub(super) fn held_back(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
-    if instance.state() == State::Running && instance.drain().is_some() {
-        next.unmark(now, "deletes are switched off");
+    if instance.state() == State::Running && instance.mark().is_some() {
+        next.clear_mark(now, "deletes are switched off");
         return act(next);
     }
-    let waits = instance.drain().is_some_and(|drain| drain.waiting != Some(Waiting::SwitchedOff));
+    let waits = instance.mark().is_some_and(|mark| mark.waiting != Some(Waiting::SwitchedOff));
     if waits {
-        next.update_drain(|drain| drain.waiting = Some(Waiting::SwitchedOff));
+        next.update_mark(|mark| mark.waiting = Some(Waiting::SwitchedOff));
     }
     rest_until(next, now + policy.timings.busy_poll_seconds)
 }

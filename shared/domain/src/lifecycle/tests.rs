@@ -87,21 +87,21 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     word(old.state != new.state, format!("runner {}", new.state.as_str()));
     word(old.id != new.id, format!("registration {}", new.id.map_or(0, |id| id.0)));
     word(old.asking_since.is_some() && new.asking_since.is_none(), "call settled".to_owned());
-    words.extend(drain_changes(before, next));
+    words.extend(mark_changes(before, next));
     words
 }
 
-fn drain_changes(before: &Instance, next: &Instance) -> Vec<String> {
-    let Some(new) = next.drain() else {
-        return before.drain().map(|_| "mark cleared".to_owned()).into_iter().collect();
+fn mark_changes(before: &Instance, next: &Instance) -> Vec<String> {
+    let Some(new) = next.mark() else {
+        return before.mark().map(|_| "mark cleared".to_owned()).into_iter().collect();
     };
     let mut words = Vec::new();
-    let known = before.drain().filter(|old| old.reason == new.reason);
+    let known = before.mark().filter(|old| old.reason == new.reason);
     if known.is_none() {
         words.push(format!("marked {}", new.reason.as_str()));
     }
     let unmarked = idle().marked(new.reason.clone(), 0);
-    let old = known.or(unmarked.drain()).expect("just marked");
+    let old = known.or(unmarked.mark()).expect("just marked");
     if old.not_busy_since != new.not_busy_since {
         words.push(match new.not_busy_since {
             Some(since) => format!("not busy since {}", second(since)),

@@ -102,7 +102,7 @@ pub(super) async fn ending_instances_come_in_the_order_of_their_marks<W: TableWo
 pub(super) async fn free_instances_may_be_marked_idle<W: TableWorld>(world: &W) {
     let marked = |n, reason| {
         let mut one = running(n, None);
-        one.mark(reason, at(900));
+        one.set_mark(reason, at(900));
         one
     };
     let (idle, outdated) = (marked(7, DeleteReason::Idle), marked(8, DeleteReason::Outdated));

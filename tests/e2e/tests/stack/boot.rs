@@ -19,11 +19,7 @@ pub(super) async fn never_registers(test: Test) -> Result<()> {
     ensure!(served["runner"]["machine"] == machines[1]["id"], "served by {}", served["runner"]);
 
     let row = stack.row_of(&dead).await?;
-    ensure!(
-        row["drain"]["reason"]["kind"] == "boot_timeout",
-        "ended for {}",
-        row["drain"]["reason"]
-    );
+    ensure!(row["mark"]["reason"]["kind"] == "boot_timeout", "ended for {}", row["mark"]["reason"]);
     let launched = |n: usize| machines[n]["launched_at"].as_u64().unwrap_or_default();
     let terminates = stack.calls("ec2", "TerminateInstances").await?;
     let at = terminates.first().and_then(|call| call["at_ms"].as_u64()).unwrap_or_default();

@@ -36,7 +36,7 @@ pub(super) async fn refused_and_killed(test: Test) -> Result<()> {
         test.shows(format!("{flags:?}: {why}"));
     }
     let row = stack.row(&name).await?;
-    ensure!(row["state"] == "running" && row["drain"].is_null(), "the record has changed: {row}");
+    ensure!(row["state"] == "running" && row["mark"].is_null(), "the record has changed: {row}");
     ensure!(stack.calls("ec2", "TerminateInstances").await?.is_empty(), "a terminate was sent");
     ensure!(stack.job(&job).await?["status"] == "in_progress", "the job does not run any more");
 

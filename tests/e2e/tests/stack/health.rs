@@ -29,8 +29,8 @@ pub(super) async fn unauthorized(test: Test) -> Result<()> {
     stack.admin(&order(json!({}))).await?;
     wait_for("the forced delete to wait for GitHub", 30, async || {
         let row = stack.row(&name).await?;
-        let waiting = &row["drain"]["waiting"]["kind"];
-        Ok(when(waiting == "unauthorized", || format!("{} {}", row["state"], row["drain"])))
+        let waiting = &row["mark"]["waiting"]["kind"];
+        Ok(when(waiting == "unauthorized", || format!("{} {}", row["state"], row["mark"])))
     })
     .await?;
     until_unhealthy(&stack, 1).await?;

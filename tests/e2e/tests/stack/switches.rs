@@ -67,7 +67,7 @@ async fn idle_runner(stack: &Stack, job: &Job) -> Result<(String, String)> {
 async fn deletes(test: &Test, stack: &Stack, name: &str) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(12)).await;
     let row = stack.row(name).await?;
-    ensure!(row["state"] == "running" && row["drain"].is_null(), "the record says {row}");
+    ensure!(row["state"] == "running" && row["mark"].is_null(), "the record says {row}");
     let order = json!({ "action": "delete", "name": name, "reason": "end-to-end test" });
     let why = stack.refused(&order, "switched_off").await?;
     test.shows(format!("deletes off: the idle runner stays, and a plain delete says: {why}"));

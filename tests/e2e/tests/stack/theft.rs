@@ -45,11 +45,7 @@ pub(super) async fn spared_machine_is_dead(test: Test) -> Result<()> {
     let third = stack.until_launched(3, 1).await?[2].clone();
     ensure!(second["runner"]["machine"] == third.as_str(), "taken by {}", second["runner"]);
     let row = stack.row_of(&dead).await?;
-    ensure!(
-        row["drain"]["reason"]["kind"] == "boot_timeout",
-        "ended for {}",
-        row["drain"]["reason"]
-    );
+    ensure!(row["mark"]["reason"]["kind"] == "boot_timeout", "ended for {}", row["mark"]["reason"]);
     test.shows(format!(
         "{quick} took the other's job; {dead} never booted; {third} served the job left over"
     ));

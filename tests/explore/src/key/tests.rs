@@ -38,7 +38,7 @@ fn small_numbers_do_not_collide() {
 fn fields() -> Vec<(&'static str, Value, bool)> {
     let early = "1970-01-01T00:00:07Z";
     let detail = json!({"at": early, "operation": "Call", "code": "Code", "message": "sentence"});
-    let drain = json!({
+    let mark = json!({
         "at": early, "reason": {"kind": "idle"}, "not_busy_since": null, "gate_passed": false,
         "removing_until": null, "deregistered": false, "waiting": null, "silences": 0,
         "kill_told": false,
@@ -72,7 +72,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("claimed_at", json!(early), true),
         ("passed_over", json!(true), true),
         ("runner", runner, true),
-        ("drain", drain, true),
+        ("mark", mark, true),
         ("order", order, true),
         ("attempts", json!(1), true),
         ("refused", json!("throttle"), false),

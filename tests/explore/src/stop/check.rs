@@ -248,10 +248,10 @@ pub(super) fn describe(state: &State) -> String {
     ] {
         text.push_str(if flag { words } else { "" });
     }
-    if let Some(drain) = row.drain() {
-        let _ = write!(text, ", marked ({}", drain.reason.as_str());
-        text.push_str(if drain.deregistered { ", deregistered" } else { "" });
-        if let Some(waiting) = &drain.waiting {
+    if let Some(mark) = row.mark() {
+        let _ = write!(text, ", marked ({}", mark.reason.as_str());
+        text.push_str(if mark.deregistered { ", deregistered" } else { "" });
+        if let Some(waiting) = &mark.waiting {
             let _ = write!(text, ", waits: {waiting:?}");
         }
         text.push(')');

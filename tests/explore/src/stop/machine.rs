@@ -138,10 +138,10 @@ impl Stop {
     fn may_be_kept(&self, state: &State) -> bool {
         let row = &state.row;
         let is_ours =
-            |drain: &DeleteMark| !drain.refuses_jobs() && !drain.deregistered && !drain.kill_told;
+            |mark: &DeleteMark| !mark.refuses_jobs() && !mark.deregistered && !mark.kill_told;
         let waits = row.state() == muster_domain::instance::State::PendingDelete
             && row.order().is_none()
-            && row.drain().is_some_and(is_ours);
+            && row.mark().is_some_and(is_ours);
         waits && state.is_registered(state.number) && row.runner.exit.is_none()
     }
 
@@ -312,7 +312,7 @@ impl Stop {
             return steps.push(Step { act: act(words, worker), fair: true, next: Ok(next) });
         }
         row.configured(RunnerId(u64::from(call.number)), state.now);
-        let draining = row.drain().is_some();
+        let draining = row.mark().is_some();
         let result = self.store(&mut next, row);
         if !waits || draining {
             if waits {

@@ -92,7 +92,7 @@ fn busy() -> (Bench, Vec<Instance>) {
     let mut rows = bench.idle(2);
     bench.make_due(&mut rows[1]);
     rows[1].set_claim(JobKey { repository: 1, job: 1 }, ago(200));
-    rows[1].update_drain(|drain| drain.waiting = Some(Waiting::SecondRead));
+    rows[1].update_mark(|mark| mark.waiting = Some(Waiting::SecondRead));
     bench.store(&rows);
     let mut claimed = waiting(1, ago(300));
     claimed.claim = Some(rows[1].name.clone());

@@ -156,8 +156,8 @@ impl Bench {
         let id = configured.unwrap_or_else(|_| panic!("not configured")).runner;
         row.configured(id, ago(3_600));
         row.runner_started(&name, true, ago(3_600), &Timings::default()).expect("started");
-        row.mark(DeleteReason::Idle, ago(400));
-        row.update_drain(|drain| drain.not_busy_since = Some(ago(400)));
+        row.set_mark(DeleteReason::Idle, ago(400));
+        row.update_mark(|mark| mark.not_busy_since = Some(ago(400)));
         row.set_due(ago(1));
     }
 

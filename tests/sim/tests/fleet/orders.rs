@@ -87,14 +87,14 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
         let bench = Bench::new();
         let mut row = bench.idle(1).remove(0);
         bench.make_due(&mut row);
-        row.unmark(bench.door.now(), "the test");
+        row.clear_mark(bench.door.now(), "the test");
         bench.store(std::slice::from_ref(&row));
         let stored = || bench.change(|world| Stored::clone(&world.tables.instances[&row.name]));
         let mut came = false;
         let order = json!({"version": 1, "action": "delete", "name": row.name.as_str(), "reason": "a test", "by": "a"});
         let answer = ask_with(&bench, order, |call| {
             let now = stored();
-            assert_eq!(now.drain().is_some(), now.order().is_some(), "before call {call}");
+            assert_eq!(now.mark().is_some(), now.order().is_some(), "before call {call}");
             if call == at && now.order().is_none() {
                 came = true;
                 let mut next = now.record().clone();
@@ -105,7 +105,7 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
         let after = stored();
         let refused = answer["error"]["code"] == "busy";
         assert_eq!(after.order().is_none(), refused, "call {at}: {answer}");
-        assert_eq!(after.drain().is_none(), refused, "call {at}: {after:?}");
+        assert_eq!(after.mark().is_none(), refused, "call {at}: {after:?}");
         assert_eq!(refused, came, "call {at}: {answer}");
         if !came {
             accepted += 1;

@@ -35,7 +35,7 @@ fn reports(runner: &str) -> Vec<MachineReport> {
 fn at_work(bench: &Bench) -> Instance {
     let mut row = bench.idle(1).remove(0);
     bench.make_due(&mut row);
-    row.unmark(bench.door.now(), "the test");
+    row.clear_mark(bench.door.now(), "the test");
     let name = row.runner_name();
     let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
     let then = Time::from_millis(bench.door.now().as_millis() - 600_000);

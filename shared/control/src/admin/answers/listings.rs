@@ -71,7 +71,7 @@ impl InstanceSummary {
             runner_state: instance.runner.state,
             runner_id: instance.runner.id,
             claim: instance.claim(),
-            waiting_for: instance.drain().and_then(|drain| drain.waiting.clone()),
+            waiting_for: instance.mark().and_then(|mark| mark.waiting.clone()),
             attempts: instance.attempts,
             due_at: instance.due_at(),
             forced: instance.is_forced(),

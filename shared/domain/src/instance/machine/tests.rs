@@ -101,13 +101,13 @@ fn the_first_mark_stands_until_it_is_cleared() {
         silences: 0,
         kill_told: false,
     };
-    assert_eq!(marked.drain(), Some(&fresh));
+    assert_eq!(marked.mark(), Some(&fresh));
     assert_eq!(marked.clone().marked(DeleteReason::Ordered, 800), marked);
-    let cleared = marked.with(|i| i.unmark(at(800), "a job runs"));
-    assert_eq!((cleared.drain(), last_event(&cleared)), (None, "delete mark cleared: a job runs"));
-    let untouched = idle().with(|i| i.unmark(at(800), "nothing"));
+    let cleared = marked.with(|i| i.clear_mark(at(800), "a job runs"));
+    assert_eq!((cleared.mark(), last_event(&cleared)), (None, "delete mark cleared: a job runs"));
+    let untouched = idle().with(|i| i.clear_mark(at(800), "nothing"));
     assert_eq!(untouched, idle());
-    let unmarked = idle().with(|i| i.update_drain(|drain| drain.gate_passed = true));
+    let unmarked = idle().with(|i| i.update_mark(|mark| mark.gate_passed = true));
     assert_eq!(unmarked, idle());
 }
 
@@ -136,7 +136,7 @@ fn an_order_moves_every_live_state_on_its_way_out() {
         let plainly = instance.clone().ordered(plain(900));
         assert_eq!(plainly.state(), expected, "{name}");
         assert_eq!((plainly.claim(), plainly.due_at()), (None, Some(at(900))), "{name}");
-        assert!(plainly.drain().is_some() && plainly.order().is_some(), "{name}");
+        assert!(plainly.mark().is_some() && plainly.order().is_some(), "{name}");
         let by_force = instance.ordered(forced(900));
         assert_eq!(
             (by_force.state(), by_force.due_at()),
@@ -184,9 +184,9 @@ fn the_way_out_ends_the_claim_and_keeps_the_first_reason() {
         (out.state(), out.claim(), out.due_at()),
         (State::PendingDelete, None, Some(at(700)))
     );
-    assert_eq!(out.drain().map(|drain| &drain.reason), Some(&DeleteReason::MachineGone));
+    assert_eq!(out.mark().map(|mark| &mark.reason), Some(&DeleteReason::MachineGone));
     let marked = active().marked(DeleteReason::Ordered, 600).stopping(DeleteReason::Idle, 700);
-    assert_eq!(marked.drain().map(|drain| &drain.reason), Some(&DeleteReason::Ordered));
+    assert_eq!(marked.mark().map(|mark| &mark.reason), Some(&DeleteReason::Ordered));
     let deleting = out.deleting(710);
     assert_eq!((deleting.state(), deleting.due_at()), (State::Deleting, Some(at(830))));
 }
@@ -199,12 +199,12 @@ fn a_failed_termination_waits_where_it_came_from() {
     let plainly = failed(exited().ordered(plain(700)).with(|i| i.attempts = 4));
     assert_eq!((plainly.state(), plainly.attempts), (State::PendingDelete, 5));
     assert_eq!(plainly.due_at(), Some(at(726)));
-    assert_eq!(plainly.drain().and_then(|drain| drain.waiting.clone()), Some(Waiting::Provider));
+    assert_eq!(plainly.mark().and_then(|mark| mark.waiting.clone()), Some(Waiting::Provider));
     assert_eq!(plainly.last_error, Some(fault("Throttled")));
     assert_eq!(last_event(&plainly), "pending_delete: attempt 5 failed: Throttled: no");
     let by_force = failed(exited().ordered(forced(700)).with(|i| i.attempts = 4));
     assert_eq!((by_force.state(), by_force.due_at()), (State::PendingForceDelete, Some(at(711))));
-    assert_eq!(plainly.deleting(730).drain().and_then(|drain| drain.waiting.clone()), None);
+    assert_eq!(plainly.deleting(730).mark().and_then(|mark| mark.waiting.clone()), None);
 }
 
 #[test]

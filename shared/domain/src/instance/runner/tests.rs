@@ -137,7 +137,7 @@ fn reports_of_another_registration_are_refused() {
 }
 
 fn asked(mut instance: Instance) -> Instance {
-    instance.update_drain(|drain| drain.removing_until = Some(at(46)));
+    instance.update_mark(|mark| mark.removing_until = Some(at(46)));
     instance
 }
 
@@ -148,7 +148,7 @@ fn a_delete_of_ours_that_has_yet_to_ask_github_waits_for_the_job() {
         let before = idle().stopping(reason.clone(), 45).through_gate();
         let mut held = before.clone();
         assert_eq!(start(&mut held, 50), Ok(Start::Accepted), "{reason:?}");
-        assert_eq!((held.state(), held.drain()), (before.state(), before.drain()), "{reason:?}");
+        assert_eq!((held.state(), held.mark()), (before.state(), before.mark()), "{reason:?}");
         assert!(held.runner.is_busy(), "{reason:?}");
     }
 }
@@ -171,7 +171,7 @@ fn a_job_starts_unless_a_delete_came_first() {
         (
             "GitHub is asked to remove it, and its age waits for no answer",
             asked(idle().stopping(DeleteReason::Idle, 45)).with(|i| {
-                i.update_drain(|drain| drain.kill_told = true);
+                i.update_mark(|mark| mark.kill_told = true);
             }),
             Draining,
         ),
@@ -213,7 +213,7 @@ fn a_start_while_github_is_asked_is_undecided_until_it_answers() {
             assert_eq!(start(&mut open, second), Ok(Start::Undecided), "{reason:?}");
             assert_eq!(open, before, "{reason:?}: nothing runs yet");
         }
-        let mut kept = open.clone().with(|i| i.update_drain(|drain| drain.removing_until = None));
+        let mut kept = open.clone().with(|i| i.update_mark(|mark| mark.removing_until = None));
         assert_eq!(start(&mut kept, 50), Ok(Start::Accepted), "{reason:?}");
         assert_eq!(start(&mut open.deregistered(), 50), Err(ReportError::Draining), "{reason:?}");
     }
@@ -225,11 +225,7 @@ fn a_job_that_starts_takes_our_own_mark_back() {
     for reason in [Idle, Outdated, BootTimeout, JobCompleted] {
         let mut spared = installing().marked(reason.clone(), 45);
         assert_eq!(start(&mut spared, 50), Ok(Start::Accepted), "{reason:?}");
-        assert_eq!(
-            (spared.drain(), spared.runner.state),
-            (None, RunnerState::Active),
-            "{reason:?}"
-        );
+        assert_eq!((spared.mark(), spared.runner.state), (None, RunnerState::Active), "{reason:?}");
         assert!(spared.runner.is_busy(), "{reason:?}");
     }
     // The same report again is no news, so a later mark stands.
@@ -321,7 +317,7 @@ fn githubs_end_gives_the_machine_time_for_its_own_report() {
 #[test]
 fn any_sign_of_a_job_clears_the_mark() {
     let spared = idle().marked(DeleteReason::Idle, 700).with(|i| i.seen_busy(at(710), "busy"));
-    assert_eq!((spared.drain(), spared.runner.state), (None, RunnerState::Active));
+    assert_eq!((spared.mark(), spared.runner.state), (None, RunnerState::Active));
     assert_eq!(spared.runner.since, at(710));
     let again = active().marked(DeleteReason::JobCompleted, 700);
     let again = again.with(|i| i.seen_busy(at(710), "busy"));

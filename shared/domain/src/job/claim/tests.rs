@@ -92,7 +92,7 @@ fn a_job_taken_by_another_runner_swaps_the_claims_where_that_helps() {
             left(|job| job.last_event.private = false),
             parted,
         ),
-        ("the spared runner is marked", spared(|i| i.mark(DeleteReason::Idle, at(55))), parted),
+        ("the spared runner is marked", spared(|i| i.set_mark(DeleteReason::Idle, at(55))), parted),
         (
             "the spared runner is on its way out, and its claim has ended",
             spared(|i| i.to_pending_delete(DeleteReason::Idle, at(55))),
@@ -215,7 +215,7 @@ struct Fleet {
 /// What may be the matter with a runner.
 fn troubled(runner: Instance, trouble: u8) -> Instance {
     match trouble {
-        0 => runner.with(|i| i.mark(DeleteReason::Idle, at(55))),
+        0 => runner.with(|i| i.set_mark(DeleteReason::Idle, at(55))),
         1 => runner.with(|i| i.runner_ended(Some(1), None, at(55), &timings())),
         2 => runner.with(|i| i.passed_over = true),
         3 => active().with(|i| {

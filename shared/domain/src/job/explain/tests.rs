@@ -186,7 +186,7 @@ fn a_row_on_its_way_out_names_who_and_why() {
         ),
         (
             idle().unclaimed().marked(DeleteReason::Idle, 700).with(|i| {
-                i.update_drain(|drain| drain.waiting = Some(Waiting::Unauthorized));
+                i.update_mark(|mark| mark.waiting = Some(Waiting::Unauthorized));
             }),
             vec![
                 "Its runner default-l-1-1 waits.",

@@ -113,7 +113,7 @@ fn next_probe(jobs: &[&Job], timings: &Timings) -> Option<Time> {
 /// A runner, or what becomes one, that has taken no job yet.
 fn may_take_a_job(instance: &Instance) -> bool {
     instance.state().is_serving()
-        && instance.drain().is_none()
+        && instance.mark().is_none()
         && instance.runner.state <= RunnerState::Idle
         && instance.runner.exit.is_none()
         && !instance.runner.has_taken_job()

@@ -24,7 +24,7 @@ fn refused(trouble: ProviderError) -> Observation {
 
 /// Ordered at 700 and due at `second`, since an earlier pass waited for `waiting`.
 fn later(instance: Instance, waiting: Waiting, second: u32) -> Instance {
-    instance.due(second).with(|i| i.update_drain(|drain| drain.waiting = Some(waiting)))
+    instance.due(second).with(|i| i.update_mark(|mark| mark.waiting = Some(waiting)))
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
 
 /// What the pass that asks GitHub has put on record before.
 fn told(instance: Instance) -> Instance {
-    instance.with(|i| i.update_drain(|drain| drain.kill_told = true))
+    instance.with(|i| i.update_mark(|mark| mark.kill_told = true))
 }
 
 #[test]

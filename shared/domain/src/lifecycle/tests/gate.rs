@@ -20,7 +20,7 @@ fn marked(instance: Instance) -> Instance {
 /// First of two reads at 700.
 fn read_once(instance: Instance) -> Instance {
     marked(instance).with(|i| {
-        i.update_drain(|drain| drain.not_busy_since = Some(at(700)));
+        i.update_mark(|mark| mark.not_busy_since = Some(at(700)));
         i.set_due(at(880));
     })
 }
@@ -178,7 +178,7 @@ fn a_marked_row_lets_its_job_go_first() {
 
 #[test]
 fn silence_is_no_read() {
-    let silent = |n| marked(idle()).with(|i| i.update_drain(|drain| drain.silences = n));
+    let silent = |n| marked(idle()).with(|i| i.update_mark(|mark| mark.silences = n));
     check(vec![
         (
             "401",

@@ -52,7 +52,7 @@ fn each_pool_has_its_own_lifetime() {
     let step = |now| decide(&active().unclaimed(), &nothing(), &policy, at(now));
     assert_eq!(told(&active().unclaimed(), &step(699)), "rest until 700");
     let Step::Act { next, .. } = step(700) else { panic!("it lives on") };
-    assert_eq!(next.drain().map(|drain| drain.reason.clone()), Some(DeleteReason::MaxLifetime));
+    assert_eq!(next.mark().map(|mark| mark.reason.clone()), Some(DeleteReason::MaxLifetime));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_runner_that_is_kept_idle_must_be_one_that_a_job_can_reach() {
     let (free, seen) = (|| idle().unclaimed(), Look::Seen);
     let marked = || {
         let mut marked = free().marked(DeleteReason::Unreachable, 700).due(880);
-        marked.update_drain(|drain| drain.not_busy_since = Some(at(700)));
+        marked.update_mark(|mark| mark.not_busy_since = Some(at(700)));
         marked
     };
     let (connected, busy) = (RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER));

@@ -96,20 +96,20 @@ fn spares_job(
     if *effect == Effect::WakePool {
         return;
     }
-    let drain = instance.drain().expect("a mark before every effect");
+    let mark = instance.mark().expect("a mark before every effect");
     let ends = matches!(instance.state(), State::PendingDelete | State::PendingForceDelete);
     assert!(ends || instance.state() == State::Deleting, "{effect:?} in {}", instance.state());
     let too_old = now >= instance.created_at + policy.max_lifetime;
     if instance.may_kill_job() || too_old || instance.state() == State::Deleting {
         return;
     }
-    let stopped = seen.machine == Look::Seen(Machine::Stopped)
-        || drain.reason == DeleteReason::MachineStopped;
+    let stopped =
+        seen.machine == Look::Seen(Machine::Stopped) || mark.reason == DeleteReason::MachineStopped;
     let runs = instance.runner.started.as_ref().is_some_and(|job| job.completed_at.is_none());
     let spared = !runs || instance.runner.exit.is_some() || stopped;
     assert!(spared, "{effect:?} beside a running job: {instance:#?}");
     if matches!(effect, Effect::Deregister(_)) {
-        assert!(instance.is_forced() || drain.gate_passed, "no evidence: {instance:#?}");
+        assert!(instance.is_forced() || mark.gate_passed, "no evidence: {instance:#?}");
         assert!(!instance.runner.is_busy(), "{instance:#?}");
     }
 }

@@ -138,7 +138,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
         }
         Happening::Claim if instance.is_free_supply() => instance.set_claim(job(&1), *now),
         Happening::Unclaim => instance.clear_claim(*now, "cancelled"),
-        Happening::Mark if live => instance.mark(DeleteReason::Ordered, *now),
+        Happening::Mark if live => instance.set_mark(DeleteReason::Ordered, *now),
         Happening::SpotNotice if live => instance.spot_notice(*now),
         Happening::Order { force, bypass, kill } => {
             let order = Order {

@@ -10,7 +10,7 @@ fn put_off() -> Instance {
     idle()
         .ordered(plain(700))
         .through_gate()
-        .with(|i| i.update_drain(|drain| drain.removing_until = Some(at(820))))
+        .with(|i| i.update_mark(|mark| mark.removing_until = Some(at(820))))
         .due(820)
 }
 
@@ -33,7 +33,7 @@ fn an_answer_that_the_row_waits_for_counts_before_its_time() {
         ),
         (
             "the answer is on record: the row's time counts",
-            put_off().with(|i| i.update_drain(|drain| drain.deregistered = true)),
+            put_off().with(|i| i.update_mark(|mark| mark.deregistered = true)),
             answers(Deregistration::NotFound),
             700,
             "rest until 820",

@@ -23,7 +23,7 @@ fn passed(instance: Instance) -> Instance {
 }
 
 fn waits(instance: Instance, waiting: Waiting) -> Instance {
-    instance.with(|i| i.update_drain(|drain| drain.waiting = Some(waiting)))
+    instance.with(|i| i.update_mark(|mark| mark.waiting = Some(waiting)))
 }
 
 fn refused(trouble: ProviderError) -> Observation {
@@ -99,7 +99,7 @@ fn a_dead_machine_ends_everything() {
 #[test]
 fn evidence_comes_before_the_delete_call() {
     let ours = || idle().stopping(DeleteReason::Idle, 700);
-    let first = || ours().with(|i| i.update_drain(|d| d.not_busy_since = Some(at(520))));
+    let first = || ours().with(|i| i.update_mark(|d| d.not_busy_since = Some(at(520))));
     let quiet = || sees_runner(RunnerSeen::NotBusy(RUNNER));
     check(vec![
         ("not its time yet", ours().due(900), nothing(), 700, "rest until 900"),
@@ -121,7 +121,7 @@ fn evidence_comes_before_the_delete_call() {
         ("the second read", first(), quiet(), 700, "gate passed"),
         (
             "then nothing is waited for any more",
-            first().with(|i| i.update_drain(|d| d.waiting = Some(Waiting::SecondRead))),
+            first().with(|i| i.update_mark(|d| d.waiting = Some(Waiting::SecondRead))),
             quiet(),
             700,
             "gate passed, waits for nothing",
@@ -198,7 +198,7 @@ fn a_runner_that_refuses_every_job_is_removed_at_once() {
 
 /// GitHub is asked to remove it.
 fn asked() -> Instance {
-    passed(idle()).with(|i| i.update_drain(|drain| drain.removing_until = Some(at(820))))
+    passed(idle()).with(|i| i.update_mark(|mark| mark.removing_until = Some(at(820))))
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn only_a_busy_runner_that_github_keeps_may_start_its_job() {
 #[test]
 fn a_job_whose_start_is_undecided_is_asked_for() {
     let starts = |i: &mut Instance| {
-        i.update_drain(|drain| drain.removing_until = Some(at(820)));
+        i.update_mark(|mark| mark.removing_until = Some(at(820)));
         assert!(i.github_started(CLAIMED, at(699)));
     };
     let heard = || idle().unclaimed().stopping(DeleteReason::Idle, 650).through_gate().with(starts);
@@ -275,7 +275,7 @@ fn a_job_whose_start_is_undecided_is_asked_for() {
 #[test]
 fn githubs_answer_to_the_delete_decides() {
     let limited = |until| refused(ProviderError::RateLimited(at(until)));
-    let silent = |n| passed(idle()).with(|i| i.update_drain(|d| d.silences = n));
+    let silent = |n| passed(idle()).with(|i| i.update_mark(|d| d.silences = n));
     check(vec![
         ("204", passed(idle()), answers(Deregistration::Done), 700, "deregistered"),
         (

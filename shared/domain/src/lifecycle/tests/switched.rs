@@ -14,7 +14,7 @@ fn off(seen: Observation) -> Observation {
 
 fn marked(reason: DeleteReason) -> Instance {
     idle().unclaimed().marked(reason, 900).due(1000).with(|i| {
-        i.update_drain(|drain| drain.not_busy_since = Some(at(820)));
+        i.update_mark(|mark| mark.not_busy_since = Some(at(820)));
     })
 }
 
@@ -49,7 +49,7 @@ fn a_row_on_its_way_out_waits() {
     let held = "rest until 1060, waits SwitchedOff";
     let stopping = || idle().ordered(plain(1000)).through_gate();
     let waits = |instance: Instance| {
-        instance.with(|i| i.update_drain(|drain| drain.waiting = Some(Waiting::SwitchedOff)))
+        instance.with(|i| i.update_mark(|mark| mark.waiting = Some(Waiting::SwitchedOff)))
     };
     let known = || waits(stopping());
     check(vec![

@@ -86,7 +86,7 @@ fn every_wait_is_named_and_readable() {
         let (Step::Rest(next) | Step::Act { next, .. }) = step else {
             panic!("{waiting:?}: {step:?}");
         };
-        assert_eq!(next.drain().and_then(|drain| drain.waiting.clone()), Some(waiting.clone()));
+        assert_eq!(next.mark().and_then(|mark| mark.waiting.clone()), Some(waiting.clone()));
         let told = explain::instance(&next, at(700));
         let said = told.iter().filter(|line| line.contains(words) && line.ends_with('.')).count();
         assert_eq!(said, 1, "{waiting:?}: {told:#?}");
