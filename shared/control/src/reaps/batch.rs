@@ -16,8 +16,8 @@ use crate::reaps::reap::{MAX_RECEIVES, Pass, Progress, Reap, Settlement, Ticket}
 use crate::reaps::terminate;
 use crate::writes::PassError;
 
-/// Passes that run at once. With five invocations that is half of what GitHub takes of concurrent
-/// requests (100, docs.github.com/rest, "secondary rate limits").
+/// Passes that run at once. With three invocations that is three quarters of what GitHub takes of
+/// concurrent requests (100, docs.github.com/rest, "secondary rate limits").
 const SIDE_BY_SIDE: usize = 25;
 /// A message that is not begun is away for this long, so that others come first. One that failed
 /// is away for twice as long each time in a row.

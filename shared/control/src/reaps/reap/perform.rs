@@ -104,12 +104,11 @@ impl<P: Ports> Reap<'_, P> {
     /// else is done: nobody waits for it, no job can reach them, and GitHub itself removes an
     /// ephemeral runner that was offline for a day.
     pub(super) async fn forget(&self, instance: &Instance) {
-        let names = instance.names_left();
         if self.deletes_off {
             return;
         }
         let registrar = registrar(instance);
-        for name in names {
+        for name in instance.names_left() {
             let known = instance.runner.id.filter(|_| name == instance.runner_name());
             let id = match known {
                 Some(id) => id,
