@@ -231,6 +231,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             timings: self.timings(),
         };
         let most_slots = view.most_slots();
+        let finds_out = view.conditions.are_troubled();
         let mut plan = plan::plan(view);
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         self.report.counts(&plan);
@@ -252,7 +253,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(self.known.wakes);
-            self.launch(planned, wakes).await?;
+            self.launch(planned, wakes, finds_out).await?;
         }
 
         // What is left over.
@@ -328,6 +329,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         &mut self,
         planned: &PlannedLaunch,
         wakes: Option<u64>,
+        finds_out: bool,
     ) -> Result<(), PassError> {
         let launch = Change::create(planned.launch.clone());
         let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
@@ -336,7 +338,8 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         }
         let counted = self.known.counted_up(count);
         let taken = self.known.capacity.is_planned().then_some(&counted);
-        let probed = self.probed(planned);
+        // A trouble that is over finds nothing out, also where that could not be put on record.
+        let probed = finds_out.then(|| self.probed(planned)).flatten();
         let mut writes = self.launch_writes(planned, &launch, taken, wakes);
         writes.extend(probed.clone().map(Write::from));
         let committed = self.commit(&writes).await?;

@@ -11,6 +11,7 @@ use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::{JobEvent, JobStatus, fold};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::message::WakePool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored, Version};
@@ -146,6 +147,42 @@ fn no_read_that_fails_keeps_the_pool_from_others() {
     }
     // What is read side by side fails together.
     assert!(failed >= 3, "{failed} passes failed");
+}
+
+/// That the trouble of a pool is over is put on record at once. Where that fails, its launches are
+/// those of a pool without one: a machine that found something out would be one write too many.
+#[test]
+fn a_launch_fits_its_commit_where_the_end_of_a_trouble_could_not_be_stored() {
+    for broken in 0..40 {
+        let bench = Bench::new();
+        bench.store(&bench.idle(1));
+        let since = bench.door.now() - Seconds(7_200);
+        let trouble = Trouble {
+            scope: TroubleScope::Pool("small".parse().expect("a pool")),
+            generation: 0,
+            by_machine: true,
+            since,
+            at: since,
+            failures: 9,
+            probes: 0,
+            probed_at: None,
+            until: since,
+            last: None,
+            reason: "simulated".to_owned(),
+        };
+        let cooldowns = Cooldowns { troubles: [trouble].into(), ..Cooldowns::default() };
+        bench.put(&[Change::create(cooldowns).into()]);
+        queued(&bench, 50);
+        let work = bench.launch_pass(&bench.door.sim.settings);
+        let wake = WakePool::whole("small".parse().expect("a pool"));
+        let pass = look_and_pass(&work, &wake, 1, bench.door.now());
+        let done = bench.drive_with(pass, |call| {
+            let fault_rates = if call == broken { 1_000_000 } else { 0 };
+            bench.change(|world| world.fault_rates.set(Fault::CommitRefused, fault_rates));
+        });
+        let broke = bench.change(|world| world.violation.take());
+        assert!(broke.is_none(), "call {broken}: {broke:?}, {done:?}");
+    }
 }
 
 /// The holder of a pool looks again, but in an index. What that does not show yet must not be
