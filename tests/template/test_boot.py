@@ -1,4 +1,4 @@
-"""The boot script reaches the machine word for word, and fits into user data."""
+"""The boot script reaches the machine, and fits into user data."""
 
 import importlib.machinery
 import importlib.util
@@ -33,8 +33,16 @@ class BootScript(unittest.TestCase):
         wanted = synchronizer().with_script(template, SCRIPT.read_text(encoding="utf-8"))
         self.assertEqual(template, wanted, "run `make template`")
 
-    def test_user_data_ends_with_the_script_word_for_word(self):
-        self.assertTrue(user_data().endswith("\n" + SCRIPT.read_text(encoding="utf-8")))
+    def test_user_data_ends_with_the_script_and_no_comment(self):
+        script = SCRIPT.read_text(encoding="utf-8")
+        shipped = synchronizer().without_comments(script)
+        self.assertTrue(user_data().endswith("\n" + shipped))
+        checked = subprocess.run(["bash", "-n"], input=shipped, text=True, check=False)
+        self.assertEqual(checked.returncode, 0)
+        # The first lines of the script and of its two hooks stay.
+        kept = re.findall("^ *#.*", shipped, re.M)
+        self.assertEqual(kept, ["#!/usr/bin/env bash"] * 3)
+        self.assertEqual(re.sub("^ *#(?!!).*\n", "", script, flags=re.M), shipped)
 
     def test_user_data_fits(self):
         """16 KB before base64, with the longest values that the parameters allow."""
