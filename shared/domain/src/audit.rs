@@ -17,6 +17,8 @@ pub enum AuditKind {
     GivenUp,
     /// A machine was terminated with a job on it.
     JobKilled,
+    /// GitHub's word for a job's end was taken, since its machine has said nothing for long.
+    JobWrittenOff,
     /// A machine without a record was terminated.
     OrphanTerminated,
     /// Something was switched off or on.

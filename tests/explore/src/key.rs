@@ -199,7 +199,15 @@ impl<'a> Key<'a> {
         self.bit(started.is_some());
         // There is one job here. When it started is asked by nobody.
         let ended = started.as_ref().and_then(|job| {
-            let StartedJob { at: _, repository: _, run: _, name: _, completed_at } = job;
+            // An hour of silence is longer than any life here.
+            let StartedJob {
+                at: _,
+                repository: _,
+                run: _,
+                name: _,
+                completed_at,
+                written_off_at: _,
+            } = job;
             *completed_at
         });
         self.maybe_age(ended, timings.completed_grace_seconds);

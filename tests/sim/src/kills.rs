@@ -2,7 +2,7 @@
 
 use muster_domain::audit::AuditKind;
 use muster_domain::ids::instance_of_runner;
-use muster_domain::instance::{DeleteReason, Instance, State, Waiting};
+use muster_domain::instance::{DeleteReason, Instance, StartedJob, State, Waiting};
 use muster_domain::time::Seconds;
 
 use crate::agenda::SECOND;
@@ -126,7 +126,7 @@ impl World {
         let promised = machine.task.is_some()
             && owner.is_some_and(|row| {
                 let started = row.runner.started.as_ref();
-                row.runner.exit.is_none() && started.is_some_and(|job| job.completed_at.is_none())
+                row.runner.exit.is_none() && started.is_some_and(StartedJob::is_under_way)
             });
         if self.ec2.is_gone(number) || (machine.works_on.is_none() && !promised) {
             self.check_deregistered(number);

@@ -4,6 +4,7 @@
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
+use muster_domain::job::explain;
 use muster_domain::launch::trouble::Asked;
 use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
@@ -62,8 +63,11 @@ impl<P: Ports> Admin<'_, P> {
         }
         let order = order(request, now);
         if instance.runner.is_busy() && !request.kill_running_job {
-            let why = "a job runs on it, says its own record";
-            return self.refuse(&instance, &order, request.dry_run, why, now).await;
+            let mut why = "a job runs on it, says its own record".to_owned();
+            if let Some(over) = explain::over_at_github(&instance) {
+                why = format!("{why}. {over}");
+            }
+            return self.refuse(&instance, &order, request.dry_run, &why, now).await;
         }
         if request.dry_run {
             let mut next = instance.into_record();

@@ -166,6 +166,17 @@ pub struct StartedJob {
     pub name: String,
     /// When the hook reported the end.
     pub completed_at: Option<Time>,
+    /// When GitHub's word for its end was taken, since the machine has said nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_off_at: Option<Time>,
+}
+
+impl StartedJob {
+    /// It runs, as far as the machine has told.
+    #[must_use]
+    pub const fn is_under_way(&self) -> bool {
+        self.completed_at.is_none() && self.written_off_at.is_none()
+    }
 }
 
 /// How the runner's agent ended, or why it never started.

@@ -4,13 +4,18 @@ use super::record::{DeleteMark, ErrorDetail, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
-use crate::time::Time;
+use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
 /// How often a machine asks before GitHub's refusal is believed. What was made a moment ago, a
 /// repository or a runner group, is not known everywhere at GitHub yet: three times, 15 seconds
 /// apart, give it half a minute.
 const REFUSAL_BELIEVED: u32 = 3;
+
+/// How old GitHub's `completed` must be until it counts without a word of the machine. Alone it
+/// proves nothing (actions/runner #4492), and a machine that works tells its job's end in seconds.
+/// GitHub itself takes no result of that job any more.
+const BELIEVED_AFTER: Seconds = Seconds(3600);
 
 /// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -69,8 +74,17 @@ impl Runner {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.exit.is_none()
-            && (self.started.as_ref().is_some_and(|job| job.completed_at.is_none())
+            && (self.started.as_ref().is_some_and(StartedJob::is_under_way)
                 || self.github_job.is_some())
+    }
+
+    /// Since when GitHub has called the job over that runs here as far as the machine has told, and
+    /// from when on GitHub's word alone counts.
+    #[must_use]
+    pub fn called_over(&self) -> Option<(Time, Time)> {
+        let job = self.started.as_ref().filter(|job| job.is_under_way() && self.exit.is_none())?;
+        let over = self.github_completed_at?;
+        Some((over, over.max(job.at) + BELIEVED_AFTER))
     }
 
     fn move_to(&mut self, state: RunnerState, now: Time) {
@@ -212,6 +226,7 @@ impl Instance {
                 run: report.run,
                 name: report.name,
                 completed_at: None,
+                written_off_at: None,
             });
             // Only evidence was being gathered, and this is the strongest there is.
             if self.state == State::Running {
@@ -333,6 +348,17 @@ impl Instance {
             self.tell(now, format!("GitHub: job {job} completed"));
         }
         new
+    }
+
+    /// GitHub's word for the job's end is taken: see [`Runner::called_over`].
+    pub(crate) fn write_job_off(&mut self, now: Time) {
+        if let Some(job) = &mut self.runner.started {
+            job.written_off_at = Some(now);
+            self.tell(
+                now,
+                "its job counts as over: GitHub says so, its machine nothing".to_owned(),
+            );
+        }
     }
 
     /// Any sign against a delete that is only marked.

@@ -142,9 +142,11 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
         State::Creating => lines.push("EC2 is asked for a machine.".to_owned()),
         State::Running => {
             lines.push(running(instance));
+            lines.extend(over_at_github(instance).map(|said| format!("{said}.")));
             lines.extend(ending(instance));
         }
         State::Error | State::PendingDelete | State::PendingForceDelete | State::Deleting => {
+            lines.extend(over_at_github(instance).map(|said| format!("{said}.")));
             lines.extend(ending(instance));
         }
         State::Deleted => {}
@@ -170,7 +172,10 @@ fn running(instance: &Instance) -> String {
         }
         RunnerState::Idle => format!("Its runner {} waits{claim}.", instance.runner_name()),
         RunnerState::Active => match &instance.runner.started {
-            Some(job) => format!("It runs job {:?} of {}.", job.name, job.repository),
+            Some(job) if job.is_under_way() => {
+                format!("It runs job {:?} of {}.", job.name, job.repository)
+            }
+            Some(job) => format!("Its job {:?} of {} is over.", job.name, job.repository),
             None => format!("It runs a job{claim}."),
         },
         RunnerState::Failed => {
@@ -183,6 +188,24 @@ fn running(instance: &Instance) -> String {
         }
         RunnerState::Terminated => "Its runner ended; the machine shuts itself down.".to_owned(),
     }
+}
+
+/// What GitHub says of the end of a job that its machine says nothing of, without the full stop.
+#[must_use]
+pub fn over_at_github(instance: &Instance) -> Option<String> {
+    if let Some((over, believed)) = instance.runner.called_over() {
+        return Some(format!(
+            "GitHub has called that job over since {over}; if the machine stays silent until \
+             {believed}, that counts"
+        ));
+    }
+    let job = instance.runner.started.as_ref().filter(|job| job.completed_at.is_none())?;
+    job.written_off_at.filter(|_| instance.runner.exit.is_none()).map(|at| {
+        format!(
+            "GitHub calls that job over and the machine said nothing for an hour, so since {at} it \
+             ends unless GitHub calls its runner busy"
+        )
+    })
 }
 
 fn ending(instance: &Instance) -> Vec<String> {

@@ -10,6 +10,7 @@ mod deleting;
 mod gate;
 mod reach;
 mod running;
+mod silence;
 mod starting;
 mod stop;
 mod switched;

@@ -3,6 +3,7 @@
 use super::gate::{self, GateDecision};
 use super::{
     Death, Effect, Need, Policy, Step, act, death, is_early, perform, reach, rest, rest_until,
+    silence,
 };
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
@@ -258,6 +259,9 @@ fn give_claim_back(
 /// A job runs, or has run.
 fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = policy.end_of_life(instance);
+    if let Some(step) = silence::write_off(instance, now) {
+        return step;
+    }
     if instance.runner.is_busy() {
         return busy(instance, seen, policy, now);
     }
@@ -280,12 +284,14 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
 /// another one that waits for a runner that is taken.
 fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = policy.end_of_life(instance);
+    let over =
+        instance.runner.called_over().map_or(lifetime, |(_, believed)| believed.min(lifetime));
     if instance.claim().is_none() || instance.runner.github_job.is_some() {
-        return rest_until(instance.clone(), lifetime);
+        return rest_until(instance.clone(), over);
     }
     let limit = instance.runner.since + policy.timings.claim_idle_seconds;
     if now < limit {
-        return rest_until(instance.clone(), limit.min(lifetime));
+        return rest_until(instance.clone(), limit.min(over));
     }
     give_claim_back(instance, seen, policy, now, "its runner is busy with another job")
 }

@@ -4,7 +4,9 @@
 //! the record, so a crash never repeats a wait or forgets an answer.
 
 use super::gate::{self, GateDecision, trouble_wait};
-use super::{Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until};
+use super::{
+    Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until, silence,
+};
 use crate::audit::{Audit, AuditKind};
 use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
@@ -103,6 +105,9 @@ fn known_job(
 ) -> Option<Step> {
     if !instance.runner.is_busy() {
         return None;
+    }
+    if let Some(step) = silence::write_off(instance, now) {
+        return Some(step);
     }
     let call = instance.mark().and_then(|mark| mark.removing_until);
     let Some(call) = call.filter(|_| instance.is_undecided() && instance.runner.hooks) else {

@@ -9,6 +9,7 @@ mod passes;
 mod pasts;
 mod put_off;
 mod running;
+mod silence;
 mod spot;
 mod starting;
 mod stop;
@@ -17,7 +18,7 @@ mod waits;
 mod worlds;
 
 use super::{Effect, Need, Record, Step, decide};
-use crate::instance::Instance;
+use crate::instance::{Instance, Runner};
 use crate::launch::LaunchState;
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
 use crate::testkit::{Story, at, idle, policy, second, timings};
@@ -87,6 +88,8 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     word(old.state != new.state, format!("runner {}", new.state.as_str()));
     word(old.id != new.id, format!("registration {}", new.id.map_or(0, |id| id.0)));
     word(old.asking_since.is_some() && new.asking_since.is_none(), "call settled".to_owned());
+    let written_off = |one: &Runner| one.started.as_ref().and_then(|job| job.written_off_at);
+    word(written_off(old) != written_off(new), "job written off".to_owned());
     words.extend(mark_changes(before, next));
     words
 }

@@ -5,8 +5,8 @@ use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::job::{Job, JobStatus};
 use crate::launch::verdict::Conditions;
 use crate::testkit::{
-    Story, With, active, active_by_github, at, boot_failed, booting, creating, error, exited,
-    forced, idle, installing, job, plain, pool, retrying, slot,
+    CLAIMED, Story, With, active, active_by_github, at, boot_failed, booting, creating, error,
+    exited, forced, idle, installing, job, plain, pool, retrying, slot, timings,
 };
 use crate::time::Seconds;
 
@@ -166,6 +166,26 @@ fn every_state_has_a_sentence() {
     for (instance, expected) in rows {
         assert_eq!(of_instance(&instance), expected, "{}", instance.state());
     }
+}
+
+#[test]
+fn a_job_that_github_calls_over_is_told_beside_its_silent_machine() {
+    let over = || active().with(|i| assert!(i.github_completed(CLAIMED, at(200), &timings())));
+    let runs = "It runs job \"build\" of acme/web.";
+    let since = format!(
+        "GitHub has called that job over since {}; if the machine stays silent until {}, that counts.",
+        at(200),
+        at(3800)
+    );
+    assert_eq!(of_instance(&over()), [runs, &since]);
+    assert_eq!(of_instance(&over().ordered(plain(700)))[0], since);
+    let written_off = over().with(|i| i.write_job_off(at(3800)));
+    let ends = format!(
+        "GitHub calls that job over and the machine said nothing for an hour, so since {} it ends \
+         unless GitHub calls its runner busy.",
+        at(3800)
+    );
+    assert_eq!(of_instance(&written_off), ["Its job \"build\" of acme/web is over.", &ends]);
 }
 
 #[test]
