@@ -88,6 +88,7 @@ down: python ## Stop the local stack
 	@tests/local/down
 
 .PHONY: build
+build: export MUSTER_RELEASE = $(shell infra/version)
 build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Graviton)
 	$(CARGO_BUILD) $(CROSS)
 	$(CARGO_BUILD_WEBHOOK) $(CROSS)

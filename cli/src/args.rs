@@ -13,7 +13,7 @@ use muster_domain::ids::{Entity, PoolName};
 ///
 /// Answers go to stdout and everything else to stderr. Through a pipe, tables are lines with tabs.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "muster", version = muster_control::RELEASE, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Muster {
     #[command(flatten)]
     pub global: Global,

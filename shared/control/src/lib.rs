@@ -28,6 +28,13 @@ use muster_domain::timings::Timings;
 
 pub use self::writes::PassError;
 
+/// Which release this is. `make build` and `make package` stamp `infra/version`; any other build has Cargo's number, so
+/// that a commit alone compiles nothing anew.
+pub const RELEASE: &str = match option_env!("MUSTER_RELEASE") {
+    Some(stamped) => stamped,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// What every pass knows of its stack.
 #[derive(Clone, Debug)]
 pub struct Settings {

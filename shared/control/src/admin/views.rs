@@ -270,7 +270,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         };
         Ok(Answer::Status(Box::new(StackStatus {
             stack: self.context.settings.stack.clone(),
-            release: env!("CARGO_PKG_VERSION").into(),
+            release: crate::RELEASE.into(),
             record_version: SCHEMA,
             now,
             pools,

@@ -243,7 +243,7 @@ fn single_records() {
 fn status() {
     let shown = |bench: &Bench| {
         let mut answer = ask(bench, json!({ "action": "status" }));
-        assert_eq!(answer["release"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(answer["release"], muster_control::RELEASE);
         answer["release"] = json!("(the release)");
         answer
     };
