@@ -94,6 +94,13 @@ build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Gravit
 	$(CARGO_BUILD_WEBHOOK) $(CROSS)
 	infra/assemble $(BUILT) $(ARCH)
 
+.PHONY: package
+package: export MUSTER_RELEASE = $(shell infra/version)
+package: build ## Pack a release into dist/package/: what is deployed, and the operator's command
+	infra/package stack
+	cargo build --release --package muster-cli
+	infra/package cli
+
 .PHONY: template
 template: ## Copy infra/boot.sh into template.yaml
 	infra/sync-boot
