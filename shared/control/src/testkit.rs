@@ -49,6 +49,9 @@ impl<E: Ends> Compute for E {
     async fn machine(&self, _: &MachineId) -> Result<MachineSeen, ProviderError> {
         unreachable!("nothing is looked at")
     }
+    async fn console(&self, _: &MachineId) -> Result<String, ProviderError> {
+        unreachable!("nothing is looked at")
+    }
     async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         unreachable!("nothing is looked at")
     }

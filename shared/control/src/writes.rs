@@ -2,9 +2,8 @@
 
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{Instance, State};
-use muster_domain::job::Job;
-use muster_domain::job::PassedOver;
 use muster_domain::job::claim;
+use muster_domain::job::{FailedMachine, Job, PassedOver};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
@@ -143,6 +142,9 @@ async fn released_job<T: Table>(
     };
     if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
         released.passed_over = Some(PassedOver::again(stored.passed_over, now));
+    }
+    if let Some(why) = before.served_nothing(next) {
+        released.failed = Some(FailedMachine { instance: before.name.clone(), at: now, why });
     }
     Ok(job(Some(&stored), &released))
 }

@@ -132,6 +132,8 @@ pub struct Observation {
     pub machine: Look<Machine>,
     /// Why the machine is there, as the same answer says.
     pub machine_reason: Option<StateReason>,
+    /// What stands on the machine's console.
+    pub console: Look<String>,
     /// GitHub's view of the runner.
     pub runner: Look<RunnerSeen>,
     /// The launch record: state and end of its lease.

@@ -33,6 +33,9 @@ use muster_domain::pool_file::{FoundImage, ImageFilter};
 /// are launched, which takes seconds for large ones. The leases on rows are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long GetConsoleOutput may take. The end of its machine waits for it.
+const CONSOLE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// EC2, limited to the machines of one stack. Images are nobody's machines: those it sees as the
 /// account does.
 #[derive(Clone, Debug)]
@@ -66,6 +69,10 @@ impl Compute for Ec2 {
         machines::state(self, id).await
     }
 
+    async fn console(&self, id: &MachineId) -> Result<String, ProviderError> {
+        machines::console(self, id).await
+    }
+
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         machines::identify(self, id).await
     }
@@ -91,10 +98,14 @@ impl Images for Ec2 {
 /// Calls that change something are made once. Their retry is the row's: it knows when to look
 /// first.
 fn once() -> aws_sdk_ec2::config::Builder {
+    once_within(EFFECT_TIMEOUT)
+}
+
+fn once_within(limit: Duration) -> aws_sdk_ec2::config::Builder {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(EFFECT_TIMEOUT)
-        .operation_timeout(EFFECT_TIMEOUT)
+        .operation_attempt_timeout(limit)
+        .operation_timeout(limit)
         .build();
     aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts)
 }

@@ -13,7 +13,7 @@ use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::time::Time;
 
-use crate::{Ec2, classified, once};
+use crate::{CONSOLE_TIMEOUT, Ec2, classified, once, once_within};
 
 /// The states of a machine that is not gone.
 const PRESENT: [InstanceStateName; 4] = [
@@ -82,6 +82,37 @@ pub(crate) async fn identify(
     let launch = listed.launch.filter(|_| is_ours(ec2, &instance));
     Ok(Some(ListedMachine { launch, ..listed }))
 }
+
+/// Asked for what stands there now. Machines that are not on Nitro cannot show that, and then it is
+/// what EC2 stored last (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html).
+pub(crate) async fn console(ec2: &Ec2, id: &MachineId) -> Result<String, ProviderError> {
+    let output = match console_output(ec2, id, true).await {
+        Err((_, fault)) if fault.code == "UnsupportedOperation" => {
+            console_output(ec2, id, false).await
+        }
+        answer => answer,
+    };
+    let encoded: String = output.map_err(trouble)?.split_whitespace().collect();
+    let decoded = aws_smithy_types::base64::decode(encoded).map_err(|error| {
+        ProviderError::Unavailable(fault(CONSOLE, "OddAnswer", &format!("{id}: {error}")))
+    })?;
+    Ok(String::from_utf8_lossy(&decoded).into_owned())
+}
+
+/// As EC2 encodes it.
+async fn console_output(
+    ec2: &Ec2,
+    id: &MachineId,
+    latest: bool,
+) -> Result<String, (ErrorClass, ErrorDetail)> {
+    let call = ec2.client.get_console_output().instance_id(id.as_str()).latest(latest);
+    match call.customize().config_override(once_within(CONSOLE_TIMEOUT)).send().await {
+        Ok(answer) => Ok(answer.output().unwrap_or_default().to_owned()),
+        Err(error) => Err(classified(CONSOLE, &error)),
+    }
+}
+
+const CONSOLE: &str = "GetConsoleOutput";
 
 pub(crate) async fn terminate(
     ec2: &Ec2,

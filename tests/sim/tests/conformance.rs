@@ -174,12 +174,17 @@ impl ec2::Ec2World for Bench {
             (Call::Terminate, Failure::RunnerApiError) => Fault::TerminateDenied,
             (Call::Terminate, Failure::Unheard) => Fault::TerminateAnswerLost,
             (Call::Terminate, _) => Fault::TerminateFailed,
-            (Call::Describe, _) => Fault::DescribeFailed,
+            (Call::Describe | Call::Console, _) => Fault::DescribeFailed,
         });
     }
 
     async fn mend(&self) {
         self.change(|world| world.fault_rates = FaultRates::none());
+    }
+
+    async fn print(&self, machine: &MachineId, text: &str) {
+        let number = self.number(machine);
+        self.change(|world| world.ec2.cloud.at_mut(number as usize).console.push_str(text));
     }
 
     async fn somebody_elses(&self) -> MachineId {

@@ -38,6 +38,9 @@ pub trait Compute {
     async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError>;
     /// The machine's state. `Absent` when EC2 does not know it.
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
+    /// What stands on the machine's console, as far as EC2 shows it. One call that nobody waits for
+    /// for long: without an answer there is nothing to keep.
+    async fn console(&self, id: &MachineId) -> Result<String, ProviderError>;
     /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does
     /// not know it.
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;

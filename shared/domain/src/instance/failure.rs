@@ -13,7 +13,17 @@ impl Instance {
         if is_refused || self.spot_notice_at.is_some() || self.may_have_served() {
             return None;
         }
-        let ended = "its runner ended without a job";
+        let ended = match next.runner.state {
+            RunnerState::Failed => "its machine failed to boot",
+            _ => "its runner ended without a job",
+        };
+        let why = self.ended_for_nothing(next, ended)?;
+        Some(next.with_last_words(&why))
+    }
+
+    /// What has just become of it, before a job reached it.
+    fn ended_for_nothing(&self, next: &Self, ended: &str) -> Option<String> {
+        let exit = next.runner.exit.as_ref();
         if next.passed_over && !self.passed_over {
             return exit.map(|_| ended.to_owned());
         }

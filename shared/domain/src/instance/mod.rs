@@ -2,6 +2,7 @@
 //! change it.
 
 mod failure;
+mod last_words;
 mod listing;
 mod machine;
 mod record;
@@ -112,6 +113,9 @@ pub struct Instance {
     pub absence: Option<Absence>,
     /// When EC2 announced that it takes the machine back.
     pub spot_notice_at: Option<Time>,
+    /// The end of its console, of a machine whose runner was never there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<String>,
     due_at: Option<Time>,
     wake: Option<u64>,
     /// Newest last.
@@ -171,6 +175,7 @@ impl Instance {
             last_error: None,
             absence: None,
             spot_notice_at: None,
+            console: None,
             due_at: None,
             wake: None,
             events: Arc::default(),

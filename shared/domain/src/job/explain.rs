@@ -7,6 +7,9 @@ use crate::launch::verdict::{Conditions, Wanted, verdict};
 use crate::pool::Pool;
 use crate::time::Time;
 
+/// How many of a failed machine's last lines are told. Its record has more.
+const LAST_WORDS: usize = 10;
+
 /// What is known around a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobContext<'a> {
@@ -102,6 +105,12 @@ fn queued(job: &Job, context: &JobContext<'_>, now: Time, lines: &mut Vec<String
             moved.from, moved.at, moved.why
         ));
     }
+    if let Some(failed) = &job.failed {
+        lines.push(format!(
+            "Instance {} was launched for it and served nothing (at {}): {}.",
+            failed.instance, failed.at, failed.why
+        ));
+    }
     if let Some(instance) = context.claim {
         lines.push(format!("Instance {} is to run it.", instance.name));
         lines.extend(self::instance(instance, now));
@@ -151,6 +160,9 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
         }
         State::Deleted => {}
     }
+    let said: Vec<&str> = instance.last_words().collect();
+    let last = &said[said.len().saturating_sub(LAST_WORDS)..];
+    lines.extend(last.iter().map(|line| format!("Its machine said: \"{line}\".")));
     if let Some(fault) = &instance.last_error {
         lines.push(format!(
             "Last error, at {}: {}: {}: {}.",

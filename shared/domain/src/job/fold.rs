@@ -24,6 +24,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             unmatched: None,
             claim: None,
             passed_over: None,
+            failed: None,
             expired: false,
             moved: None,
             asked_at: None,

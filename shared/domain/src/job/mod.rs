@@ -123,6 +123,17 @@ pub struct Moved {
     pub why: String,
 }
 
+/// A machine that was launched for a job, and ended before any job reached it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FailedMachine {
+    /// Its instance.
+    pub instance: InstanceName,
+    /// When that was known.
+    pub at: Time,
+    /// What became of it, and what it said last.
+    pub why: String,
+}
+
 /// The record of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Job {
@@ -142,6 +153,9 @@ pub struct Job {
     /// Connected runners idled beside it, and GitHub gave it to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_over: Option<PassedOver>,
+    /// The last machine that was launched for it in vain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedMachine>,
     /// Set when the job was given up as expired; it needs no runner any more.
     pub expired: bool,
     /// Its last move to another pool.

@@ -31,6 +31,9 @@ use crate::timings::Timings;
 pub enum Need {
     /// EC2's view of the machine.
     Machine,
+    /// What stands on the machine's console. Worth a call and no wait: a failed look is as good as an
+    /// empty console.
+    Console,
     /// GitHub's view of the runner, by id or, where none is known, by name.
     Runner,
     /// The launch record.

@@ -36,7 +36,7 @@ pub(super) fn running(
         return step;
     }
     match instance.runner.state {
-        RunnerState::Pending | RunnerState::Installing => booting(instance, policy, now),
+        RunnerState::Pending | RunnerState::Installing => booting(instance, seen, policy, now),
         RunnerState::Idle => idle(instance, seen, policy, now),
         RunnerState::Active | RunnerState::Failed | RunnerState::Terminated => {
             active(instance, seen, policy, now)
@@ -57,7 +57,10 @@ fn machine_ended(
         Death::No if seen.machine == Look::Seen(Machine::Stopped) => DeleteReason::MachineStopped,
         Death::No => return None,
     };
-    let mut next = instance.clone();
+    if is_mute(instance, seen) && seen.console == Look::Unknown {
+        return Some(Step::Look(Need::Console));
+    }
+    let mut next = with_console(instance, seen);
     if let Some(why) = seen.machine_reason.as_ref().filter(|why| !why.is_own_shutdown()) {
         next.ended_by_ec2(why, now);
     }
@@ -130,13 +133,33 @@ fn runner_ended(
     act(next)
 }
 
+/// It ends before its runner is there, and neither it nor EC2 says why.
+fn is_mute(instance: &Instance, seen: &Observation) -> bool {
+    let is_shown = seen.machine != Look::Seen(Machine::Absent);
+    let explains = seen.machine_reason.as_ref().is_some_and(|why| !why.is_own_shutdown());
+    let is_told = instance.spot_notice_at.is_some() || explains;
+    instance.runner.state <= RunnerState::Installing && is_shown && !is_told
+}
+
+/// What its console says is kept in the commit that marks it: its machine is asked once.
+fn with_console(instance: &Instance, seen: &Observation) -> Instance {
+    let mut next = instance.clone();
+    if let Look::Seen(output) = &seen.console {
+        next.keep_console(output);
+    }
+    next
+}
+
 /// The agent has not reported its start.
-fn booting(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+fn booting(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if now < deadline {
         return rest_until(instance.clone(), deadline);
     }
-    let mut next = instance.clone();
+    if seen.console == Look::Unknown {
+        return Step::Look(Need::Console);
+    }
+    let mut next = with_console(instance, seen);
     if instance.runner.n == 0 {
         // It never asked for a configuration, and from the mark on it gets none: no job can reach
         // it.

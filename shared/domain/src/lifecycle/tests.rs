@@ -43,6 +43,7 @@ pub(super) fn check(rows: Vec<Row>) {
 pub(super) fn told(before: &Instance, step: &Step) -> String {
     match step {
         Step::Look(Need::Machine) => "look at machine".to_owned(),
+        Step::Look(Need::Console) => "look at console".to_owned(),
         Step::Look(Need::Runner) => "look at runner".to_owned(),
         Step::Look(Need::Launch) => "look at launch".to_owned(),
         Step::Look(Need::ClaimedJob) => "look at claimed job".to_owned(),
@@ -80,6 +81,7 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     word(before.attempts != next.attempts, format!("attempts {}", next.attempts));
     let code = next.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     word(before.last_error != next.last_error, format!("error {code}"));
+    word(before.console != next.console, "console kept".to_owned());
     word(before.spot_notice_at != next.spot_notice_at, "spot notice".to_owned());
     let since = |instance: &Instance| instance.absence.map(|absence| absence.since);
     let denied = if next.absence.is_some() { "absent" } else { "known again" };

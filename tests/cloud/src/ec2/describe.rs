@@ -91,6 +91,33 @@ impl Ec2 {
     }
 }
 
+/// The families whose hypervisor is Xen: EC2 shows what it stored of their consoles, and not what
+/// stands there now.
+const XEN: [&str; 5] = ["c4.", "m4.", "r4.", "t1.", "t2."];
+
+impl Ec2 {
+    /// `GetConsoleOutput`. `latest` works on Nitro alone.
+    /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html
+    pub fn console_output(
+        &self,
+        id: &str,
+        latest: bool,
+        now: Millis,
+        kept_ms: Millis,
+    ) -> Result<&str, Ec2Error> {
+        check_id(id)?;
+        let instance = self.visible(id, now, kept_ms).ok_or_else(|| not_found(&[id]))?;
+        if latest && XEN.iter().any(|family| instance.instance_type.starts_with(family)) {
+            return Err(Ec2Error::new(
+                "UnsupportedOperation",
+                "This instance does not support retrieving the latest console logs. Only Nitro \
+                 instances support this.",
+            ));
+        }
+        Ok(&instance.console)
+    }
+}
+
 fn check(request: &DescribeRequest) -> Result<(), Ec2Error> {
     request.ids.iter().try_for_each(|id| check_id(id))?;
     if !request.ids.is_empty() && request.max_results.is_some() {

@@ -162,6 +162,9 @@ pub struct Instance {
     pub tags: BTreeMap<String, String>,
     #[serde(skip)]
     pub user_data: String,
+    /// What stands on its console.
+    #[serde(skip)]
+    pub console: String,
     pub instance_profile: Option<String>,
     pub on_shutdown: ShutdownBehavior,
     pub protected: bool,

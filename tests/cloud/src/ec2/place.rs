@@ -76,6 +76,7 @@ impl Ec2 {
             reason: None,
             tags: spec.tags.clone(),
             user_data: spec.user_data.clone(),
+            console: String::new(),
             instance_profile: None,
             on_shutdown: ShutdownBehavior::Terminate,
             protected: spec.protected,

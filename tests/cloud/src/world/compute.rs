@@ -50,6 +50,19 @@ impl World {
         self.ec2.describe_instances(request, now, kept)
     }
 
+    /// `GetConsoleOutput`.
+    pub fn console_output(&self, id: &str, latest: bool, now: Millis) -> Result<&str, Ec2Error> {
+        let kept = self.clockwork.timings.terminated_visible_ms;
+        self.ec2.console_output(id, latest, now, kept)
+    }
+
+    /// A machine writes on its console.
+    pub fn print(&mut self, id: &str, text: &str) -> Result<(), String> {
+        let instance = self.ec2.instance_mut(id).ok_or("no such instance")?;
+        instance.console.push_str(text);
+        Ok(())
+    }
+
     /// `TerminateInstances`.
     pub fn terminate_instances(
         &mut self,

@@ -116,6 +116,24 @@ pub(super) async fn a_stopped_machine_can_be_terminated<W: Ec2World>(world: &W) 
     assert_eq!(end(world, &machine).await, Termination::Accepted(Machine::Gone));
 }
 
+pub(super) async fn a_console_shows_what_its_machine_wrote<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.settle().await;
+    assert_eq!(world.ec2().console(&machine).await, Ok(String::new()));
+    world.print(&machine, "no route to host\r\ncaf\u{e9}\n").await;
+    let written = || Ok("no route to host\r\ncaf\u{e9}\n".to_owned());
+    assert_eq!(world.ec2().console(&machine).await, written());
+    end(world, &machine).await;
+    assert_eq!(world.ec2().console(&machine).await, written(), "for a while");
+}
+
+pub(super) async fn a_console_that_is_not_shown_is_an_error<W: Ec2World>(world: &W) {
+    let machine = one(world).await;
+    world.fail(Call::Console, Failure::Undone).await;
+    let answer = world.ec2().console(&machine).await;
+    assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
+}
+
 pub(super) async fn a_protected_machine_is_not_terminated<W: Ec2World>(world: &W) {
     let machine = one(world).await;
     world.protect(&machine, true).await;

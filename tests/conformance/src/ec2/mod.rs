@@ -30,6 +30,8 @@ pub enum Call {
     Describe,
     /// `TerminateInstances`.
     Terminate,
+    /// `GetConsoleOutput`.
+    Console,
 }
 
 /// What becomes of calls until they are mended.
@@ -83,6 +85,8 @@ pub trait Ec2World {
     async fn fail(&self, call: Call, how: Failure);
     /// Nothing fails any more, and there is capacity.
     async fn mend(&self);
+    /// A machine writes on its console.
+    async fn print(&self, machine: &MachineId, text: &str);
     /// A machine of somebody else, running.
     async fn somebody_elses(&self) -> MachineId;
     /// How many machines of ours there are in truth that are not gone.
@@ -129,6 +133,8 @@ checks! { Ec2World:
     an_unheard_terminate_has_happened,
     an_undone_terminate_has_not_happened,
     a_denied_terminate_has_not_happened,
+    a_console_shows_what_its_machine_wrote,
+    a_console_that_is_not_shown_is_an_error,
     a_machine_is_ended_and_no_other,
     many_are_ended_in_one_call,
     an_unknown_id_fails_its_call_and_is_named,

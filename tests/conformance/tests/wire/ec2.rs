@@ -121,6 +121,7 @@ impl Ec2World for Bench {
             Call::Launch => "CreateFleet",
             Call::Describe => "DescribeInstances",
             Call::Terminate => "TerminateInstances",
+            Call::Console => "GetConsoleOutput",
         };
         let error = |status, code: &str| {
             let (code, message) = (code.into(), "scripted".into());
@@ -145,6 +146,10 @@ impl Ec2World for Bench {
         });
     }
 
+    async fn print(&self, machine: &MachineId, text: &str) {
+        self.change(|world, _| world.print(machine.as_str(), text)).expect("there");
+    }
+
     async fn somebody_elses(&self) -> MachineId {
         let place = serde_json::json!({ "tags": { STACK_TAG: "somebody-elses" } });
         let place: PlaceSpec = serde_json::from_value(place).expect("a place");
@@ -158,6 +163,22 @@ impl Ec2World for Bench {
             ours.filter(|one| !one.state.is_ending()).count()
         })
     }
+}
+
+/// Only machines on Nitro show what stands on the console now.
+#[test]
+fn a_machine_on_xen_shows_what_ec2_stored_of_its_console() {
+    RUNTIME.block_on(async {
+        let bench = Bench::new().await;
+        let id = bench.change(|world, now| {
+            let id = world.place_instance(&PlaceSpec::default(), now);
+            world.ec2.instance_mut(&id).expect("there").instance_type = "t2.micro".into();
+            world.print(&id, "stored").expect("there");
+            id
+        });
+        let machine: MachineId = id.parse().expect("an id");
+        assert_eq!(bench.ec2.console(&machine).await, Ok("stored".to_owned()));
+    });
 }
 
 #[test]

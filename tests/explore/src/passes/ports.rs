@@ -113,6 +113,10 @@ impl Compute for Replayed<'_> {
             other => unreachable!("{other:?} is not about a machine"),
         }
     }
+    async fn console(&self, _: &MachineId) -> Result<String, ProviderError> {
+        // Nothing is decided by it.
+        Ok(String::new())
+    }
     async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         unreachable!("no machine is without an owner")
     }

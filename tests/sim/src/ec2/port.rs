@@ -20,6 +20,8 @@ use crate::world::World;
 
 /// How many machines one page of a listing holds. Small, so that paging happens.
 const PAGE: u32 = 30;
+/// What a machine without a way out has on its console.
+const UNREACHABLE: &str = "cloud-init[612]: Network is unreachable\r\n";
 /// How often EC2 denies one machine.
 const MAX_DENIALS: u8 = 2;
 /// How long EC2 shows a terminated machine.
@@ -168,6 +170,21 @@ impl Compute for Door {
             let seen = seen.unwrap_or(Shown::Absent.into());
             world.say(|| format!("  DescribeInstances {id} → {:?}", seen.state));
             Ok(seen)
+        })
+        .await
+    }
+
+    async fn console(&self, id: &MachineId) -> Result<String, ProviderError> {
+        self.call(|world| {
+            world.ec2_answers("GetConsoleOutput")?;
+            let output = world.ec2.cloud.console_output(id.as_str(), true, world.now, KEPT);
+            let mut output = output.unwrap_or_default().to_owned();
+            let number = world.ec2.number(id);
+            if number.is_some_and(|number| world.ec2.at(number).behaviour.never_boots) {
+                output.push_str(UNREACHABLE);
+            }
+            world.narrate(|| format!("GetConsoleOutput {id}: {} bytes", output.len()));
+            Ok(output)
         })
         .await
     }

@@ -50,6 +50,10 @@ impl Compute for Peer<'_> {
         self.door.machine(id).await
     }
 
+    async fn console(&self, id: &MachineId) -> Result<String, ProviderError> {
+        self.door.console(id).await
+    }
+
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         self.door.identify(id).await
     }

@@ -37,6 +37,12 @@ impl<P: Ports> Reap<'_, P> {
                 seen.machine_reason = answer.as_ref().ok().and_then(|seen| seen.reason.clone());
                 seen.machine = answered(answer.map(|seen| seen.state));
             }
+            Need::Console => {
+                seen.console = answered(match instance.machine() {
+                    Some(machine) => self.context.compute.console(machine).await,
+                    None => Err(nothing_to_look_at(now, "GetConsoleOutput")),
+                });
+            }
             Need::Runner => {
                 let answer = self.runner(instance).await;
                 self.note_health(&instance.entity, answer.as_ref().err(), now).await?;

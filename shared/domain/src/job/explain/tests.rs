@@ -2,7 +2,7 @@
 
 use super::{JobContext, instance, job as job_lines};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
-use crate::job::{Job, JobStatus};
+use crate::job::{FailedMachine, Job, JobStatus};
 use crate::launch::verdict::Conditions;
 use crate::testkit::{
     CLAIMED, Story, With, active, active_by_github, at, boot_failed, booting, creating, error,
@@ -139,6 +139,25 @@ fn a_job_with_a_claim_tells_its_instances_story() {
     assert_eq!(lines[3..], instance(&claim, at(601)));
 }
 
+/// Its next instance is another one by then.
+#[test]
+fn a_job_whose_machine_failed_says_what_that_machine_said() {
+    let before = boot_failed();
+    let next = before.clone().with(|i| i.passed_over = true);
+    let failed = FailedMachine {
+        instance: before.name.clone(),
+        at: at(120),
+        why: before.served_nothing(&next).expect("it served nothing"),
+    };
+    let lines = of_job(&job(1).with(|job| job.failed = Some(failed)), &UNKNOWN);
+    let why = format!(
+        "Instance default-l-1 was launched for it and served nothing (at {}): its machine failed to \
+         boot; it said last: \"no disk\".",
+        at(120)
+    );
+    assert_eq!(lines[2], why);
+}
+
 /// The line between the state and the last error or due time.
 fn of_instance(instance: &Instance) -> Vec<String> {
     let lines = super::instance(instance, at(1000));
@@ -160,7 +179,13 @@ fn every_state_has_a_sentence() {
         (active(), vec!["It runs job \"build\" of acme/web."]),
         (active_by_github(), vec!["It runs a job for job 1/1."]),
         (exited(), vec!["Its runner ended; the machine shuts itself down."]),
-        (boot_failed(), vec!["Its machine failed to boot and shuts itself down."]),
+        (
+            boot_failed(),
+            vec![
+                "Its machine failed to boot and shuts itself down.",
+                "Its machine said: \"no disk\".",
+            ],
+        ),
         (idle().ordered(plain(700)).deleting(700).with(|i| i.to_deleted(at(800), "gone")), vec![]),
     ];
     for (instance, expected) in rows {

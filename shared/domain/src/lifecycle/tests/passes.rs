@@ -61,6 +61,9 @@ fn look(need: Need, world: &Observation, seen: &mut Observation) {
         Need::Machine => {
             std::mem::replace(&mut seen.machine, world.machine.clone()) != Look::Unknown
         }
+        Need::Console => {
+            std::mem::replace(&mut seen.console, world.console.clone()) != Look::Unknown
+        }
         Need::Runner => std::mem::replace(&mut seen.runner, world.runner.clone()) != Look::Unknown,
         Need::Launch => std::mem::replace(&mut seen.launch, world.launch.clone()) != Look::Unknown,
         Need::ClaimedJob => {

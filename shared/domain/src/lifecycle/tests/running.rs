@@ -3,12 +3,46 @@
 use super::{check, hint, job_waits, nothing, sees, sees_runner};
 use crate::observation::{Look, Machine, Observation, RunnerSeen};
 use crate::testkit::{
-    RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed, booting,
-    completed, exited, exited_unused, idle, installing, timings, unavailable,
+    RUNNER, Story, With, aborted, absent, active, active_by_github, asking, at, boot_failed,
+    booting, completed, exited, exited_unused, idle, installing, timings, unavailable,
 };
 
 fn no_answer_on_job() -> Observation {
     Observation { claimed_job_waits: Look::Failed(unavailable()), ..nothing() }
+}
+
+/// Its console is read, and holds nothing up.
+pub(super) fn silent_console() -> Observation {
+    Observation { console: Look::Failed(unavailable()), ..nothing() }
+}
+
+fn prints(seen: Observation) -> Observation {
+    Observation { console: Look::Seen("no route to host".to_owned()), ..seen }
+}
+
+#[test]
+fn a_machine_that_ends_before_its_runner_is_asked_what_it_said() {
+    let late = "to pending_delete, claim ended, console kept, marked boot_timeout";
+    let gone = "to pending_delete, claim ended, marked machine_gone";
+    let gone_now = "to pending_delete, claim ended, marked machine_gone, due 70";
+    let kept = "to pending_delete, claim ended, console kept, marked machine_gone, due 70";
+    let failed =
+        "to pending_delete, claim ended, error Client.InternalError, marked machine_gone, due 70";
+    let ended_by_ec2 = Observation { machine_reason: Some(aborted()), ..sees(Machine::Gone) };
+    let noticed = || booting().with(|i| i.spot_notice(at(60)));
+    let denied = || booting().with(|i| i.absence = Some(absent(at(700)))).due(820);
+    check(vec![
+        ("too late", booting(), nothing(), 600, "look at console"),
+        ("too late, with a configuration", installing(), nothing(), 600, "look at console"),
+        ("it says something", booting(), prints(nothing()), 600, late),
+        ("gone", booting(), sees(Machine::Gone), 70, "look at console"),
+        ("gone, and it said something", booting(), prints(sees(Machine::Gone)), 70, kept),
+        ("EC2 says why", booting(), ended_by_ec2, 70, failed),
+        ("taken back by EC2", noticed(), sees(Machine::Gone), 70, gone_now),
+        ("not known to EC2 any more", denied(), sees(Machine::Absent), 820, gone),
+        ("gone after its runner came", idle(), sees(Machine::Gone), 70, gone_now),
+        ("gone after it told why", boot_failed().due(70), sees(Machine::Gone), 70, gone),
+    ]);
 }
 
 #[test]
@@ -20,12 +54,12 @@ fn a_machine_boots_until_its_deadline() {
         (
             "never asked for a configuration: no job can reach it",
             booting(),
-            nothing(),
+            silent_console(),
             600,
             "to pending_delete, claim ended, marked boot_timeout",
         ),
-        ("has a configuration: evidence first", installing(), nothing(), 600, late),
-        ("its call may be in flight: evidence first", asking(), nothing(), 600, late),
+        ("has a configuration: evidence first", installing(), silent_console(), 600, late),
+        ("its call may be in flight: evidence first", asking(), silent_console(), 600, late),
     ]);
 }
 

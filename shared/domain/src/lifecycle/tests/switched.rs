@@ -1,5 +1,6 @@
 //! Deletes that an operator has switched off.
 
+use super::running::silent_console;
 use super::{check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::observation::{Machine, Observation, RunnerSeen};
@@ -95,14 +96,14 @@ fn force_passes_and_so_does_what_serves_no_job() {
         (
             "what never asked for a configuration",
             booting(),
-            off(nothing()),
+            off(silent_console()),
             1000,
             "to pending_delete, claim ended, marked boot_timeout, due 1000",
         ),
         (
             "what did not start in time: its job must not wait",
             installing(),
-            off(nothing()),
+            off(silent_console()),
             600,
             "claim ended, marked boot_timeout",
         ),

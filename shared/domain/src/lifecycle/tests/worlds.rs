@@ -77,6 +77,7 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     machine,
                     // Any word that is as likely as not.
                     machine_reason: spot_notice.then(aborted),
+                    console: Look::Seen(String::new()),
                     runner,
                     launch,
                     claimed_job_waits: job,
@@ -107,6 +108,7 @@ pub(super) fn answers() -> Vec<Observation> {
         machine,
         runner,
         deregistration,
+        console: failed(),
         launch: settled.clone(),
         claimed_job_waits: Look::Seen(true),
         termination: Some(Termination::Accepted(Machine::Gone)),

@@ -185,6 +185,7 @@ impl Ec2 {
             reason: None,
             tags,
             user_data: template.user_data.clone(),
+            console: String::new(),
             instance_profile: template.instance_profile.clone(),
             on_shutdown: template.on_shutdown,
             protected: template.protected,

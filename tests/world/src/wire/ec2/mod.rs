@@ -35,6 +35,7 @@ enum Request {
     DescribeInstances(muster_cloud::ec2::DescribeRequest),
     DescribeImages(muster_cloud::ec2::ImageRequest),
     TerminateInstances(Vec<String>),
+    GetConsoleOutput(String, bool),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
     /// Launch templates live in the emulator: the request goes there as it is.
     PassOn(String),
@@ -83,6 +84,8 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
         "DescribeInstances" => parse::describe_instances(form).map(Request::DescribeInstances),
         "DescribeImages" => parse::describe_images(form).map(Request::DescribeImages),
         "TerminateInstances" => parse::terminate_instances(form).map(Request::TerminateInstances),
+        "GetConsoleOutput" => parse::get_console_output(form)
+            .map(|(id, latest)| Request::GetConsoleOutput(id, latest)),
         "CreateTags" => parse::create_tags(form).map(|(ids, tags)| Request::CreateTags(ids, tags)),
         "DescribeLaunchTemplates" | "DescribeLaunchTemplateVersions" => {
             Ok(Request::PassOn(String::from_utf8_lossy(body).into_owned()))
@@ -112,6 +115,7 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
             })
         }
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
+        Request::GetConsoleOutput(id, _) => of_instance(std::slice::from_ref(id)),
         Request::DescribeImages(_) | Request::PassOn(_) | Request::Refused(_) => None,
     }
 }
@@ -124,6 +128,7 @@ fn targets_of(request: &Request) -> Vec<String> {
         }
         Request::DescribeImages(describe) => written(&describe.filters).collect(),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
+        Request::GetConsoleOutput(id, _) => vec![id.clone()],
         Request::PassOn(_) | Request::Refused(_) => vec![],
     }
 }
@@ -145,6 +150,7 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
         Request::TerminateInstances(ids) => cloud
             .with(|world, now| world.terminate_instances(&ids, now))
             .map(|changes| write::terminate_instances(&changes)),
+        Request::GetConsoleOutput(id, latest) => console_output(&cloud, &id, latest),
         Request::CreateTags(ids, tags) => cloud
             .with(|world, now| world.create_tags(&ids, &tags, now))
             .map(|()| write::create_tags()),
@@ -152,6 +158,15 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
         Request::Refused(error) => Err(error),
     };
     answer.unwrap_or_else(|e| write::error(e.status, &e.code, &e.message))
+}
+
+/// What was written on the console here, and what the machine's own process wrote.
+fn console_output(cloud: &Cloud, id: &str, latest: bool) -> Result<Reply, Ec2Error> {
+    let written = |world: &World, now| world.console_output(id, latest, now).map(str::to_owned);
+    let mut output = cloud.look(written)?;
+    let console = cloud.state_dir.join("machines").join(id).join("console");
+    output.push_str(&std::fs::read_to_string(console).unwrap_or_default());
+    Ok(write::console_output(id, &output))
 }
 
 async fn create_fleet(cloud: &Cloud, fleet: &FleetRequest) -> Result<Reply, Ec2Error> {

@@ -139,6 +139,15 @@ pub(super) fn terminate_instances(mut form: Form) -> Result<Vec<String>, Ec2Erro
     Ok(ids)
 }
 
+pub(super) fn get_console_output(mut form: Form) -> Result<(String, bool), Ec2Error> {
+    let id = form.take("InstanceId").ok_or_else(|| {
+        Ec2Error::new("MissingParameter", "The request must contain the parameter InstanceId")
+    })?;
+    let latest = form.take_bool("Latest")?;
+    form.finish()?;
+    Ok((id, latest))
+}
+
 pub(super) fn create_tags(
     mut form: Form,
 ) -> Result<(Vec<String>, BTreeMap<String, String>), Ec2Error> {

@@ -7,6 +7,7 @@ use super::{
     },
     profile_arn,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use muster_cloud::{
     Millis,
     ec2::{
@@ -182,6 +183,11 @@ pub(super) fn terminate_instances(changes: &[StateChange]) -> Reply {
             + &state("previousState", change.previous)
     });
     answer("TerminateInstances", &list("instancesSet", items))
+}
+
+pub(super) fn console_output(id: &str, output: &str) -> Reply {
+    let inner = text("instanceId", id) + &text("output", &BASE64.encode(output));
+    answer("GetConsoleOutput", &inner)
 }
 
 pub(super) fn create_tags() -> Reply {

@@ -1,0 +1,102 @@
+//! What a machine said last: the log that a failed boot reports, or the end of its console where it
+//! could report nothing. No route, no endpoint, a wrong image: only the console tells those.
+
+use super::Instance;
+
+/// Longest text that is kept of a console, bytes. As much as of the log of a failed boot.
+const MAX_KEPT: usize = 4096;
+/// So many characters in a row may be a credential, as in the log of a failed boot
+/// (`infra/boot.sh`).
+const SECRET: usize = 32;
+/// How much of it stands in a sentence.
+const LINES: usize = 3;
+/// See [`LINES`].
+const MAX_LINE: usize = 160;
+
+impl Instance {
+    /// Keeps the end of its console. Nothing is worth nothing.
+    pub(crate) fn keep_console(&mut self, output: &str) {
+        self.console = Some(printable(output)).filter(|kept| !kept.trim().is_empty());
+    }
+
+    /// What its machine said before it failed, the newest last.
+    pub fn last_words(&self) -> impl Iterator<Item = &str> {
+        let log = self.runner.exit.as_ref().and_then(|exit| exit.log.as_deref());
+        let said = log.or(self.console.as_deref()).unwrap_or_default();
+        said.lines().map(str::trim).filter(|line| !line.is_empty())
+    }
+
+    /// The last of it, as a part of a sentence.
+    pub(super) fn with_last_words(&self, what: &str) -> String {
+        let lines: Vec<&str> = self.last_words().collect();
+        let last = &lines[lines.len().saturating_sub(LINES)..];
+        if last.is_empty() {
+            return what.to_owned();
+        }
+        let quoted: Vec<String> = last
+            .iter()
+            .map(|line| format!("\"{}\"", line.chars().take(MAX_LINE).collect::<String>()))
+            .collect();
+        format!("{what}; it said last: {}", quoted.join(", "))
+    }
+}
+
+/// Printable text without anything that could be a credential, and of that the end.
+fn printable(output: &str) -> String {
+    let (mut kept, mut word) = (String::new(), String::new());
+    let end_word = |kept: &mut String, word: &mut String| {
+        kept.push_str(if word.len() < SECRET { word } else { "[...]" });
+        word.clear();
+    };
+    let mut rest = output.chars().peekable();
+    while let Some(next) = rest.next() {
+        if next == '\u{1b}' && rest.peek() == Some(&'[') {
+            // A colour or a place on the screen, up to its letter.
+            let _ = rest.by_ref().take(16).find(char::is_ascii_alphabetic);
+        } else if next.is_ascii_alphanumeric() || "+/=_-".contains(next) {
+            word.push(next);
+        } else if next.is_ascii_graphic() || matches!(next, ' ' | '\t' | '\n') {
+            end_word(&mut kept, &mut word);
+            kept.push(next);
+        }
+    }
+    end_word(&mut kept, &mut word);
+    kept.split_off(kept.len().saturating_sub(MAX_KEPT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_KEPT, printable};
+    use crate::testkit::{With, boot_failed, booting};
+
+    #[test]
+    fn of_a_console_the_end_is_kept_and_nothing_that_may_be_a_credential() {
+        let rows = [
+            ("plain", "[ 1.5] eth0: up\r\nno route\n", "[ 1.5] eth0: up\nno route\n"),
+            ("coloured", "\u{1b}[0;1;31mFailed\u{1b}[0m to start\u{7}", "Failed to start"),
+            ("not ASCII", "caf\u{e9} \u{fffd}\tok", "caf \tok"),
+            ("a token", "token ghs_0123456789012345678901234567890123 end", "token [...] end"),
+            ("cut in an escape", "end\u{1b}[", "end"),
+            ("a long word at the end", "AQoDYXdzEJr1K9QXk/+0123456789abcdef=", "[...]"),
+        ];
+        for (what, output, expected) in rows {
+            assert_eq!(printable(output), expected, "{what}");
+        }
+        let long = "a line\n".repeat(MAX_KEPT);
+        assert_eq!(printable(&long).len(), MAX_KEPT);
+        assert!(long.ends_with(&printable(&long)));
+    }
+
+    #[test]
+    fn the_log_of_a_failed_boot_comes_before_the_console() {
+        let silent = booting().with(|i| i.keep_console(" \r\n"));
+        assert_eq!((silent.console.as_deref(), silent.last_words().next()), (None, None));
+        assert_eq!(silent.with_last_words("it ended"), "it ended");
+        let mute = booting().with(|i| i.keep_console("one\ntwo\n\n three \nfour\n"));
+        assert_eq!(mute.last_words().collect::<Vec<_>>(), ["one", "two", "three", "four"]);
+        let told = "it ended; it said last: \"two\", \"three\", \"four\"";
+        assert_eq!(mute.with_last_words("it ended"), told);
+        let told = boot_failed().with(|i| i.keep_console("console"));
+        assert_eq!(told.last_words().collect::<Vec<_>>(), ["no disk"]);
+    }
+}
