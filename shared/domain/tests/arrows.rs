@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("aws", &["control", "domain"]),
     ("ec2", &["aws", "control", "domain"]),
     ("github", &["control", "domain"]),
+    ("sigv4", &[]),
     ("stack", &["aws", "control", "domain", "github"]),
     ("yaml", &["control", "domain"]),
     ("webhook", &["aws", "control", "domain"]),

@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
+use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use crate::local::Env;
@@ -83,8 +82,7 @@ impl Aws {
     /// # Errors
     /// When the emulator does not answer.
     pub async fn try_json(&self, service: &str, target: &str, body: &Value) -> Result<Reply> {
-        let headers = [("content-type", "application/x-amz-json-1.0"), ("x-amz-target", target)];
-        self.send(service, "/", &headers, body.to_string()).await.with_context(|| target.to_owned())
+        self.send(Call::json(service, target, body)).await.with_context(|| target.to_owned())
     }
 
     /// A JSON call that must succeed.
@@ -101,16 +99,7 @@ impl Aws {
     /// # Errors
     /// When it does not succeed.
     pub async fn query(&self, service: &str, fields: &[(&str, &str)]) -> Result<String> {
-        let encode = |text: &str| -> String {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-            text.bytes()
-                .map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
-                .collect()
-        };
-        let body: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
-        let headers = [("content-type", "application/x-www-form-urlencoded")];
-        let reply = self.send(service, "/", &headers, body.join("&")).await?;
+        let reply = self.send(Call::query(service, fields)).await?;
         reply.ok().with_context(|| format!("{service} {fields:?}"))
     }
 
@@ -119,9 +108,7 @@ impl Aws {
     /// # Errors
     /// When it cannot be invoked or fails.
     pub async fn invoke(&self, function: &str, payload: &Value) -> Result<Value> {
-        let path = format!("/2015-03-31/functions/{function}/invocations");
-        let headers = [("content-type", "application/json")];
-        let reply = self.send("lambda", &path, &headers, payload.to_string()).await?;
+        let reply = self.send(Call::invoke(function, payload)).await?;
         if let Some(error) = &reply.function_error {
             bail!("{function} failed ({error}): {}", reply.body);
         }
@@ -182,52 +169,18 @@ impl Aws {
         }
     }
 
-    async fn send(
-        &self,
-        service: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: String,
-    ) -> Result<Reply> {
-        let url = format!("{}{path}", self.endpoint);
-        let mut request = http::Request::post(&url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut request = request.body(body)?;
-        self.sign(service, &mut request)?;
+    async fn send(&self, call: Call) -> Result<Reply> {
+        let Self { endpoint, region, credentials, .. } = self;
+        let request = call.signed(endpoint, region, credentials, SystemTime::now())?;
         let (parts, body) = request.into_parts();
-        let answer = self.http.post(&url).headers(parts.headers).body(body).send().await?;
+        let url = parts.uri.to_string();
+        let answer = self.http.post(url).headers(parts.headers).body(body).send().await?;
         let error = answer.headers().get("x-amz-function-error");
         Ok(Reply {
             function_error: error.and_then(|text| text.to_str().ok()).map(str::to_owned),
             status: answer.status().as_u16(),
             body: answer.text().await?,
         })
-    }
-
-    fn sign(&self, service: &str, request: &mut http::Request<String>) -> Result<()> {
-        let identity = self.credentials.clone().into();
-        let parameters = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(&self.region)
-            .name(service)
-            .time(SystemTime::now())
-            .settings(SigningSettings::default())
-            .build()?
-            .into();
-        let headers = request.headers().iter();
-        let headers =
-            headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        let signable = SignableRequest::new(
-            request.method().as_str(),
-            request.uri().to_string(),
-            headers,
-            SignableBody::Bytes(request.body().as_bytes()),
-        )?;
-        let (instructions, _) = sign(signable, &parameters)?.into_parts();
-        instructions.apply_to_request_http1x(request);
-        Ok(())
     }
 }
 

@@ -1,0 +1,191 @@
+//! Signed requests to AWS's services, for calls that do not earn an SDK. Who sends them has its own HTTP client.
+
+use std::time::SystemTime;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningError, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use serde_json::Value;
+
+/// Why there is no request.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    /// An address or a header that HTTP does not know.
+    #[error("not a request")]
+    Request(#[from] http::Error),
+    /// The parameters of the signature.
+    #[error("the signature lacks a parameter")]
+    Parameters(#[from] v4::signing_params::BuildError),
+    /// The signature.
+    #[error("the request cannot be signed")]
+    Signature(#[from] SigningError),
+}
+
+/// A request that is not signed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The service, as signatures and addresses name it: `logs`.
+    pub service: String,
+    /// HTTP's method.
+    pub method: http::Method,
+    /// Path and query.
+    pub path: String,
+    /// Headers besides those of the signature.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Call {
+    fn post(
+        service: &str,
+        path: String,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    ) -> Self {
+        Self { service: service.to_owned(), method: http::Method::POST, path, headers, body }
+    }
+
+    /// An operation of a JSON service, for example `DynamoDB_20120810.PutItem` of `dynamodb`.
+    #[must_use]
+    pub fn json(service: &str, target: &str, body: &Value) -> Self {
+        let kind = format!("application/x-amz-json-{}", json_version(service));
+        let headers = vec![("content-type", kind), ("x-amz-target", target.to_owned())];
+        Self::post(service, "/".to_owned(), headers, body.to_string())
+    }
+
+    /// An operation in the old form: names and values there, XML back.
+    #[must_use]
+    pub fn query(service: &str, fields: &[(&str, &str)]) -> Self {
+        let fields: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let kind = "application/x-www-form-urlencoded".to_owned();
+        Self::post(service, "/".to_owned(), vec![("content-type", kind)], fields.join("&"))
+    }
+
+    /// An invocation of a Lambda function that waits for its answer.
+    #[must_use]
+    pub fn invoke(function: &str, payload: &Value) -> Self {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let headers = vec![("content-type", "application/json".to_owned())];
+        Self::post("lambda", path, headers, payload.to_string())
+    }
+
+    /// A read of a service that has paths.
+    #[must_use]
+    pub fn get(service: &str, path: &str) -> Self {
+        let (service, path) = (service.to_owned(), path.to_owned());
+        let (headers, body) = (Vec::new(), String::new());
+        Self { service, method: http::Method::GET, path, headers, body }
+    }
+
+    /// The request, signed as of `at`, to a service at an address.
+    ///
+    /// # Errors
+    /// When the address is not one.
+    pub fn signed(
+        self,
+        endpoint: &str,
+        region: &str,
+        credentials: &Credentials,
+        at: SystemTime,
+    ) -> Result<http::Request<String>, SignError> {
+        let mut request = http::Request::builder().method(self.method).uri(format!(
+            "{}{}",
+            endpoint.trim_end_matches('/'),
+            self.path
+        ));
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let mut request = request.body(self.body)?;
+        let identity = credentials.clone().into();
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(region)
+            .name(&self.service)
+            .time(at)
+            .settings(SigningSettings::default())
+            .build()?
+            .into();
+        let headers = request.headers().iter();
+        let headers =
+            headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let body = SignableBody::Bytes(request.body().as_bytes());
+        let uri = request.uri().to_string();
+        let signable = SignableRequest::new(request.method().as_str(), uri, headers, body)?;
+        let (instructions, _) = sign(signable, &parameters)?.into_parts();
+        instructions.apply_to_request_http1x(&mut request);
+        Ok(request)
+    }
+}
+
+/// Of the services that are called here, as their models have it.
+fn json_version(service: &str) -> &'static str {
+    match service {
+        "logs" | "events" | "secretsmanager" | "ssm" => "1.1",
+        _ => "1.0",
+    }
+}
+
+/// The address of a service in a region.
+#[must_use]
+pub fn endpoint(service: &str, region: &str) -> String {
+    let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+    format!("https://{service}.{region}.{domain}")
+}
+
+/// A text as it stands in a query string.
+#[must_use]
+pub fn encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+    text.bytes()
+        .map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn signed(call: Call) -> http::Request<String> {
+        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_200);
+        call.signed("http://127.0.0.1:4566/", "eu-central-1", &credentials, at).expect("a request")
+    }
+
+    fn header<'a>(request: &'a http::Request<String>, name: &str) -> &'a str {
+        request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_call_names_its_operation_and_is_signed_for_its_service() {
+        let body = json!({ "logGroupName": "x" });
+        let request = signed(Call::json("logs", "Logs_20140328.FilterLogEvents", &body));
+        assert_eq!(request.uri(), "http://127.0.0.1:4566/");
+        assert_eq!(header(&request, "content-type"), "application/x-amz-json-1.1");
+        assert_eq!(header(&request, "x-amz-target"), "Logs_20140328.FilterLogEvents");
+        let signature = header(&request, "authorization");
+        assert!(signature.contains("20261121/eu-central-1/logs/aws4_request"), "{signature}");
+        assert!(signature.contains("content-type;host;x-amz-date;x-amz-target"), "{signature}");
+        assert_eq!(request.into_body(), r#"{"logGroupName":"x"}"#);
+    }
+
+    #[test]
+    fn each_service_has_its_form() {
+        let queue = signed(Call::json("sqs", "AmazonSQS.ListQueues", &json!({})));
+        assert_eq!(header(&queue, "content-type"), "application/x-amz-json-1.0");
+        let old = signed(Call::query("sts", &[("Action", "AssumeRole"), ("RoleArn", "a/b c")]));
+        assert_eq!(old.body(), "Action=AssumeRole&RoleArn=a%2Fb%20c");
+        let invoke = signed(Call::invoke("muster-admin", &json!({ "action": "status" })));
+        assert_eq!(invoke.uri().path(), "/2015-03-31/functions/muster-admin/invocations");
+        let list = signed(Call::get("lambda", "/2015-03-31/functions/?MaxItems=50"));
+        assert_eq!((list.method().as_str(), list.uri().query()), ("GET", Some("MaxItems=50")));
+        assert_eq!(endpoint("logs", "cn-north-1"), "https://logs.cn-north-1.amazonaws.com.cn");
+        assert_eq!(endpoint("sqs", "eu-central-1"), "https://sqs.eu-central-1.amazonaws.com");
+    }
+}
