@@ -24,7 +24,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 15);
+    assert_eq!(read_so_far, 16);
 }
 
 #[test]
@@ -45,6 +45,7 @@ fn unknown_versions_actions_and_fields_are_refused_with_a_sentence() {
             "bad_request",
             "maybe",
         ),
+        (json!({"version": 1, "action": "audit", "since": "yesterday"}), "bad_request", "time"),
         (json!({"version": 1, "action": "pools", "dry": true}), "bad_request", "dry"),
         (json!({"version": 1, "action": "pools", "file": {"pools": []}}), "bad_request", "string"),
         (

@@ -154,11 +154,13 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::OrphanGone(machine) => {
                 actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
             }
-            Write::Audit(line) => actions.push(Action::Put {
-                place: Place::Control,
-                item: item(line, timings)?,
-                condition: Condition::Any,
-            }),
+            // Once for whoever asks about its subject, once for whoever asks about a time.
+            Write::Audit(line) => {
+                for item in [item(line, timings)?, item(&row::ByTime(line.clone()), timings)?] {
+                    let (place, condition) = (Place::Control, Condition::Any);
+                    actions.push(Action::Put { place, item, condition });
+                }
+            }
         }
     }
     Ok(actions)

@@ -120,6 +120,38 @@ pub(crate) fn audit_trail(subject: &str) -> String {
     format!("audit#{subject}")
 }
 
+/// The key of a line of the audit trail where it stands by its time.
+pub(crate) fn by_time(line: &str) -> String {
+    format!("audit#by-time#{line}")
+}
+
+/// The partition of a month's audit trail in the `kind` index.
+pub(crate) fn audit_month(month: &str) -> String {
+    format!("audit-month#{month}")
+}
+
+/// The month of a time: `2026-11`.
+pub(crate) fn month(at: Time) -> String {
+    at.to_string().chars().take(7).collect()
+}
+
+/// The months from one time to another, the last first.
+pub(crate) fn months(from: Time, to: Time) -> Vec<String> {
+    let first = month(from);
+    let mut month = month(to);
+    let mut months = Vec::new();
+    while month >= first {
+        let (year, of_year) = month.split_once('-').unwrap_or_default();
+        let (Ok(year), Ok(of_year)) = (year.parse::<u32>(), of_year.parse::<u32>()) else { break };
+        let before = match of_year {
+            0 | 1 => format!("{:04}-12", year.saturating_sub(1)),
+            later => format!("{year:04}-{:02}", later - 1),
+        };
+        months.push(std::mem::replace(&mut month, before));
+    }
+    months
+}
+
 /// Where a record stands among those of its pool: group, then age, then name.
 pub(crate) fn order(group: &str, since: Time, key: &str) -> String {
     format!("{group}{since}#{key}")

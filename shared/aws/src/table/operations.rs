@@ -53,6 +53,27 @@ impl Operations for DynamoTable {
         Ok(records(self.listed(trail, Some(limit)).await?))
     }
 
+    async fn audit_between(
+        &self,
+        from: Time,
+        to: Time,
+        limit: u32,
+    ) -> Result<Vec<Audit>, ReadError> {
+        let mut lines: Vec<Audit> = Vec::new();
+        for month in keys::months(from, to) {
+            let left = limit.saturating_sub(u32::try_from(lines.len()).unwrap_or(u32::MAX));
+            if left == 0 {
+                break;
+            }
+            let range = kind(keys::audit_month(&month))
+                .between(keys::SORT, &from.to_string(), &to.to_string())
+                .newest_first();
+            let found: Vec<Stored<row::ByTime>> = self.listed(range, Some(left)).await?;
+            lines.extend(found.into_iter().map(|line| line.into_record().0));
+        }
+        Ok(lines)
+    }
+
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
         let key = keys::cursor(name);
         let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {

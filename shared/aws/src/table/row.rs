@@ -279,6 +279,27 @@ impl Record for Audit {
     }
 }
 
+/// A line of the audit trail among those of its month, whatever they are about.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ByTime(pub(crate) Audit);
+
+impl Record for ByTime {
+    const PLACE: Place = Place::Control;
+
+    /// It begins as every key of the trail does: the roles may not change those.
+    fn key(&self) -> String {
+        keys::by_time(&self.0.key())
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        vec![
+            (keys::KIND, s(keys::audit_month(&keys::month(self.0.at)))),
+            (keys::SORT, s(self.0.at.to_string())),
+        ]
+    }
+}
+
 impl Record for Switches {
     const PLACE: Place = Place::Control;
 

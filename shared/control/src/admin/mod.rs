@@ -2,6 +2,7 @@
 
 mod adopt;
 pub mod answers;
+mod audit;
 mod delete;
 mod error;
 mod pools;
@@ -20,7 +21,9 @@ use serde_json::Value;
 use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
-pub use self::request::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read};
+pub use self::request::{
+    AuditRequest, DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read,
+};
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
 use crate::ports::{Directory, Images, Instances as _, ReadError, Table as _, Write};
@@ -84,6 +87,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
                 "explain takes either \"job\" or \"name\"",
             )),
             Request::Pools(request) => self.pool_set(&request, now).await,
+            Request::Audit(request) => self.audit(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
             Request::Status {} => self.status(now).await,
         }

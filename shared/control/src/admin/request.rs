@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
+use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,12 +62,32 @@ pub enum Request {
         #[serde(default)]
         name: Option<String>,
     },
+    /// The audit trail, newest first.
+    Audit(AuditRequest),
     /// Switches something off or on.
     Switch(SwitchRequest),
     /// Shows, applies or restores the set of pools.
     Pools(PoolsRequest),
     /// The stack, its pools, entities, orphans and switches.
     Status {},
+}
+
+/// Which lines of the audit trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRequest {
+    /// Of this subject only: an instance, a machine without one, `switches` or `pools`.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// None that is older; without it, seven days.
+    #[serde(default)]
+    pub since: Option<Time>,
+    /// None that is newer: `next` of the answer before.
+    #[serde(default)]
+    pub until: Option<Time>,
+    /// At most so many.
+    #[serde(default = "usual_limit")]
+    pub limit: u32,
 }
 
 /// The `limit` of a listing whose request names none.

@@ -2,6 +2,7 @@
 
 use super::*;
 use muster_control::ports::Operations;
+use muster_domain::audit::Audit;
 
 pub(super) async fn the_ledger_holds_a_machine_until_it_is_struck<W: TableWorld>(world: &W) {
     commit(world, &[new(&orphan(1)), new(&orphan(2))]).await;
@@ -55,6 +56,37 @@ pub(super) async fn an_audit_line_written_twice_is_one<W: TableWorld>(world: &W)
     }
     commit(world, &[Write::Audit(audit(1, "another at the same moment"))]).await;
     assert_eq!(trail(world, 10).await.len(), 2);
+}
+
+pub(super) async fn the_audit_trail_of_all_is_by_time<W: TableWorld>(world: &W) {
+    let others =
+        |second: u32, why: &str| Audit { subject: "switches".to_owned(), ..audit(second, why) };
+    for line in [audit(1, "too old"), others(4, "last"), audit(3, "second"), others(2, "first")] {
+        // Written twice it is one.
+        commit(world, &[Write::Audit(line.clone())]).await;
+        commit(world, &[Write::Audit(line)]).await;
+    }
+    let told = async |from, to, limit| -> Vec<String> {
+        let lines = world.table().audit_between(at(from), at(to), limit).await.expect("read");
+        lines.into_iter().map(|line| line.why).collect()
+    };
+    assert_eq!(told(2, 4, 10).await, ["last", "second", "first"]);
+    assert_eq!(told(2, 3, 10).await, ["second", "first"]);
+    assert_eq!(told(1, 4, 2).await, ["last", "second"]);
+    assert_eq!(told(5, 9, 2).await, [""; 0]);
+}
+
+pub(super) async fn the_audit_trail_of_all_crosses_months<W: TableWorld>(world: &W) {
+    let months =
+        ["2026-12-31T23:59:59.999Z", "2027-01-01T00:00:00.000Z", "2027-03-05T00:00:00.000Z"];
+    let times = months.map(|text| text.parse().expect("a time"));
+    for (at, why) in times.into_iter().zip(["first", "second", "third"]) {
+        commit(world, &[Write::Audit(Audit { at, ..audit(1, why) })]).await;
+    }
+    let [from, _, to] = times;
+    let lines = world.table().audit_between(from, to, 10).await.expect("read");
+    let told: Vec<String> = lines.into_iter().map(|line| line.why).collect();
+    assert_eq!(told, ["third", "second", "first"]);
 }
 
 pub(super) async fn a_cursor_is_set_once<W: TableWorld>(world: &W) {

@@ -134,6 +134,8 @@ checks! { TableWorld:
     the_audit_trail_is_newest_first_whatever_was_written_last,
     the_audit_trail_is_limited_and_by_subject,
     an_audit_line_written_twice_is_one,
+    the_audit_trail_of_all_is_by_time,
+    the_audit_trail_of_all_crosses_months,
     a_cursor_is_set_once,
     a_cursor_is_moved_by_one_of_two,
     cursors_are_apart,

@@ -145,6 +145,9 @@ impl Operations for Replayed<'_> {
     async fn audit(&self, _: &str, _: u32) -> Read<Vec<Audit>> {
         Ok(Vec::new())
     }
+    async fn audit_between(&self, _: Time, _: Time, _: u32) -> Read<Vec<Audit>> {
+        Ok(Vec::new())
+    }
     async fn cursor(&self, _: &str) -> Read<Option<Time>> {
         Ok(None)
     }

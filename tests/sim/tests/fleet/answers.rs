@@ -12,6 +12,7 @@ use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Instances, ReadError, Unavailable, Write};
+use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{ErrorDetail, Instance, Waiting};
@@ -222,6 +223,37 @@ fn adoption() {
     }
     bench.change(|world| world.github.script.refuses.insert("acme".to_owned()));
     assert_eq!(ask(&bench, adopt("acme/web"))["error"]["code"], "not_allowed");
+}
+
+#[test]
+fn audit() {
+    let (bench, rows) = busy();
+    let line = |seconds, kind, subject: &str, why: &str| {
+        let (subject, by, why) = (subject.to_owned(), "mira".to_owned(), why.to_owned());
+        Write::Audit(Audit { at: ago(seconds), kind, subject, by, why })
+    };
+    let (name, days) = (rows[0].name.as_str(), 24 * 3600);
+    bench.put(&[
+        line(8 * days, AuditKind::Ordered, name, "too old to be told"),
+        line(2 * days, AuditKind::Refused, name, "a job runs on it"),
+        line(300, AuditKind::Switched, "switches", "launches off: moving subnets"),
+        line(200, AuditKind::Ordered, name, "old image"),
+    ]);
+    check(&bench, "audit", json!({ "action": "audit" }));
+    let part = ask(&bench, json!({ "action": "audit", "limit": 2 }));
+    compare("audit_in_part", &part);
+    let rest = ask(&bench, json!({ "action": "audit", "until": part["next"], "limit": 2 }));
+    assert_eq!(
+        (rest["lines"][0]["why"].as_str(), &rest["next"]),
+        (Some("a job runs on it"), &Value::Null)
+    );
+    let own = ask(&bench, json!({ "action": "audit", "subject": name, "since": ago(9 * days) }));
+    assert_eq!(own["lines"].as_array().map(Vec::len), Some(3), "{own}");
+    for wrong in [json!({ "limit": 0 }), json!({ "since": ago(401 * days) })] {
+        let mut request = wrong.clone();
+        request["action"] = json!("audit");
+        assert_eq!(ask(&bench, request)["error"]["code"], "bad_request", "{wrong}");
+    }
 }
 
 #[test]

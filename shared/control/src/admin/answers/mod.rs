@@ -1,5 +1,6 @@
 //! What an operator is answered, as JSON.
 
+mod audit;
 mod listings;
 mod orders;
 mod pools;
@@ -7,6 +8,7 @@ mod status;
 
 use serde::{Serialize, Serializer};
 
+pub use self::audit::AuditList;
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
     ShownInstance, UnservedJob, WaitingJob,
@@ -44,6 +46,8 @@ pub enum Answer {
     PoolsHistory(PoolsHistory),
     /// To `pools` with a file or a version, dry runs included.
     Applied(AppliedPools),
+    /// To `audit`.
+    Audit(AuditList),
     /// To `switch`.
     Switch(SwitchedNow),
     /// To `delete`.

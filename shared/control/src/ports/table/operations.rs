@@ -28,6 +28,13 @@ pub trait Operations {
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError>;
     /// The audit trail about a subject, newest first.
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
+    /// The audit trail of all subjects between two times, both included, newest first.
+    async fn audit_between(
+        &self,
+        from: Time,
+        to: Time,
+        limit: u32,
+    ) -> Result<Vec<Audit>, ReadError>;
     /// A named point in time kept across invocations, for example of the last reconciliation.
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError>;
     /// Moves a cursor from what it was; a conflict means that another invocation did.

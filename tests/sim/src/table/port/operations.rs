@@ -59,6 +59,22 @@ impl Operations for Door {
         .await
     }
 
+    async fn audit_between(
+        &self,
+        from: Time,
+        to: Time,
+        limit: u32,
+    ) -> Result<Vec<Audit>, ReadError> {
+        self.list(|tables| {
+            let lines = tables.audits.iter().rev().filter(|line| (from..=to).contains(&line.at));
+            let mut lines: Vec<Audit> = lines.cloned().collect();
+            lines.sort_by_key(|line| std::cmp::Reverse(line.at));
+            lines.truncate(limit as usize);
+            lines
+        })
+        .await
+    }
+
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
         self.read(|tables| tables.cursors.get(name).copied()).await
     }
