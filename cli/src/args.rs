@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use muster_domain::ids::{Entity, PoolName};
+use muster_domain::time::Seconds;
+
+use crate::words::read_span;
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
 ///
@@ -41,7 +44,7 @@ pub struct Global {
     /// Another address of AWS, such as the local stack's [default: as for the AWS CLI]
     #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
-    /// The admin function's answer as it is
+    /// The answer as it is: the admin function's or AWS's
     #[arg(long, global = true)]
     pub json: bool,
     /// Colours; auto: on a terminal, unless `NO_COLOR` is set
@@ -91,6 +94,30 @@ pub enum Command {
     Show {
         /// An instance, or its job, by any of its names
         name: String,
+    },
+    /// The status and the last log lines, redrawn; with a name, a job or an instance to its end
+    ///
+    /// `q` ends it. With a name it ends by itself, with 0 if all went well. Without a terminal it writes what changes.
+    Watch {
+        /// A job or an instance, by any of its names
+        name: Option<String>,
+    },
+    /// The functions' logs, side by side
+    Logs(Logs),
+    /// The alarms, the red ones first, and what each asks of you
+    Alarms {
+        /// One of them, for example `delete-stuck`: all that is to be known of it
+        name: Option<String>,
+    },
+    /// What was given up: messages that failed too often
+    DeadLetters(DeadLetters),
+    /// Who ordered, refused, switched or applied what, newest first
+    Audit {
+        /// Only of an instance or a machine, by any of its names, of `switches` or of `pools`
+        name: Option<String>,
+        /// How far back, for example `2h` or `90d`
+        #[arg(long, default_value = "7d", value_parser = read_span)]
+        since: Seconds,
     },
     /// Ends an instance and its machine; asks first
     ///
@@ -154,6 +181,47 @@ pub struct Delete {
     /// Does not ask; needs --reason
     #[arg(long, short, requires = "reason")]
     pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Logs {
+    /// `webhook`, `scale-up`, `reaper`, `runner-api`, `admin` or `api` (its access log); or a job, an instance or a
+    /// machine by any of its names [default: all]
+    #[arg(value_name = "FUNCTION|NAME")]
+    pub what: Option<String>,
+    /// Goes on with what comes
+    #[arg(long, short)]
+    pub follow: bool,
+    /// How far back, for example `90s`, `15m`, `2h` or `1d`
+    #[arg(long, default_value = "1h", value_parser = read_span)]
+    pub since: Seconds,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DeadLetters {
+    /// Of this queue only
+    #[arg(value_enum)]
+    pub queue: Option<Dead>,
+    /// What the messages say; they stay where they are
+    #[arg(long, requires = "queue", conflicts_with = "redrive")]
+    pub show: bool,
+    /// Sends them back to be handled again; asks first
+    #[arg(long, requires = "queue")]
+    pub redrive: bool,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// A queue of messages that were given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dead {
+    /// Events of jobs
+    Jobs,
+    /// Wake-ups of pools
+    Launches,
+    /// Wake-ups of instances
+    Reaps,
 }
 
 #[derive(Clone, Debug, Args)]

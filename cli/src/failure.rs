@@ -21,6 +21,8 @@ pub enum Failure {
     Unreachable { address: String, why: String },
     /// Lambda or GitHub answered something else.
     Answered { who: String, status: u16, said: String },
+    /// A service of AWS says no. `action` is what IAM calls the call.
+    Service { action: String, code: String, said: String },
     /// The function did not end in time.
     NoAnswer { function: String },
     /// The function ended without an answer.
@@ -37,26 +39,51 @@ pub enum Failure {
     File { path: String, why: String },
     /// The person said no.
     NotConfirmed,
+    /// What was watched ended, and not well.
+    Ended(String),
 }
 
 impl Failure {
     /// The process's exit code.
     #[must_use]
-    pub const fn exit(&self) -> u8 {
+    pub fn exit(&self) -> u8 {
         match self {
             Self::NoCredentials { .. } | Self::Denied { .. } => 4,
+            Self::Service { .. } if self.is_denied() => 4,
             Self::Usage(_) | Self::NoRegion => USAGE,
             Self::NoFunction { .. }
             | Self::Unreachable { .. }
             | Self::Answered { .. }
+            | Self::Service { .. }
             | Self::NoAnswer { .. }
             | Self::Broke { .. }
             | Self::Refused { .. }
             | Self::Unreadable { .. }
             | Self::Unknown(_)
             | Self::File { .. }
-            | Self::NotConfirmed => 1,
+            | Self::NotConfirmed
+            | Self::Ended(_) => 1,
         }
+    }
+
+    /// IAM says no.
+    fn is_denied(&self) -> bool {
+        let Self::Service { code, .. } = self else { return matches!(self, Self::Denied { .. }) };
+        matches!(code.as_str(), "AccessDeniedException" | "AccessDenied")
+    }
+
+    /// There is no such thing in AWS.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        let Self::Service { code, .. } = self else { return false };
+        matches!(code.as_str(), "ResourceNotFoundException" | "QueueDoesNotExist")
+    }
+
+    /// AWS had enough for now.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        let Self::Service { code, .. } = self else { return false };
+        matches!(code.as_str(), "ThrottlingException" | "Throttling" | "RequestThrottled")
     }
 
     /// A word for programs.
@@ -69,6 +96,10 @@ impl Failure {
             Self::Denied { .. } => "denied",
             Self::Unreachable { .. } => "unreachable",
             Self::Answered { .. } => "unexpected_answer",
+            Self::Service { .. } if self.is_denied() => "denied",
+            Self::Service { .. } if self.is_missing() => "not_found",
+            Self::Service { .. } if self.is_throttled() => "throttled",
+            Self::Service { .. } => "unexpected_answer",
             Self::NoAnswer { .. } => "no_answer",
             Self::Broke { .. } => "function_failed",
             Self::Refused { code, .. } => code,
@@ -77,6 +108,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::File { .. } => "file",
             Self::NotConfirmed => "not_confirmed",
+            Self::Ended(_) => "ended",
         }
     }
 
@@ -114,11 +146,17 @@ impl Failure {
             ),
             Self::Unreachable { address, why } => format!("{address} cannot be reached: {why}"),
             Self::Answered { who, status, said } => format!("{who} answers {status}: {said}"),
+            Self::Service { action, said, .. } if self.is_denied() => {
+                format!("You may not do that: it needs {action}.\nAWS says: {said}")
+            }
+            Self::Service { action, code, said } => {
+                format!("AWS answers {action} with {code}: {said}")
+            }
             Self::NoAnswer { function } => format!(
                 "{function} did not answer in time. Whether an order was taken is not known; look with: muster list"
             ),
             Self::Broke { function, said } => format!(
-                "{function} ended without an answer: {said}\nIts log says why: aws logs tail /aws/lambda/{function}"
+                "{function} ended without an answer: {said}\nIts log says why: muster logs admin"
             ),
             Self::Refused { code, message, problems } => {
                 let asked = match code.as_str() {
@@ -134,7 +172,7 @@ impl Failure {
                 "The stack's answer to {what} is not one that this command knows ({why}). Use the command of the stack's \
                  release, or look at it with --json."
             ),
-            Self::Unknown(why) | Self::Usage(why) => why.clone(),
+            Self::Unknown(why) | Self::Usage(why) | Self::Ended(why) => why.clone(),
             Self::File { path, why } => format!("{path}: {why}"),
             Self::NotConfirmed => "Nothing was changed.".to_owned(),
         }

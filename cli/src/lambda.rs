@@ -1,5 +1,6 @@
-//! What Lambda and GitHub answer, taken apart. Who calls them is the binary's matter.
+//! What AWS and GitHub answer, taken apart. Who calls them is the binary's matter.
 
+use muster_sigv4::Call;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -46,25 +47,13 @@ pub fn invoked(function: &str, answer: &Answer) -> Called {
             (true, body) => Called::Failed(broke(function, &body.unwrap_or_default())),
         };
     }
-    let body = body.unwrap_or_default();
-    let text = |name: &str| body[name].as_str().map(str::to_owned);
-    let plain = || String::from_utf8_lossy(&answer.body).into_owned();
-    let said = text("Message").or_else(|| text("message")).unwrap_or_else(plain);
-    let kind = answer.error_type.clone().or_else(|| text("__type")).unwrap_or_default();
-    // `ResourceNotFoundException:http://internal…`, or with a namespace before a `#`.
-    let kind = kind.split(':').next().unwrap_or_default();
-    match kind.rsplit('#').next().unwrap_or_default() {
+    let (kind, said) = refusal(answer);
+    match kind.as_str() {
         "ResourceNotFoundException" => Called::NoFunction,
         "AccessDeniedException" | "AccessDenied" => {
             Called::Failed(Failure::Denied { function: function.to_owned(), said })
         }
-        "ExpiredTokenException"
-        | "ExpiredToken"
-        | "UnrecognizedClientException"
-        | "InvalidClientTokenId"
-        | "InvalidSignatureException"
-        | "MissingAuthenticationTokenException"
-        | "IncompleteSignatureException" => Called::NoCredentials(said),
+        kind if is_of_credentials(kind) => Called::NoCredentials(said),
         kind => {
             let said = if kind.is_empty() { said } else { format!("{kind}: {said}") };
             Called::Failed(Failure::Answered {
@@ -74,6 +63,62 @@ pub fn invoked(function: &str, answer: &Answer) -> Called {
             })
         }
     }
+}
+
+/// A JSON service's answer to an operation. `action` is what IAM calls it: `logs:FilterLogEvents`.
+#[must_use]
+pub fn served(action: &str, answer: &Answer) -> Called {
+    if answer.status < 300 {
+        let body = if answer.body.is_empty() { b"{}" } else { answer.body.as_slice() };
+        return match serde_json::from_slice(body) {
+            Ok(value) => Called::Answer(value),
+            Err(error) => Called::Failed(Failure::Service {
+                action: action.to_owned(),
+                code: answer.status.to_string(),
+                said: format!("not JSON: {error}"),
+            }),
+        };
+    }
+    let (code, said) = refusal(answer);
+    if is_of_credentials(&code) {
+        return Called::NoCredentials(said);
+    }
+    let code = if code.is_empty() { answer.status.to_string() } else { code };
+    Called::Failed(Failure::Service { action: action.to_owned(), code, said })
+}
+
+/// What IAM calls an operation of a JSON service.
+#[must_use]
+pub fn action(call: &Call) -> String {
+    let service = if call.service == "monitoring" { "cloudwatch" } else { &call.service };
+    let target = call.headers.iter().find(|(name, _)| *name == "x-amz-target");
+    let operation = target.and_then(|(_, target)| target.rsplit('.').next()).unwrap_or_default();
+    format!("{service}:{operation}")
+}
+
+/// The code and the sentence of a service's error.
+fn refusal(answer: &Answer) -> (String, String) {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let text = |name: &str| body[name].as_str().map(str::to_owned);
+    let plain = || String::from_utf8_lossy(&answer.body).into_owned();
+    let said = text("Message").or_else(|| text("message")).unwrap_or_else(plain);
+    let kind = answer.error_type.clone().or_else(|| text("__type")).unwrap_or_default();
+    // `ResourceNotFoundException:http://internal…`, or with a namespace before a `#`.
+    let kind = kind.split(':').next().unwrap_or_default();
+    (kind.rsplit('#').next().unwrap_or_default().to_owned(), said)
+}
+
+fn is_of_credentials(code: &str) -> bool {
+    matches!(
+        code,
+        "ExpiredTokenException"
+            | "ExpiredToken"
+            | "UnrecognizedClientException"
+            | "InvalidClientTokenId"
+            | "InvalidSignatureException"
+            | "MissingAuthenticationTokenException"
+            | "IncompleteSignatureException"
+    )
 }
 
 /// The runtime's report of a function that ended early.
@@ -154,6 +199,33 @@ mod tests {
             let body = serde_json::json!({ "errorMessage": said }).to_string();
             let function_error = Some("Unhandled".to_owned());
             assert_eq!(code(&Answer { function_error, ..answer(200, "", &body) }), told);
+        }
+    }
+
+    #[test]
+    fn each_answer_of_a_service_is_told_apart() {
+        let call =
+            Call::json("monitoring", "GraniteServiceVersion20100801.DescribeAlarms", &Value::Null);
+        assert_eq!(action(&call), "cloudwatch:DescribeAlarms");
+        let queue = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"no"}"#;
+        for (status, body, told) in [
+            (200, r#"{"a":1}"#, r#"{"a":1}"#),
+            (200, "", "{}"),
+            (200, "<xml>", "unexpected_answer"),
+            (400, r#"{"__type":"ResourceNotFoundException","message":"no"}"#, "not_found"),
+            (400, queue, "not_found"),
+            (400, r#"{"__type":"AccessDeniedException","Message":"no"}"#, "denied"),
+            (400, r#"{"__type":"ExpiredTokenException","message":"no"}"#, "no credentials: no"),
+            (400, r#"{"__type":"ThrottlingException","message":"no"}"#, "throttled"),
+            (503, "", "unexpected_answer"),
+        ] {
+            let told_as = match served("logs:FilterLogEvents", &answer(status, "", body)) {
+                Called::Answer(value) => value.to_string(),
+                Called::NoFunction => "no function".to_owned(),
+                Called::NoCredentials(said) => format!("no credentials: {said}"),
+                Called::Failed(failure) => failure.code().to_owned(),
+            };
+            assert_eq!(told_as, told, "{status} {body}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod failure;
+pub mod handbook;
 pub mod lambda;
 pub mod name;
 pub mod page;

@@ -158,6 +158,25 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// A line that ends where the screen does.
+    pub fn cut(&mut self, parts: impl IntoIterator<Item = Text>) {
+        let mut left = self.screen.width.map_or(usize::MAX, usize::from);
+        let fits = |mut part: Text| {
+            part.text = part.text.chars().take(left).collect();
+            left -= part.text.chars().count();
+            part
+        };
+        let parts: Vec<Text> = parts.into_iter().map(fits).collect();
+        self.line(parts);
+    }
+
+    /// A line of columns, for a pipe.
+    pub fn tabs(&mut self, parts: &[&str]) {
+        let parts: Vec<String> = parts.iter().map(|part| clean(part)).collect();
+        self.text.push_str(parts.join("\t").trim_end());
+        self.text.push('\n');
+    }
+
     /// Sentences, each after its mark, broken at words.
     pub fn marked(&mut self, rows: impl IntoIterator<Item = (Text, Text)>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(|(mark, said)| vec![mark, said]).collect();

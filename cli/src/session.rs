@@ -1,8 +1,13 @@
 //! One command: what is asked of the stack, of GitHub and of the person, and what comes of it.
 
+mod alarms;
+mod audit;
+mod dead_letters;
 mod delete;
 mod find;
+mod logs;
 mod pools;
+mod watch;
 
 use clap::CommandFactory as _;
 use muster_control::admin::answers::{
@@ -13,7 +18,8 @@ use muster_control::admin::{Request, VERSION};
 use muster_domain::ids::{Entity, JobKey};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
+use muster_sigv4::Call;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -29,6 +35,12 @@ use crate::views::{self, told};
 pub trait World {
     /// The admin function's answer to a request.
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure>;
+    /// The answers of AWS's services to calls that are made side by side, in the same order.
+    async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure>;
+    /// The stack that is asked.
+    async fn stack(&mut self) -> Result<String, Failure>;
+    /// The stack is not there: takes the only other one, or says what there is.
+    async fn other_stack(&mut self) -> Result<(), Failure>;
     /// GitHub's answer to a GET; none when it shows no such thing.
     async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure>;
     /// A file's text.
@@ -37,6 +49,14 @@ pub trait World {
     fn is_attended(&self) -> bool;
     /// Tells the person something.
     fn say(&mut self, text: &str);
+    /// Writes what is known so far to stdout.
+    fn print(&mut self, text: &str);
+    /// Shows this instead of what was shown before. For a terminal.
+    fn redraw(&mut self, text: &str);
+    /// How many lines that may have.
+    fn height(&self) -> u16;
+    /// Waits. False: the person has seen enough.
+    async fn wait(&mut self, time: Seconds) -> bool;
     /// Asks for yes or no.
     fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
     /// Asks for a line.
@@ -61,6 +81,11 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,
         Command::Show { name } => session.show(&name).await,
+        Command::Watch { name } => session.watch(name.as_deref()).await,
+        Command::Logs(order) => session.logs(&order).await,
+        Command::Alarms { name } => session.alarms(name.as_deref()).await,
+        Command::DeadLetters(order) => session.dead_letters(&order).await,
+        Command::Audit { name, since } => session.audit(name.as_deref(), since).await,
         Command::Delete(order) => session.delete(&order).await,
         Command::Pause(switch) => session.switch(&switch, "off").await,
         Command::Resume(switch) => session.switch(&switch, "on").await,
@@ -117,6 +142,11 @@ impl<W: World> Session<'_, W> {
             }
             Err(error) => Err(Failure::Unreadable { what: "the request", why: error.to_string() }),
         }
+    }
+
+    /// Makes one call.
+    async fn call(&mut self, call: Call) -> Result<Value, Failure> {
+        self.world.aws(vec![call]).await?.pop().unwrap_or(Ok(Value::Null))
     }
 
     /// The answer as it is for programs, or as a page.

@@ -1,10 +1,14 @@
 //! Answers as pages: each a pure function of the answer, the time, and the screen.
 
+pub mod alarms;
+pub mod dead_letters;
 pub mod instances;
 pub mod jobs;
+pub mod logs;
 pub mod orders;
 pub mod pools;
 pub mod status;
+pub mod watch;
 
 use muster_control::admin::answers::More;
 use muster_domain::audit::Audit;
@@ -48,16 +52,42 @@ fn more(page: &mut Page, more: &More) {
 const AUDIT: [Column; 4] =
     [Column::whole("AT"), Column::whole("WHAT"), Column::whole("BY"), Column::text("WHY")];
 
-/// Lines of the audit trail.
-fn audit(page: &mut Page, lines: &[Audit], now: Time) {
+/// The answer to `audit`.
+#[must_use]
+pub fn trail(lines: &[Audit], now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    if lines.is_empty() && !page.is_piped() {
+        page.line(["Nothing was ordered, refused, switched or applied in that time.".into()]);
+        return page.into_text();
+    }
     let rows = lines.iter().map(|line| {
-        let kind = serde_json::json!(line.kind);
-        vec![
-            Text::from(clock(line.at, now)),
-            Text::from(kind.as_str().unwrap_or_default()),
-            Text::from(&line.by),
-            Text::from(&line.why),
-        ]
+        let mut row = row(line, now);
+        row.insert(2, Text::from(&line.subject));
+        row
     });
-    page.table(&AUDIT, rows.collect());
+    page.table(&TRAIL, rows.collect());
+    page.into_text()
+}
+
+const TRAIL: [Column; 5] = [
+    Column::whole("AT"),
+    Column::whole("WHAT"),
+    Column::text("OF").at_least(16),
+    Column::whole("BY"),
+    Column::text("WHY").at_least(16),
+];
+
+/// Lines of the audit trail of one subject.
+fn audit(page: &mut Page, lines: &[Audit], now: Time) {
+    page.table(&AUDIT, lines.iter().map(|line| row(line, now)).collect());
+}
+
+fn row(line: &Audit, now: Time) -> Vec<Text> {
+    let kind = serde_json::json!(line.kind);
+    vec![
+        Text::from(clock(line.at, now)),
+        Text::from(kind.as_str().unwrap_or_default()),
+        Text::from(&line.by),
+        Text::from(&line.why),
+    ]
 }

@@ -74,13 +74,18 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 16] = [
+    let commands: [&[&str]; 21] = [
         &[],
         &["status"],
         &["jobs"],
         &["explain"],
         &["list"],
         &["show"],
+        &["watch"],
+        &["logs"],
+        &["alarms"],
+        &["dead-letters"],
+        &["audit"],
         &["delete"],
         &["pause"],
         &["resume"],
@@ -94,7 +99,7 @@ fn help_is_as_recorded() {
     ];
     let pages = commands.map(|command| {
         // In short, but for what needs a second sentence.
-        let is_long = command.is_empty() || command == ["delete"];
+        let is_long = command.is_empty() || command == ["delete"] || command == ["watch"];
         let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
         let output = muster(&line).output().expect("a process");
         assert!(output.status.success() && output.stderr.is_empty(), "{line:?}");

@@ -8,18 +8,29 @@ use std::task::{Context, Poll, Waker};
 use clap::Parser as _;
 use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
+use muster_cli::lambda;
 use muster_cli::page::Screen;
 use muster_cli::session::{World, run};
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
+use muster_sigv4::Call;
 use serde_json::Value;
 
 /// When everything is asked: the time of the recorded answers.
 pub(crate) const NOW: Time = Time::from_millis(1_795_219_200_000);
 
-#[derive(Default)]
 pub(crate) struct Fake {
     /// The function's answers, in the order of the questions.
     pub(crate) answers: VecDeque<Value>,
+    /// Those of AWS's services.
+    pub(crate) services: VecDeque<Result<Value, Failure>>,
+    /// The stacks to look for, in that order.
+    pub(crate) stacks: VecDeque<&'static str>,
+    /// How often the person waits.
+    pub(crate) patience: u32,
+    /// The terminal's width; none: there is none.
+    pub(crate) width: Option<u16>,
+    /// The time, which goes on where something waits.
+    pub(crate) time: Time,
     /// GitHub's.
     pub(crate) github: VecDeque<Option<Value>>,
     /// What the person says; without anything nobody is there.
@@ -30,7 +41,29 @@ pub(crate) struct Fake {
     pub(crate) log: String,
 }
 
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            answers: VecDeque::new(),
+            services: VecDeque::new(),
+            stacks: VecDeque::from(["muster"]),
+            patience: 0,
+            width: Some(100),
+            time: NOW,
+            github: VecDeque::new(),
+            says: VecDeque::new(),
+            file: "",
+            log: String::new(),
+        }
+    }
+}
+
 impl Fake {
+    /// Whose services of AWS answer this.
+    pub(crate) fn aws(services: impl IntoIterator<Item = Result<Value, Failure>>) -> Self {
+        Self { services: services.into_iter().collect(), ..Self::default() }
+    }
+
     pub(crate) fn of(answers: impl IntoIterator<Item = Value>) -> Self {
         Self { answers: answers.into_iter().collect(), ..Self::default() }
     }
@@ -41,7 +74,8 @@ impl Fake {
         let args = args.unwrap_or_else(|error| panic!("{line:?}: {error}"));
         let json = args.global.json;
         let outcome = {
-            let running = pin!(run(args, Screen { width: Some(100), colour: false }, &mut self));
+            let screen = Screen { width: self.width, colour: false };
+            let running = pin!(run(args, screen, &mut self));
             finished(running)
         };
         let told = match outcome {
@@ -52,6 +86,7 @@ impl Fake {
             }
         };
         assert!(self.answers.is_empty(), "not asked for: {:?}\n{}", self.answers, self.log);
+        assert!(self.services.is_empty(), "not asked for: {:?}\n{}", self.services, self.log);
         format!("$ muster {}\n{}{told}", line.join(" "), self.log)
     }
 
@@ -75,6 +110,27 @@ impl World for Fake {
         Ok(self.answers.pop_front().expect("an answer"))
     }
 
+    async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        let mut answers = Vec::new();
+        for call in calls {
+            self.note(&format!("→ {} {}", lambda::action(&call), call.body));
+            answers.push(self.services.pop_front().expect("an answer"));
+        }
+        Ok(answers)
+    }
+
+    async fn stack(&mut self) -> Result<String, Failure> {
+        Ok((*self.stacks.front().expect("a stack")).to_owned())
+    }
+
+    async fn other_stack(&mut self) -> Result<(), Failure> {
+        let stack = self.stacks.pop_front().expect("a stack").to_owned();
+        match self.stacks.front() {
+            Some(_) => Ok(()),
+            None => Err(Failure::NoFunction { stack, region: self.region(), stacks: Some(vec![]) }),
+        }
+    }
+
     async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure> {
         self.note(&format!("→ GET {address}"));
         Ok(self.github.pop_front().expect("an answer"))
@@ -90,6 +146,25 @@ impl World for Fake {
 
     fn say(&mut self, text: &str) {
         self.note(&format!("  {}", text.replace('\n', "\n  ")));
+    }
+
+    fn print(&mut self, text: &str) {
+        self.log.push_str(text);
+    }
+
+    fn redraw(&mut self, text: &str) {
+        self.note(&format!("[screen]\n{}\n[end]", text.trim_end()));
+    }
+
+    fn height(&self) -> u16 {
+        20
+    }
+
+    async fn wait(&mut self, time: Seconds) -> bool {
+        self.note(&format!("… {} s", time.0));
+        self.time = self.time + time;
+        self.patience = self.patience.saturating_sub(1);
+        self.patience > 0
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Failure> {
@@ -112,7 +187,7 @@ impl World for Fake {
     }
 
     fn now(&self) -> Time {
-        NOW
+        self.time
     }
 
     fn region(&self) -> String {

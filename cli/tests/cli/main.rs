@@ -7,6 +7,7 @@ mod binary;
 mod fake;
 mod orders;
 mod pages;
+mod services;
 
 use std::path::Path;
 

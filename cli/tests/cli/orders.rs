@@ -6,16 +6,16 @@ use crate::fake::Fake;
 use crate::{compare, recorded};
 
 /// Runs several, each in its world, and records them as one file.
-fn told(name: &str, runs: impl IntoIterator<Item = (Fake, Vec<&'static str>)>) {
+pub(crate) fn told(name: &str, runs: impl IntoIterator<Item = (Fake, Vec<&'static str>)>) {
     let all: Vec<String> = runs.into_iter().map(|(world, line)| world.run(&line)).collect();
     compare(&format!("{name}.txt"), &all.join("\n"));
 }
 
-fn says(answers: impl IntoIterator<Item = Value>, says: &[&'static str]) -> Fake {
+pub(crate) fn says(answers: impl IntoIterator<Item = Value>, says: &[&'static str]) -> Fake {
     Fake { says: says.iter().copied().collect(), ..Fake::of(answers) }
 }
 
-fn refused(code: &str, message: &str) -> Value {
+pub(crate) fn refused(code: &str, message: &str) -> Value {
     json!({ "version": 1, "ok": false, "error": { "code": code, "message": message } })
 }
 

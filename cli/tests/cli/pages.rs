@@ -3,8 +3,9 @@
 use muster_cli::page::Screen;
 use muster_cli::views::{self, instances, jobs, orders, pools, status};
 use muster_control::admin::answers::{
-    AdoptedJobs, AppliedPools, DeleteDryRun, ExplainedInstance, ExplainedJob, InstanceList,
-    JobList, OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus, SwitchedNow,
+    AdoptedJobs, AppliedPools, AuditList, DeleteDryRun, ExplainedInstance, ExplainedJob,
+    InstanceList, JobList, OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus,
+    SwitchedNow,
 };
 use muster_domain::time::Time;
 use serde::Serialize;
@@ -98,6 +99,13 @@ fn instances_are_listed_and_shown() {
 }
 
 #[test]
+fn the_audit_trail_is_a_table() {
+    let page = |told: &AuditList, now, screen| views::trail(&told.lines, now, screen);
+    looks("audit", recorded("audit"), page);
+    looks("audit_none", json!({ "lines": [], "next": null }), page);
+}
+
+#[test]
 fn orders_are_confirmed() {
     looks::<OrderedDelete>("delete", recorded("delete"), orders::ordered);
     let page = |told: &SwitchedNow, now, screen| orders::switches(&told.switches, now, screen);
@@ -146,6 +154,7 @@ fn each_answer_is_read_as_it_was_written() {
     back::<ShownPools>(&["pools", "pools_of_parameters"]);
     back::<PoolsHistory>(&["pools_history", "pools_history_empty"]);
     back::<AppliedPools>(&["pools_applied", "pools_dry_run", "pools_restored", "pools_unchanged"]);
+    back::<AuditList>(&["audit", "audit_in_part"]);
     back::<SwitchedNow>(&["switch"]);
     back::<OrderedDelete>(&["delete", "delete_forced", "delete_killing"]);
     back::<DeleteDryRun>(&["delete_dry_run"]);

@@ -1,21 +1,21 @@
-//! The admin function, called as AWS wants it. Credentials, region and endpoint are found where the AWS CLI finds them.
+//! The admin function and a few services, called as AWS wants it. Credentials, region and endpoints are found where the
+//! AWS CLI finds them.
 //!
-//! One call of one service does not earn an SDK of its own: `aws-sdk-lambda` is as large as DynamoDB's.
+//! A handful of calls does not earn SDKs of their own: `aws-sdk-lambda` alone is as large as DynamoDB's.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::ProvideCredentials as _;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_smithy_types::body::SdkBody;
-use http::Method;
+use futures_util::future::join_all;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::{Answer, Called, invoked, stacks};
+use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
 use muster_control::causes::with_causes;
+use muster_sigv4::{Call, encoded};
 use serde_json::Value;
 
 use crate::http::{client, send};
@@ -25,15 +25,18 @@ use crate::terminal::say;
 const USUAL_STACK: &str = "muster";
 /// Most pages of a region's functions, of fifty each.
 const MAX_PAGES: usize = 40;
+/// How long before their end credentials are asked for again: `watch` may run longer than they hold.
+const REFRESHED: Duration = Duration::from_secs(120);
 
 /// A stack that can be asked.
 pub(crate) struct Aws {
-    stack: String,
+    pub(crate) stack: String,
     /// Whether the person named it.
     is_named: bool,
     profile: Option<String>,
     pub(crate) region: String,
-    endpoint: String,
+    config: SdkConfig,
+    provider: SharedCredentialsProvider,
     credentials: Credentials,
     is_verbose: bool,
 }
@@ -57,19 +60,16 @@ impl Aws {
         let config = loader.load().await;
         let region = config.region().ok_or(Failure::NoRegion)?.to_string();
         let profile = global.profile.clone().or_else(|| std::env::var("AWS_PROFILE").ok());
-        let missing =
-            |why: Option<String>| Failure::NoCredentials { profile: profile.clone(), why };
-        let provider = config.credentials_provider().ok_or_else(|| missing(None))?;
-        let credentials = provider.provide_credentials().await.map_err(|error| match error {
-            CredentialsError::CredentialsNotLoaded(_) => missing(None),
-            error => missing(Some(with_causes(&error))),
-        })?;
+        let missing = || Failure::NoCredentials { profile: profile.clone(), why: None };
+        let provider = config.credentials_provider().ok_or_else(missing)?;
+        let credentials = given(&provider, profile.as_ref()).await?;
         let is_named = global.stack.is_some();
         Ok(Self {
             stack: global.stack.clone().unwrap_or_else(|| USUAL_STACK.to_owned()),
             is_named,
-            endpoint: endpoint(&config, &region),
             is_verbose: global.verbose,
+            config,
+            provider,
             profile,
             region,
             credentials,
@@ -84,32 +84,67 @@ impl Aws {
         if let Some(answer) = self.try_admin(request).await? {
             return Ok(answer);
         }
+        self.other_stack().await?;
+        match self.try_admin(request).await? {
+            Some(answer) => Ok(answer),
+            None => Err(self.no_stack(None)),
+        }
+    }
+
+    /// The stack is not there. If none was named and there is but one, it is that one.
+    ///
+    /// # Errors
+    /// What there is.
+    pub(crate) async fn other_stack(&mut self) -> Result<(), Failure> {
         let stacks = self.stacks().await;
         if let (false, Some([only])) = (self.is_named, stacks.as_deref()) {
             say(&format!("stack {only}, the only one in {}", self.region));
             (self.stack, self.is_named) = (only.clone(), true);
-            if let Some(answer) = self.try_admin(request).await? {
-                return Ok(answer);
-            }
+            return Ok(());
         }
-        Err(Failure::NoFunction { stack: self.stack.clone(), region: self.region.clone(), stacks })
+        Err(self.no_stack(stacks))
+    }
+
+    fn no_stack(&self, stacks: Option<Vec<String>>) -> Failure {
+        Failure::NoFunction { stack: self.stack.clone(), region: self.region.clone(), stacks }
     }
 
     /// None: there is no such function.
-    async fn try_admin(&self, request: &Value) -> Result<Option<Value>, Failure> {
+    async fn try_admin(&mut self, request: &Value) -> Result<Option<Value>, Failure> {
+        self.refresh().await?;
         let function = format!("{}-admin", self.stack);
-        let path = format!("/2015-03-31/functions/{function}/invocations");
-        if self.is_verbose {
-            say(&format!("{function} {request}"));
-        }
-        let answer = self.send(Method::POST, &path, request.to_string(), &function).await?;
-        if self.is_verbose {
-            let id = answer.request_id.as_deref().unwrap_or("unknown");
-            say(&format!("{}, request {id}, {} bytes", answer.status, answer.body.len()));
-        }
+        self.tell(|| format!("{function} {request}"));
+        let answer = self.send(Call::invoke(&function, request), &function).await?;
+        self.tell_answer(&answer);
         match invoked(&function, &answer) {
-            Called::Answer(value) => Ok(Some(value)),
             Called::NoFunction => Ok(None),
+            called => self.outcome(called).map(Some),
+        }
+    }
+
+    /// Makes calls side by side; their answers stand in the same order.
+    ///
+    /// # Errors
+    /// When there are no credentials any more.
+    pub(crate) async fn services(
+        &mut self,
+        calls: Vec<Call>,
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        self.refresh().await?;
+        let answers = calls.into_iter().map(async |call| {
+            let action = action(&call);
+            self.tell(|| format!("{action} {}", call.body));
+            let answer = self.send(call, &action).await?;
+            self.tell_answer(&answer);
+            self.outcome(served(&action, &answer))
+        });
+        Ok(join_all(answers).await)
+    }
+
+    fn outcome(&self, called: Called) -> Result<Value, Failure> {
+        match called {
+            Called::Answer(value) => Ok(value),
+            Called::NoFunction => Err(self.no_stack(None)),
             Called::NoCredentials(why) => {
                 Err(Failure::NoCredentials { profile: self.profile.clone(), why: Some(why) })
             }
@@ -117,12 +152,32 @@ impl Aws {
         }
     }
 
+    fn tell(&self, text: impl FnOnce() -> String) {
+        if self.is_verbose {
+            say(&text());
+        }
+    }
+
+    fn tell_answer(&self, answer: &Answer) {
+        let id = answer.request_id.as_deref().unwrap_or("unknown");
+        self.tell(|| format!("{}, request {id}, {} bytes", answer.status, answer.body.len()));
+    }
+
+    /// Credentials that hold for the next call.
+    async fn refresh(&mut self) -> Result<(), Failure> {
+        let soon = SystemTime::now() + REFRESHED;
+        if self.credentials.expiry().is_some_and(|end| end < soon) {
+            self.credentials = given(&self.provider, self.profile.as_ref()).await?;
+        }
+        Ok(())
+    }
+
     /// What stacks there are; none if that may not be asked.
     async fn stacks(&self) -> Option<Vec<String>> {
         let mut names = Vec::new();
         let mut path = "/2015-03-31/functions/?MaxItems=50".to_owned();
         for _ in 0..MAX_PAGES {
-            let answer = self.send(Method::GET, &path, String::new(), "AWS Lambda").await.ok()?;
+            let answer = self.send(Call::get("lambda", &path), "AWS Lambda").await.ok()?;
             let page: Value = serde_json::from_slice(&answer.body).ok()?;
             let functions = page["Functions"].as_array()?;
             names.extend(
@@ -137,63 +192,39 @@ impl Aws {
         Some(stacks(&names))
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: String,
-        whose: &str,
-    ) -> Result<Answer, Failure> {
-        let wrong = |why: String| Failure::Unreachable { address: self.endpoint.clone(), why };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.endpoint.trim_end_matches('/')))
-            .header("content-type", "application/json")
-            .body(body)
-            .map_err(|error| wrong(with_causes(&error)))?;
-        let request = self.signed(request).map_err(wrong)?;
+    async fn send(&self, call: Call, whose: &str) -> Result<Answer, Failure> {
+        let endpoint = endpoint(&self.config, &call.service, &self.region);
+        let request =
+            call.signed(&endpoint, &self.region, &self.credentials, SystemTime::now()).map_err(
+                |error| Failure::Unreachable { address: endpoint, why: with_causes(&error) },
+            )?;
         send(request.map(SdkBody::from), whose).await
     }
-
-    fn signed(&self, mut request: http::Request<String>) -> Result<http::Request<String>, String> {
-        let identity = self.credentials.clone().into();
-        let parameters = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(&self.region)
-            .name("lambda")
-            .time(SystemTime::now())
-            .settings(SigningSettings::default())
-            .build()
-            .map_err(|error| with_causes(&error))?
-            .into();
-        let headers = request.headers().iter();
-        let headers =
-            headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        let body = SignableBody::Bytes(request.body().as_bytes());
-        let uri = request.uri().to_string();
-        let signable = SignableRequest::new(request.method().as_str(), uri, headers, body)
-            .map_err(|error| with_causes(&error))?;
-        let (instructions, _) =
-            sign(signable, &parameters).map_err(|error| with_causes(&error))?.into_parts();
-        instructions.apply_to_request_http1x(&mut request);
-        Ok(request)
-    }
 }
 
-/// `AWS_ENDPOINT_URL_LAMBDA`, `AWS_ENDPOINT_URL` or the profile's; else the region's own.
+async fn given(
+    provider: &SharedCredentialsProvider,
+    profile: Option<&String>,
+) -> Result<Credentials, Failure> {
+    provider.provide_credentials().await.map_err(|error| {
+        let why = match error {
+            CredentialsError::CredentialsNotLoaded(_) => None,
+            error => Some(with_causes(&error)),
+        };
+        Failure::NoCredentials { profile: profile.cloned(), why }
+    })
+}
+
+/// The service's own variable, such as `AWS_ENDPOINT_URL_LAMBDA`; `AWS_ENDPOINT_URL` or the profile's; else the
+/// region's own.
 /// Source: docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
-fn endpoint(config: &SdkConfig, region: &str) -> String {
-    let lambda = std::env::var("AWS_ENDPOINT_URL_LAMBDA").ok().filter(|url| !url.is_empty());
-    let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    lambda
-        .or_else(|| config.endpoint_url().map(str::to_owned))
-        .unwrap_or_else(|| format!("https://lambda.{region}.{domain}"))
-}
-
-/// For a query string.
-fn encoded(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    text.bytes()
-        .map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
-        .collect()
+fn endpoint(config: &SdkConfig, service: &str, region: &str) -> String {
+    let variable = match service {
+        "logs" => "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS".to_owned(),
+        "monitoring" => "AWS_ENDPOINT_URL_CLOUDWATCH".to_owned(),
+        service => format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase()),
+    };
+    let own = std::env::var(variable).ok().filter(|url| !url.is_empty());
+    own.or_else(|| config.endpoint_url().map(str::to_owned))
+        .unwrap_or_else(|| muster_sigv4::endpoint(service, region))
 }

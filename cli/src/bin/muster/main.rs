@@ -2,6 +2,7 @@
 
 mod aws;
 mod http;
+mod keys;
 mod terminal;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 /// A reader that has seen enough is not an error: `muster jobs | head`.
-fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,7 +1,7 @@
 //! The world as it is: AWS, GitHub, and the person at the terminal.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::body::SdkBody;
 use dialoguer::{Confirm, Editor, Input};
@@ -10,21 +10,33 @@ use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::session::World;
 use muster_control::causes::with_causes;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
+use muster_sigv4::Call;
 use serde_json::Value;
 
 use crate::aws::Aws;
 use crate::http::send;
+use crate::keys;
 
 pub(crate) struct Terminal {
     global: Global,
     /// Looked for when it is first needed: a file is checked without credentials.
     aws: Option<Aws>,
+    /// Whether the screen was drawn on before.
+    is_drawn: bool,
 }
 
 impl Terminal {
     pub(crate) const fn new(global: Global) -> Self {
-        Self { global, aws: None }
+        Self { global, aws: None, is_drawn: false }
+    }
+
+    async fn aws(&mut self) -> Result<&mut Aws, Failure> {
+        let aws = match self.aws.take() {
+            Some(aws) => aws,
+            None => Aws::find(&self.global).await?,
+        };
+        Ok(self.aws.insert(aws))
     }
 }
 
@@ -39,13 +51,19 @@ fn no_terminal(error: &dialoguer::Error) -> Failure {
 
 impl World for Terminal {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
-        if self.aws.is_none() {
-            self.aws = Some(Aws::find(&self.global).await?);
-        }
-        match &mut self.aws {
-            Some(aws) => aws.admin(request).await,
-            None => Err(Failure::NoRegion),
-        }
+        self.aws().await?.admin(request).await
+    }
+
+    async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        Self::aws(self).await?.services(calls).await
+    }
+
+    async fn stack(&mut self) -> Result<String, Failure> {
+        Ok(Self::aws(self).await?.stack.clone())
+    }
+
+    async fn other_stack(&mut self) -> Result<(), Failure> {
+        Self::aws(self).await?.other_stack().await
     }
 
     /// The token is GitHub's own for that host: that of github.com goes to no other server.
@@ -84,6 +102,32 @@ impl World for Terminal {
 
     fn say(&mut self, text: &str) {
         say(text);
+    }
+
+    fn print(&mut self, text: &str) {
+        crate::print(text);
+    }
+
+    /// Line by line over what stands there: a screen that is cleared first flickers.
+    fn redraw(&mut self, text: &str) {
+        let start = if self.is_drawn { "\u{1b}[H" } else { "\u{1b}[2J\u{1b}[H" };
+        self.is_drawn = true;
+        let lines: Vec<&str> = text.lines().take(usize::from(self.height())).collect();
+        crate::print(&format!("{start}{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n")));
+    }
+
+    /// One less than the screen has: the cursor stands in the last.
+    fn height(&self) -> u16 {
+        terminal_size::terminal_size().map_or(24, |(_, height)| height.0).saturating_sub(1)
+    }
+
+    async fn wait(&mut self, time: Seconds) -> bool {
+        let time = Duration::from_secs(u64::from(time.0));
+        if let Some(goes_on) = keys::wait(time) {
+            return goes_on;
+        }
+        tokio::time::sleep(time).await;
+        true
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Failure> {

@@ -1,0 +1,99 @@
+//! `alarms`: CloudWatch's states beside what the handbook says.
+
+use muster_domain::time::Time;
+use muster_sigv4::Call;
+use serde_json::{Value, json};
+
+use super::{Session, World, pretty};
+use crate::failure::Failure;
+use crate::handbook;
+use crate::views::alarms::{self, Alarm, AlarmState};
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn alarms(&mut self, name: Option<&str>) -> Result<String, Failure> {
+        let mut stack = self.world.stack().await?;
+        let mut found = self.described(&stack).await?;
+        if found.is_empty() {
+            self.world.other_stack().await?;
+            stack = self.world.stack().await?;
+            found = self.described(&stack).await?;
+        }
+        let own = |alarm: &Value| of_stack(alarm, &stack);
+        if let Some(name) = name {
+            let name = name.strip_prefix(&format!("{stack}-")).unwrap_or(name);
+            let one = found.iter().find(|alarm| own(alarm).is_some_and(|own| own.name == name));
+            let Some(one) = one else {
+                let all: Vec<String> =
+                    found.iter().filter_map(own).map(|alarm| alarm.name).collect();
+                let said = format!("There is no alarm {name:?}; there are {}", all.join(", "));
+                return Err(Failure::Usage(said));
+            };
+            if self.json {
+                return Ok(pretty(one));
+            }
+            let alarm = own(one).unwrap_or_default();
+            let asks = handbook::alarm(&alarm.name, &stack).unwrap_or_default();
+            return Ok(alarms::one(&alarm, &asks, self.world.now(), self.screen));
+        }
+        if self.json {
+            return Ok(pretty(&json!({ "version": 1, "ok": true, "alarms": found })));
+        }
+        let all: Vec<Alarm> = found.iter().filter_map(own).collect();
+        Ok(alarms::list(&all, &stack, self.world.now(), self.screen))
+    }
+
+    /// The stack's alarms as AWS has them. Another stack's name may begin with this one's.
+    async fn described(&mut self, stack: &str) -> Result<Vec<Value>, Failure> {
+        let mut found = Vec::new();
+        let mut token = Value::Null;
+        loop {
+            let mut body = json!({ "AlarmNamePrefix": format!("{stack}-"), "MaxRecords": 100 });
+            if !token.is_null() {
+                body["NextToken"] = token;
+            }
+            let target = "GraniteServiceVersion20100801.DescribeAlarms";
+            let mut answer = self.call(Call::json("monitoring", target, &body)).await?;
+            if let Value::Array(all) = answer["MetricAlarms"].take() {
+                found.extend(all.into_iter().filter(|alarm| of_stack(alarm, stack).is_some()));
+            }
+            token = answer["NextToken"].take();
+            if token.is_null() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// What is told of an alarm; none if it is another stack's. Each of ours says where it is explained.
+fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
+    let text = |name: &str| alarm[name].as_str().unwrap_or_default();
+    let name = text("AlarmName").strip_prefix(stack)?.strip_prefix('-')?;
+    let (what, page) = text("AlarmDescription").split_once("What to do:")?;
+    page.trim().ends_with(&format!("#alarm-{name}")).then_some(())?;
+    let state = match text("StateValue") {
+        "ALARM" => AlarmState::Red,
+        "OK" => AlarmState::Quiet,
+        _ => AlarmState::NoData,
+    };
+    let since = [&alarm["StateTransitionedTimestamp"], &alarm["StateUpdatedTimestamp"]];
+    Some(Alarm {
+        name: name.to_owned(),
+        state,
+        since: since.into_iter().find_map(time),
+        what: what.trim().to_owned(),
+        reason: text("StateReason").to_owned(),
+    })
+}
+
+/// JSON has seconds, the older forms have texts.
+fn time(value: &Value) -> Option<Time> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => {
+            let millis = number.as_f64()? * 1000.0;
+            #[expect(clippy::cast_possible_truncation, reason = "times of our days")]
+            Some(Time::from_millis(millis as i64))
+        }
+        _ => None,
+    }
+}

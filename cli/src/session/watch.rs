@@ -1,0 +1,268 @@
+//! `watch`: the stack again and again, or a job or an instance to its end.
+
+use std::collections::BTreeSet;
+
+use muster_control::admin::Request;
+use muster_control::admin::answers::{ExplainedJob, ShownInstance, StackStatus};
+use muster_domain::ids::JobKey;
+use muster_domain::instance::{DeleteReason, Instance, State};
+use muster_domain::job::{Job, JobStatus};
+use muster_domain::time::{Seconds, Time};
+use serde_json::{Value, json};
+
+use super::find::Found;
+use super::logs::Reader;
+use super::{Session, World, read};
+use crate::failure::Failure;
+use crate::views::logs::{Line, Source, is_shown};
+use crate::views::watch::{self, Followed};
+
+/// How often the stack is asked.
+const EVERY: Seconds = Seconds(2);
+/// The logs come late anyway, and CloudWatch allows a few calls a second.
+const ROUNDS_A_LOG: u32 = 2;
+/// How far back the first log lines go.
+const FIRST: Seconds = Seconds(600);
+/// As many log lines as a screen may have.
+const KEPT: usize = 60;
+/// After so many failures in a row nobody is waited for any longer.
+const MAX_FAILURES: u32 = 30;
+
+/// What came of a look.
+struct Look {
+    followed: Followed,
+    answer: Value,
+    /// Why it was not good, where it has ended.
+    ended: Option<Result<(), String>>,
+}
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn watch(&mut self, name: Option<&str>) -> Result<String, Failure> {
+        match name {
+            None => self.watch_stack().await,
+            Some(name) => self.follow(name).await,
+        }
+    }
+
+    async fn watch_stack(&mut self) -> Result<String, Failure> {
+        let mut reader = Reader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
+        let (mut lines, mut told): (Vec<Line>, BTreeSet<String>) = Default::default();
+        // What keeps the logs away, or the last answer.
+        let (mut deaf, mut shown): (Option<String>, Option<StackStatus>) = Default::default();
+        let (mut failures, mut round) = (0, 0);
+        loop {
+            // Without GitHub: an App has five thousand calls an hour, and this would take many of them.
+            let outcome = self.answer(&json!({ "action": "status" })).await;
+            let (answer, note) = self.forgiven(outcome, &mut failures)?;
+            if self.json {
+                self.print_once(answer.as_ref(), &mut told);
+            } else {
+                if let Some(answer) = answer {
+                    shown = Some(read("status", answer)?);
+                }
+                let first_new = lines.len();
+                if deaf.is_none() && round % ROUNDS_A_LOG == 0 {
+                    match self.read_lines(&mut reader).await {
+                        Ok(new) => lines.extend(new.into_iter().filter(is_shown)),
+                        Err(failure) => deaf = Some(failure.sentence()),
+                    }
+                }
+                let note = note.or_else(|| deaf.clone());
+                self.show_stack(shown.as_ref(), &lines, first_new, note.as_deref(), &mut told);
+                lines.drain(..lines.len().saturating_sub(KEPT));
+            }
+            round += 1;
+            if !self.world.wait(EVERY).await {
+                return Ok(String::new());
+            }
+        }
+    }
+
+    fn show_stack(
+        &mut self,
+        status: Option<&StackStatus>,
+        lines: &[Line],
+        first_new: usize,
+        note: Option<&str>,
+        told: &mut BTreeSet<String>,
+    ) {
+        let (now, region) = (self.world.now(), self.world.region());
+        if self.screen.width.is_some() {
+            let height = self.world.height();
+            let page = watch::stack(status, &region, lines, note, height, now, self.screen);
+            return self.world.redraw(&page);
+        }
+        let mut text = String::new();
+        if let Some(status) = status {
+            text = watch::changes(status, told, now);
+        }
+        text.push_str(&crate::views::logs::page(&lines[first_new..], now, self.screen));
+        self.world.print(&text);
+        if let Some(note) = note.filter(|note| told.insert((*note).to_owned())) {
+            self.world.say(note);
+        }
+    }
+
+    /// An answer, or what to say instead: that nobody answered for once does not end a watch.
+    fn forgiven(
+        &mut self,
+        outcome: Result<Value, Failure>,
+        failures: &mut u32,
+    ) -> Result<(Option<Value>, Option<String>), Failure> {
+        match outcome {
+            Ok(answer) => {
+                *failures = 0;
+                Ok((Some(answer), None))
+            }
+            Err(failure @ (Failure::NoAnswer { .. } | Failure::Unreachable { .. }))
+                if *failures < MAX_FAILURES =>
+            {
+                *failures += 1;
+                Ok((None, Some(failure.sentence())))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// An answer as one line, if it is another than before.
+    fn print_once(&mut self, answer: Option<&Value>, told: &mut BTreeSet<String>) {
+        let Some(answer) = answer else { return };
+        // What is only the time of the question is not news.
+        let mut news = answer.clone();
+        news["now"] = Value::Null;
+        if !told.contains(&news.to_string()) {
+            told.clear();
+            told.insert(news.to_string());
+            self.world.print(&format!("{answer}\n"));
+        }
+    }
+
+    async fn follow(&mut self, text: &str) -> Result<String, Failure> {
+        let found = self.find(text).await?;
+        if let Found::Jobs(keys) = &found
+            && keys.len() != 1
+        {
+            let all: Vec<String> = keys.iter().map(JobKey::to_string).collect();
+            let said = format!("{text} has several jobs; name one: {}", all.join(", "));
+            return Err(Failure::Usage(said));
+        }
+        let mut told = BTreeSet::new();
+        let mut failures = 0;
+        loop {
+            let outcome = match &found {
+                Found::Jobs(keys) => self.look_at_job(keys[0]).await,
+                Found::Instance(name) => self.look_at_instance(name).await,
+            };
+            let look = match outcome {
+                Ok(look) => look,
+                Err(failure) => {
+                    let (_, note) = self.forgiven(Err(failure), &mut failures)?;
+                    self.world.say(&note.unwrap_or_default());
+                    if !self.world.wait(EVERY).await {
+                        return Ok(String::new());
+                    }
+                    continue;
+                }
+            };
+            failures = 0;
+            let now = self.world.now();
+            if self.json {
+                self.print_once(Some(&look.answer), &mut told);
+            } else if self.screen.width.is_some() {
+                let height = self.world.height();
+                self.world.redraw(&watch::followed(&look.followed, height, now, self.screen));
+            } else {
+                let text = watch::news(&look.followed, &mut told, now);
+                self.world.print(&text);
+            }
+            match look.ended {
+                Some(Ok(())) => return Ok(String::new()),
+                Some(Err(why)) => return Err(Failure::Ended(why)),
+                None if self.world.wait(EVERY).await => {}
+                None => return Ok(String::new()),
+            }
+        }
+    }
+
+    async fn look_at_job(&mut self, key: JobKey) -> Result<Look, Failure> {
+        let request = json!(Request::Explain { job: Some(key), name: None });
+        let mut answer = self.answer(&request).await?;
+        let ExplainedJob { job, explanation } = read("explain", answer.clone())?;
+        let mut story = story_of(&job);
+        let claim = job.claim.as_ref().map(ToString::to_string);
+        if let Some(name) = job.last_event.runner.clone().or(claim) {
+            match self.of_instance(&name, |name| json!(Request::Show { name })).await {
+                Ok(shown) => {
+                    let one = read::<ShownInstance>("show", shown.clone())?.instance;
+                    story.extend(events(&one));
+                    answer["instance"] = shown["instance"].clone();
+                }
+                // A runner of somebody else, or long gone.
+                Err(failure) if failure.code() == "not_found" => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        story.sort_by_key(|(at, _)| *at);
+        let ended = match (job.last_event.status, job.last_event.conclusion.as_deref()) {
+            (JobStatus::Completed, Some("success")) => Some(Ok(())),
+            (JobStatus::Completed, how) => {
+                Some(Err(format!("Job {key} ended: {}", how.unwrap_or("how is not known"))))
+            }
+            _ if job.expired => Some(Err(format!("Job {key} was given up as expired."))),
+            _ => None,
+        };
+        let title = format!("{} {} ({key})", job.last_event.repository, job.last_event.name);
+        Ok(Look { followed: Followed { title, sentences: explanation, story }, answer, ended })
+    }
+
+    async fn look_at_instance(&mut self, name: &str) -> Result<Look, Failure> {
+        let answer = self.of_instance(name, |name| json!(Request::Show { name })).await?;
+        let shown: ShownInstance = read("show", answer.clone())?;
+        let one = &shown.instance;
+        let is_over = one.state() == State::Deleted;
+        let ended = is_over.then(|| failed(one).map_or(Ok(()), Err));
+        let title = format!("{}  {}", one.name, one.state());
+        let followed =
+            Followed { title, sentences: shown.explanation.clone(), story: events(one).collect() };
+        Ok(Look { followed, answer, ended })
+    }
+}
+
+fn events(instance: &Instance) -> impl Iterator<Item = (Time, String)> {
+    instance.events.iter().map(|event| (event.at, format!("{}: {}", instance.name, event.what)))
+}
+
+fn story_of(job: &Job) -> Vec<(Time, String)> {
+    let event = &job.last_event;
+    let on = event.runner.as_ref().map(|runner| format!(" on {runner}")).unwrap_or_default();
+    let how = event.conclusion.as_deref().unwrap_or("how is not known");
+    let times = [
+        (event.queued_at, "queued at GitHub".to_owned()),
+        (event.started_at.filter(|_| event.runner.is_some()), format!("started{on}")),
+        (event.completed_at, format!("completed: {how}")),
+    ];
+    times.into_iter().filter_map(|(at, what)| Some((at?, what))).collect()
+}
+
+/// Why a machine that is gone was of no use; none if it ended as machines do.
+fn failed(instance: &Instance) -> Option<String> {
+    let reason = &instance.mark()?.reason;
+    match reason {
+        DeleteReason::LaunchFailed
+        | DeleteReason::BootTimeout
+        | DeleteReason::MachineStopped
+        | DeleteReason::Unreachable
+        | DeleteReason::SpotNotice => {
+            Some(format!("Instance {} ended: {}", instance.name, reason.as_str()))
+        }
+        DeleteReason::Ordered
+        | DeleteReason::RunnerEnded
+        | DeleteReason::JobCompleted
+        | DeleteReason::Idle
+        | DeleteReason::NotNeeded
+        | DeleteReason::MachineGone
+        | DeleteReason::MaxLifetime
+        | DeleteReason::Retired
+        | DeleteReason::Outdated => None,
+    }
+}

@@ -1,0 +1,107 @@
+//! The alarms, and what they ask of whoever is called.
+
+use muster_domain::time::Time;
+
+use crate::handbook;
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::{clock, span};
+
+/// Where an alarm is. In order of what is to be looked at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AlarmState {
+    Red,
+    #[default]
+    NoData,
+    Quiet,
+}
+
+/// An alarm of the stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alarm {
+    /// Without the stack's name.
+    pub name: String,
+    pub state: AlarmState,
+    pub since: Option<Time>,
+    /// What it means.
+    pub what: String,
+    /// What CloudWatch says of its state.
+    pub reason: String,
+}
+
+const COLUMNS: [Column; 4] =
+    [Column::whole("ALARM"), Column::whole("STATE"), Column::whole("SINCE"), Column::text("WHAT")];
+
+/// The red ones, each with the first sentence of what to do; of the quiet ones the names.
+#[must_use]
+pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let mut all: Vec<&Alarm> = all.iter().collect();
+    all.sort_by(|a, b| (a.state, &a.name).cmp(&(b.state, &b.name)));
+    let is_listed = |alarm: &&&Alarm| page.is_piped() || alarm.state != AlarmState::Quiet;
+    let listed: Vec<&Alarm> = all.iter().filter(is_listed).copied().collect();
+    if !listed.is_empty() {
+        let rows = listed.iter().map(|alarm| {
+            vec![
+                Text::new(&alarm.name, Look::Strong),
+                state(alarm.state),
+                alarm.since.map_or_else(Text::none, |at| clock(at, now).into()),
+                Text::from(&alarm.what),
+            ]
+        });
+        page.table(&COLUMNS, rows.collect());
+    }
+    if page.is_piped() {
+        return page.into_text();
+    }
+    let red = listed.iter().filter(|alarm| alarm.state == AlarmState::Red);
+    let asks: Vec<(Text, Text)> = red
+        .filter_map(|alarm| {
+            let asks = handbook::alarm(&alarm.name, stack)?;
+            let first = handbook::first_sentence(asks.first()?).to_owned();
+            let said = format!("{}: {first}  muster alarms {}", alarm.name, alarm.name);
+            Some((Text::new("!", Look::Bad), Text::from(said)))
+        })
+        .collect();
+    if !asks.is_empty() {
+        page.gap();
+        page.marked(asks);
+    }
+    let quiet = all.iter().filter(|alarm| alarm.state == AlarmState::Quiet);
+    let quiet: Vec<&str> = quiet.map(|alarm| alarm.name.as_str()).collect();
+    if !quiet.is_empty() {
+        page.gap();
+        page.marked([(Text::new("✓", Look::Good), format!("quiet: {}", quiet.join(", ")).into())]);
+    }
+    page.into_text()
+}
+
+/// One alarm, whole.
+#[must_use]
+pub fn one(alarm: &Alarm, asks: &[String], now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let since =
+        alarm.since.map(|at| format!(" since {} ({})", clock(at, now), span(now.since(at))));
+    page.line([
+        Text::new(&alarm.name, Look::Strong),
+        Text::from("  "),
+        state(alarm.state),
+        Text::from(since.unwrap_or_default()),
+    ]);
+    page.marked([(Text::from(""), Text::from(&alarm.what))]);
+    if !alarm.reason.is_empty() {
+        page.marked([(Text::from(""), Text::new(&alarm.reason, Look::Dim))]);
+    }
+    for paragraph in asks {
+        page.gap();
+        page.marked([(Text::from(""), Text::from(paragraph))]);
+    }
+    page.into_text()
+}
+
+fn state(state: AlarmState) -> Text {
+    match state {
+        AlarmState::Red => Text::new("red", Look::Bad),
+        AlarmState::NoData => Text::new("no data", Look::Dim),
+        AlarmState::Quiet => Text::new("quiet", Look::Good),
+    }
+}

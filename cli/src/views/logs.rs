@@ -1,0 +1,218 @@
+//! Lines of the functions' logs.
+
+use muster_domain::time::Time;
+use serde_json::Value;
+
+use crate::page::{Look, Page, Screen, Text};
+use crate::words::moment;
+
+/// Who wrote a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Webhook,
+    ScaleUp,
+    Reaper,
+    RunnerApi,
+    Admin,
+    /// The access log of the two APIs.
+    Api,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Webhook, Self::ScaleUp, Self::Reaper, Self::RunnerApi, Self::Admin, Self::Api];
+    /// Those whose lines name jobs and instances.
+    pub const FUNCTIONS: [Self; 5] =
+        [Self::Webhook, Self::ScaleUp, Self::Reaper, Self::RunnerApi, Self::Admin];
+
+    /// Its name without the stack's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::ScaleUp => "scale-up",
+            Self::Reaper => "reaper",
+            Self::RunnerApi => "runner-api",
+            Self::Admin => "admin",
+            Self::Api => "api",
+        }
+    }
+
+    /// Its log group, as the template names it.
+    #[must_use]
+    pub fn group(self, stack: &str) -> String {
+        let folder = if self == Self::Api { "vendedlogs" } else { "lambda" };
+        format!("/aws/{folder}/{stack}-{}", self.name())
+    }
+}
+
+/// A line as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub at: Time,
+    pub source: Source,
+    pub text: String,
+}
+
+/// A line for people.
+struct Told {
+    level: String,
+    message: String,
+    fields: String,
+}
+
+/// The lines for people, without what they would not miss: measurements, and Lambda's own lines unless something failed.
+#[must_use]
+pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    for line in lines {
+        show(&mut page, line, now);
+    }
+    page.into_text()
+}
+
+/// Whether it is shown to people.
+#[must_use]
+pub fn is_shown(line: &Line) -> bool {
+    told(&line.text).is_some()
+}
+
+fn show(page: &mut Page, line: &Line, now: Time) {
+    let Some(told) = told(&line.text) else { return };
+    if page.is_piped() {
+        let Told { level, message, fields } = &told;
+        page.tabs(&[&moment(line.at, now), line.source.name(), level, message, fields]);
+    } else {
+        page.line(parts(line, told, now));
+    }
+}
+
+/// A line for a screen that has one row for it; none if nobody would miss it.
+pub(super) fn row(page: &mut Page, line: &Line, now: Time) {
+    if let Some(told) = told(&line.text) {
+        page.cut(parts(line, told, now));
+    }
+}
+
+fn parts(line: &Line, told: Told, now: Time) -> [Text; 5] {
+    let Told { level, message, fields } = told;
+    let look = match level.as_str() {
+        "ERROR" => Look::Bad,
+        "WARN" => Look::Warning,
+        _ => Look::Plain,
+    };
+    [
+        Text::new(moment(line.at, now), Look::Dim),
+        Text::from(format!("  {:<10}  ", line.source.name())),
+        Text::new(format!("{level:<5}"), look),
+        Text::from(format!("  {message}")),
+        Text::new(if fields.is_empty() { fields } else { format!("  {fields}") }, Look::Dim),
+    ]
+}
+
+/// None for what nobody would miss.
+fn told(text: &str) -> Option<Told> {
+    let plain = |level: &str, message: &str| Told {
+        level: level.to_owned(),
+        message: message.to_owned(),
+        fields: String::new(),
+    };
+    let Ok(Value::Object(mut line)) = serde_json::from_str::<Value>(text) else {
+        let is_lambdas =
+            ["START ", "END ", "REPORT ", "INIT_START "].iter().any(|word| text.starts_with(word));
+        return (!is_lambdas).then(|| plain("", text));
+    };
+    if line.contains_key("_aws") {
+        return None;
+    }
+    let text_of = |value: Option<Value>| match value {
+        Some(Value::String(text)) => text,
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    if let Some(kind) =
+        line.get("type").and_then(Value::as_str).filter(|kind| kind.starts_with("platform."))
+    {
+        let status = line["record"]["status"].as_str().unwrap_or("success");
+        let is_bad = status != "success" && kind == "platform.report";
+        return is_bad
+            .then(|| plain("ERROR", &format!("Lambda: the invocation ended with {status}")));
+    }
+    if line.contains_key("route") && line.contains_key("status") {
+        return Some(access(&line));
+    }
+    let level = text_of(line.remove("level"));
+    let message = text_of(line.remove("message"));
+    for name in ["timestamp", "target", "span"] {
+        line.remove(name);
+    }
+    let fields = line.into_iter().map(|(name, value)| {
+        let value = text_of(Some(value));
+        if value.contains(' ') { format!("{name}={value:?}") } else { format!("{name}={value}") }
+    });
+    Some(Told { level, message, fields: fields.collect::<Vec<_>>().join(" ") })
+}
+
+/// A line of the access log, whose fields the template names.
+fn access(line: &serde_json::Map<String, Value>) -> Told {
+    let field = |name: &str| line.get(name).and_then(Value::as_str).filter(|text| *text != "-");
+    let status = field("status").unwrap_or("?");
+    let level = match status.as_bytes().first() {
+        Some(b'5') => "ERROR",
+        Some(b'4') => "WARN",
+        _ => "INFO",
+    };
+    let latency = field("latencyMs").map(|ms| format!("{ms} ms"));
+    let errors = ["error", "integrationError"].map(|name| field(name).map(str::to_owned));
+    let fields: Vec<String> = latency.into_iter().chain(errors.into_iter().flatten()).collect();
+    Told {
+        level: level.to_owned(),
+        message: format!("{} {status}", field("route").unwrap_or("?")),
+        fields: fields.join(" "),
+    }
+}
+
+/// Whether a line has one of the names as a word of its own: `1/2` is not in `11/2`.
+#[must_use]
+pub fn names_one(text: &str, names: &[String]) -> bool {
+    let is_word = |name: &str| {
+        text.match_indices(name).any(|(at, found)| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + found.len()..].chars().next();
+            ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+        })
+    };
+    names.is_empty() || names.iter().any(|name| is_word(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_word_of_its_own() {
+        let names = ["1/2".to_owned(), "small-l0-0".to_owned()];
+        for (text, is_named) in [
+            (r#"{"job":"1/2"}"#, true),
+            (r#"{"job":"11/2"}"#, false),
+            (r#"{"job":"1/23"}"#, false),
+            (r#"{"runner":"small-l0-0-1"}"#, true),
+            (r#"{"name":"small-l0-01"}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(names_one(text, &names), is_named, "{text}");
+        }
+        assert!(names_one("anything", &[]));
+    }
+
+    #[test]
+    fn every_group_is_the_templates() {
+        let template = include_str!("../../../template.yaml");
+        for source in Source::ALL {
+            let line = format!("LogGroupName: !Sub \"{}\"", source.group("${AWS::StackName}"));
+            assert!(template.contains(&line), "{line}");
+        }
+        assert_eq!(template.matches("LogGroupName: ").count(), Source::ALL.len());
+    }
+}

@@ -1,0 +1,110 @@
+//! What is watched: the stack with its last log lines, or a job or an instance with its story.
+
+use std::collections::BTreeSet;
+
+use muster_control::admin::answers::StackStatus;
+use muster_domain::time::Time;
+
+use super::logs::{Line, row};
+use super::status;
+use crate::page::{Look, Page, Screen, Text};
+use crate::words::{clean, clock};
+
+/// A job or an instance on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    pub title: String,
+    /// What it does and waits for.
+    pub sentences: Vec<String>,
+    /// What happened to it, oldest first.
+    pub story: Vec<(Time, String)>,
+}
+
+/// The status above, and as many of the last log lines below as there is room for.
+#[must_use]
+pub fn stack(
+    status: Option<&StackStatus>,
+    region: &str,
+    lines: &[Line],
+    note: Option<&str>,
+    height: u16,
+    now: Time,
+    screen: Screen,
+) -> String {
+    let mut page = Page::new(screen);
+    if let Some(note) = note {
+        page.marked([(Text::new("!", Look::Warning), Text::from(note))]);
+    }
+    let note = page.into_text();
+    let above = status.map(|status| status::page(status, region, screen)).unwrap_or_default();
+    let taken = above.lines().count() + note.lines().count() + 2;
+    let room = usize::from(height).saturating_sub(taken).max(3);
+    let mut below = Page::new(screen);
+    for line in &lines[lines.len().saturating_sub(room)..] {
+        row(&mut below, line, now);
+    }
+    let parts = [above, note, below.into_text()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// A job or an instance, and the end of its story.
+#[must_use]
+pub fn followed(one: &Followed, height: u16, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    page.line([Text::new(&one.title, Look::Strong)]);
+    page.gap();
+    page.marked(one.sentences.iter().map(|said| (Text::new("·", Look::Dim), said.into())));
+    page.gap();
+    let taken = page.clone().into_text().lines().count() + 1;
+    let room = usize::from(height).saturating_sub(taken).max(3);
+    for (at, what) in &one.story[one.story.len().saturating_sub(room)..] {
+        page.cut([Text::new(clock(*at, now), Look::Dim), Text::from(format!("  {what}"))]);
+    }
+    page.into_text()
+}
+
+/// What is new in a story, line by line.
+#[must_use]
+pub fn news(one: &Followed, told: &mut BTreeSet<String>, now: Time) -> String {
+    let mut text = String::new();
+    for (at, what) in &one.story {
+        let line = format!("{}\t{}\n", clock(*at, now), clean(what));
+        if told.insert(line.clone()) {
+            text.push_str(&line);
+        }
+    }
+    for said in &one.sentences {
+        if told.insert(without_figures(said)) {
+            text.push_str(&format!("{}\t{}\n", clock(now, now), clean(said)));
+        }
+    }
+    text
+}
+
+/// What is new of the stack, line by line. `told` is what holds already.
+#[must_use]
+pub fn changes(status: &StackStatus, told: &mut BTreeSet<String>, now: Time) -> String {
+    let pools = status.pools.iter().map(|pool| {
+        let line = format!(
+            "pool {}: {} of {} live, {} ending, {} waiting",
+            pool.name, pool.live, pool.max, pool.ending, pool.waiting_jobs
+        );
+        (line.clone(), line)
+    });
+    let talk = status::talk(status);
+    let wrongs = talk.lines().map(|line| (without_figures(line), line.to_owned()));
+    let all: Vec<(String, String)> = pools.chain(wrongs).collect();
+    let mut text = String::new();
+    for (key, line) in &all {
+        if !told.contains(key) {
+            text.push_str(&format!("{}\t{}\n", clock(now, now), clean(line)));
+        }
+    }
+    *told = all.into_iter().map(|(key, _)| key).collect();
+    text
+}
+
+/// How long something has lasted is not news.
+fn without_figures(text: &str) -> String {
+    text.chars().filter(|one| !one.is_ascii_digit()).collect()
+}
