@@ -101,6 +101,11 @@ package: build ## Pack a release into dist/package/: what is deployed, and the o
 	cargo build --release --package muster-cli
 	infra/package cli
 
+.PHONY: smoke
+smoke: python ## Deploy the package to the local stack from an empty folder, without cargo, and serve a job there
+	cargo build --profile local --package muster-world --package muster-e2e
+	tests/smoke dist/package/muster-$$(infra/version)-$(ARCH).tar.gz $${CARGO_TARGET_DIR:-target}/local
+
 .PHONY: template
 template: ## Copy infra/boot.sh into template.yaml
 	infra/sync-boot

@@ -21,9 +21,11 @@ RUN = LOCAL / "run"
 STACKS = LOCAL / "stacks"
 STATE = RUN / "state.json"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# An unpacked release (`tests/smoke`) that is deployed instead of this checkout. Nothing is built then.
+PACKAGE = pathlib.Path(os.environ["MUSTER_PACKAGE"]) if os.environ.get("MUSTER_PACKAGE") else None
 # Not the folder `dist/`, whose functions are built for Lambda: these are built quickly, and for this machine.
-DIST = LOCAL / "dist"
-TEMPLATE = ROOT / "template.yaml"
+DIST = PACKAGE / "dist" if PACKAGE else LOCAL / "dist"
+TEMPLATE = (PACKAGE or ROOT) / "template.yaml"
 FUNCTIONS = ("webhook", "scale-up", "reaper", "runner-api", "admin")
 EMULATOR_PYTHON = LOCAL / "ministack/bin/python"
 SAM = LOCAL / "sam/bin/sam"
@@ -83,7 +85,8 @@ def need(tool, why, how):
 def check_tools():
     if sys.version_info < (3, 11):
         raise Failed(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}.")
-    need("cargo", "the functions are built with it", "See https://rustup.rs.")
+    if PACKAGE is None:
+        need("cargo", "the functions are built with it", "See https://rustup.rs.")
     need("bash", "machines boot with it", "Install it with your package manager.")
     need("curl", "the boot script calls AWS with it", "Install it with your package manager.")
 

@@ -145,10 +145,10 @@ def parameters(emulator, name, overrides):
 
 def deploy_with_sam(emulator, name, values):
     # Its paths are relative to itself, so beside the local stack's functions it deploys those.
-    template = pathlib.Path(shutil.copy(TEMPLATE, DIST.parent))
+    template = TEMPLATE if TEMPLATE.parent == DIST.parent else pathlib.Path(shutil.copy(TEMPLATE, DIST.parent))
     with step(f"sam deploy --stack-name {name}"):
         arguments = [SAM, "deploy", "--template-file", template, "--stack-name", name]
-        arguments += ["--config-file", ROOT / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
+        arguments += ["--config-file", TEMPLATE.parent / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
         arguments += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
         arguments += ["--tags", f"ms-custom-id={api_id(name)}", "--parameter-overrides"]
         arguments += [f"{key}={value}" for key, value in values.items() if value != ""]

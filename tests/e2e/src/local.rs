@@ -11,9 +11,12 @@ use crate::HINT;
 /// Deployments are the one thing here that needs a processor; more at a time only take longer.
 static DEPLOYMENTS: Semaphore = Semaphore::const_new(2);
 
-/// The checkout.
+/// The checkout: the one that this was built in, unless `MUSTER_CHECKOUT` names another.
 #[must_use]
 pub fn root() -> PathBuf {
+    if let Some(other) = std::env::var_os("MUSTER_CHECKOUT") {
+        return other.into();
+    }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }

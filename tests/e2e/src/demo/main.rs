@@ -2,7 +2,7 @@
 //! delete that EC2 stands in the way of.
 //!
 //! `make demo` brings the local stack up and runs this. It shows what happens while it happens,
-//! fails when something stalls, and takes back what it made.
+//! fails when something stalls, and takes back what it made. `--job-only` shows the one job and no more.
 
 mod screen;
 mod story;
@@ -20,8 +20,18 @@ use crate::story::{Now, Story};
 
 fn main() -> ExitCode {
     let screen = Screen::new();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_job_only = match arguments.as_slice() {
+        [] => false,
+        [only] if only == "--job-only" => true,
+        _ => {
+            screen.failed("usage: muster-demo [--job-only]");
+            return ExitCode::from(2);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let result = runtime.context("runtime").and_then(|runtime| runtime.block_on(demo(&screen)));
+    let result =
+        runtime.context("runtime").and_then(|runtime| runtime.block_on(demo(&screen, is_job_only)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -31,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn demo(screen: &Screen) -> Result<()> {
+async fn demo(screen: &Screen, is_job_only: bool) -> Result<()> {
     let begun = Instant::now();
     let stack = Stack::main()?;
     // What a run that was stopped half-way has left.
@@ -42,10 +52,10 @@ async fn demo(screen: &Screen) -> Result<()> {
     screen.note("The schedule sweeps every two seconds here, instead of every minute.");
     let sweeps = stack.ticker(Duration::from_secs(2));
     let mut result = served(&stack, screen).await;
-    if result.is_ok() {
+    if result.is_ok() && !is_job_only {
         result = gated(&stack, screen).await;
     }
-    if result.is_ok() {
+    if result.is_ok() && !is_job_only {
         result = stuck(&stack, screen).await;
     }
     if result.is_err() {
