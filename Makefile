@@ -7,15 +7,17 @@ SHELL := /bin/bash
 ARCH ?= x86_64
 TRIPLE = $(if $(filter arm64,$(ARCH)),aarch64,$(ARCH))-unknown-linux-gnu
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-# A folder of its own only where something else is built than for this machine: the SDK is compiled once for each.
-CROSS = $(if $(filter $(HOST),$(TRIPLE)),,--target $(TRIPLE))
-BUILT = target$(if $(CROSS),/$(TRIPLE))
+# Where something else is built than for this machine, zig links it, against Lambda's glibc; ZIG=1 has it do so here as well.
+# In a folder of its own: the SDK is compiled once for each.
+ZIG ?= $(if $(filter $(HOST),$(TRIPLE)),,1)
+CARGO = cargo $(if $(ZIG),zigbuild --target $(TRIPLE).2.34,build)
+BUILT = $${CARGO_TARGET_DIR:-target}$(if $(ZIG),/$(TRIPLE))
 
 # What is deployed: the functions and nothing else.
 FUNCTIONS := -p muster-scale-up -p muster-reaper -p muster-runner-api -p muster-admin -p muster-webhook
-CARGO_BUILD := cargo build --release $(FUNCTIONS)
+FUNCTIONS_BUILD := --release $(FUNCTIONS)
 # And the webhook once more, optimised as a whole (Cargo.toml).
-CARGO_BUILD_WEBHOOK := cargo build --profile fast --package muster-webhook
+WEBHOOK_BUILD := --profile fast --package muster-webhook
 # Everything that needs no SDK. Always these together: with another selection cargo compiles serde and tokio anew.
 CORE := -p muster-domain -p muster-control -p muster-cloud -p muster-world -p muster-sim -p muster-explore
 # Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
@@ -58,8 +60,8 @@ soak: python ## What takes long: SEEDS days beside the commit BASE, planted bugs
 
 .PHONY: bench
 bench: ## Measure the functions as Lambda would run them; on a quiet machine
-	$(CARGO_BUILD) -p muster-bench
-	$(CARGO_BUILD_WEBHOOK)
+	cargo build $(FUNCTIONS_BUILD) -p muster-bench
+	cargo build $(WEBHOOK_BUILD)
 	target/release/muster-bench bench.json
 
 .PHONY: test-template
@@ -90,8 +92,10 @@ down: python ## Stop the local stack
 .PHONY: build
 build: export MUSTER_RELEASE = $(shell infra/version)
 build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Graviton)
-	$(CARGO_BUILD) $(CROSS)
-	$(CARGO_BUILD_WEBHOOK) $(CROSS)
+	$(if $(filter x86_64 arm64,$(ARCH)),,$(error ARCH=$(ARCH): Lambda has x86_64 and arm64))
+	$(if $(ZIG),infra/cross $(TRIPLE))
+	$(CARGO) $(FUNCTIONS_BUILD)
+	$(CARGO) $(WEBHOOK_BUILD)
 	infra/assemble $(BUILT) $(ARCH)
 
 .PHONY: package
