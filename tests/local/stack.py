@@ -33,7 +33,7 @@ APP_ID = "31415"
 # The world spreads them over zones.
 SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 
-# What a stack of the local world needs. Times are short: people and tests wait for them.
+# What a stack of the local world needs.
 PARAMETERS = {
     "GitHubAppId": APP_ID,
     "AmiParameter": AMI_PARAMETER,
@@ -44,33 +44,36 @@ PARAMETERS = {
     "PoolEntity": "",
     "WorkerTimeoutSeconds": "10",
     "QueueVisibilitySeconds": "60",
-    "BootDeadlineSeconds": "60",
-    "CreatingLeaseSeconds": "10",
-    "DeletingLeaseSeconds": "10",
-    "LaunchLookupSeconds": "20",
-    "LaunchRetrySeconds": "3",
-    "ClaimIdleSeconds": "10",
-    "BusyReadsApartSeconds": "5",
-    "BusyReadsApartWithoutHookSeconds": "20",
-    "BusyPollSeconds": "5",
-    "AbsenceConfirmSeconds": "5",
-    "AbsenceLimitSeconds": "15",
-    "OrphanAgeSeconds": "30",
-    "IdleLimitSeconds": "20",
-    "ShutdownGraceSeconds": "10",
-    "CompletedGraceSeconds": "15",
-    "UnauthorizedRetrySeconds": "5",
-    "ForceGiveUpSeconds": "20",
-    "RegisterLeaseSeconds": "5",
-    "PoolLeaseSeconds": "10",
-    "SweepSlackSeconds": "5",
-    "RetryCapSeconds": "10",
-    "ThrottleWaitSeconds": "1",
-    "PlaceWaitSeconds": "3",
-    "QuotaWaitSeconds": "3",
-    "PoolPauseSeconds": "3",
-    "SettlingSeconds": "5",
-    "JobExpirySeconds": "600",
+}
+# Times are short: people and tests wait for them. An argument in lower case changes one.
+TIMINGS = {
+    "boot_deadline_seconds": 60,
+    "creating_lease_seconds": 10,
+    "deleting_lease_seconds": 10,
+    "launch_lookup_seconds": 20,
+    "launch_retry_seconds": 3,
+    "claim_idle_seconds": 10,
+    "busy_reads_apart_seconds": 5,
+    "busy_reads_apart_without_hook_seconds": 20,
+    "busy_poll_seconds": 5,
+    "absence_confirm_seconds": 5,
+    "absence_limit_seconds": 15,
+    "orphan_age_seconds": 30,
+    "idle_limit_seconds": 20,
+    "shutdown_grace_seconds": 10,
+    "completed_grace_seconds": 15,
+    "unauthorized_retry_seconds": 5,
+    "force_give_up_seconds": 20,
+    "register_lease_seconds": 5,
+    "pool_lease_seconds": 10,
+    "sweep_slack_seconds": 5,
+    "retry_cap_seconds": 10,
+    "throttle_wait_seconds": 1,
+    "place_wait_seconds": 3,
+    "quota_wait_seconds": 3,
+    "pool_pause_seconds": 3,
+    "settling_seconds": 5,
+    "job_expiry_seconds": 600,
 }
 
 
@@ -128,6 +131,8 @@ def api_base(emulator, name):
 
 
 def parameters(emulator, name, overrides):
+    timings = {**TIMINGS, **{key: int(value) for key, value in overrides.items() if key.islower()}}
+    overrides = {key: value for key, value in overrides.items() if not key.islower()}
     known = set(re.findall(r"^  ([A-Za-z]\w+):", TEMPLATE.read_text().split("\nConditions:")[0], re.M))
     unknown = sorted(set(overrides) - known)
     if unknown:
@@ -136,6 +141,7 @@ def parameters(emulator, name, overrides):
         **PARAMETERS,
         "GitHubApiUrl": emulator.github_url or "http://127.0.0.1:9",
         "RunnerApiBaseUrl": api_base(emulator, name),
+        "Timings": json.dumps(timings),
         **overrides,
     }
 
@@ -151,7 +157,8 @@ def deploy_with_sam(emulator, name, values):
         arguments += ["--config-file", TEMPLATE.parent / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
         arguments += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
         arguments += ["--tags", f"ms-custom-id={api_id(name)}", "--parameter-overrides"]
-        arguments += [f"{key}={value}" for key, value in values.items() if value != ""]
+        # In quotes of its own, which JSON needs.
+        arguments += [f"{key}='{value}'" for key, value in values.items() if value != ""]
         environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": emulator.url, "SAM_CLI_TELEMETRY": "0"}
         environment.pop("AWS_PROFILE", None)
         run(arguments, log=RUN / f"sam-{name}.log", env=environment, cwd=ROOT)

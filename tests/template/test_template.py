@@ -19,13 +19,8 @@ METRICS = set(
         re.MULTILINE,
     )
 )
-# ... and the durations with their production defaults.
-TIMINGS = {
-    field: int(default)
-    for field, default in re.findall(
-        r"^    (\w+_seconds) = ([0-9_]+),", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE
-    )
-}
+# ... and the names of the durations.
+TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE)
 SHARED = {"MUSTER_STACK", "MUSTER_POOLS", "MUSTER_TIMINGS"}
 TABLES = {"MUSTER_INSTANCES_TABLE", "MUSTER_JOBS_TABLE", "MUSTER_CONTROL_TABLE"}
 APP = {"MUSTER_APP_KEY", "MUSTER_APP_ID", "GITHUB_API_URL"}
@@ -89,13 +84,22 @@ class Functions(unittest.TestCase):
         variables = Rendered(PoolEntity="octo/app").properties("ScaleUpFunction")["Environment"]["Variables"]
         self.assertEqual(json.loads(variables["MUSTER_POOLS"])[0]["entity"], "octo/app")
 
-    def test_timings_are_all_parameters_with_the_production_defaults(self):
+    def test_timings_reach_the_functions_word_for_word(self):
+        self.assertEqual(environment("ReaperFunction")["MUSTER_TIMINGS"], "{}")
+        given = json.dumps({field: 7 for field in TIMINGS})
+        variables = Rendered(Timings=given).properties("ReaperFunction")["Environment"]["Variables"]
+        self.assertEqual(variables["MUSTER_TIMINGS"], given)
+
+    def test_timings_that_are_no_json_are_refused_before_anything_is_deployed(self):
+        pattern = re.compile(source()["Parameters"]["Timings"]["AllowedPattern"])
         self.assertGreaterEqual(len(TIMINGS), 25)
-        self.assertEqual(json.loads(environment("ReaperFunction")["MUSTER_TIMINGS"]), TIMINGS)
-        other = {field: 7 for field in TIMINGS}
-        given = {"".join(w.capitalize() for w in field.split("_")): "7" for field in TIMINGS}
-        variables = Rendered(**given).properties("ReaperFunction")["Environment"]["Variables"]
-        self.assertEqual(json.loads(variables["MUSTER_TIMINGS"]), other)
+        one = '{"idle_limit_seconds":120}'
+        for right in ("{}", "{ }", one, one.replace(":", " : "), json.dumps(dict.fromkeys(TIMINGS, 604800))):
+            self.assertEqual(type(json.loads(right)), dict)
+            self.assertIsNotNone(pattern.fullmatch(right), right)
+        wrong = ("", "{", "[]", "idle_limit_seconds=120", one.replace('"', "'"), one.replace("120", '"120"'), one.replace("}", ",}"))
+        for value in (*wrong, one.replace("120", "0"), one.replace("120", "1.5"), one.replace("120", "12345678901"), one + one, '{"idle_limit":120}'):
+            self.assertIsNone(pattern.fullmatch(value), value)
 
     def test_webhook_concurrency_is_reserved_only_on_demand(self):
         self.assertNotIn("ReservedConcurrentExecutions", rendered().properties("WebhookFunction"))

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::time::Seconds;
 
 macro_rules! timings {
-    ($($(#[$doc:meta])* $field:ident = $default:literal,)+) => {
-        /// Every duration Muster waits for. A field is named in the template by the same words in
-        /// camel case, for example `BootDeadlineSeconds`.
+    ($($(#[doc = $doc:literal])* $field:ident = $default:literal,)+) => {
+        /// Every duration Muster waits for. The parameter `Timings` changes some of them, as JSON
+        /// of the fields' names.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Timings {
-            $($(#[$doc])* pub $field: Seconds,)+
+            $($(#[doc = $doc])* pub $field: Seconds,)+
         }
 
         impl Default for Timings {
@@ -21,8 +21,9 @@ macro_rules! timings {
         }
 
         impl Timings {
-            /// The names of all fields, as the JSON of the `MUSTER_TIMINGS` variable spells them.
-            pub const FIELDS: &[&str] = &[$(stringify!($field)),+];
+            /// Every field: its name, its default, and what it is, for the page on configuration.
+            pub const FIELDS: &[(&str, Seconds, &str)] =
+                &[$((stringify!($field), Seconds($default), concat!($($doc),*))),+];
         }
     };
 }

@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use muster_domain::timings::Timings;
+
 use super::*;
 use crate::environment::Variable;
 
@@ -66,8 +68,16 @@ fn page() -> String {
     }
     page.push_str(
         "\nLambda itself sets `AWS_LAMBDA_LOG_LEVEL` from the function's logging configuration. The SDK reads its own\n\
-        variables, such as `AWS_REGION` and `AWS_ENDPOINT_URL`.\n",
+        variables, such as `AWS_REGION` and `AWS_ENDPOINT_URL`.\n\n\
+        ## Timings\n\n\
+        The parameter `Timings` changes durations. What it does not name follows the release's default. A pool file sets the\n\
+        boot deadline, the idle limit and the longest life of each pool. `sam deploy` takes JSON in quotes of its own:\n\n    \
+        sam deploy --parameter-overrides \"Timings='{\\\"idle_limit_seconds\\\":120}'\"\n\n\
+        | Name | Default, in seconds | Meaning |\n|---|---|---|\n",
     );
+    for (name, default, meaning) in Timings::FIELDS {
+        writeln!(page, "| `{name}` | {} |{meaning} |", default.0).expect("a text");
+    }
     page
 }
 

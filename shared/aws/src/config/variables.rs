@@ -12,7 +12,7 @@ pub(crate) const POOLS: Variable = Variable {
 };
 pub(crate) const TIMINGS: Variable = Variable {
     name: "MUSTER_TIMINGS",
-    meaning: "JSON: durations in seconds, by name; the others keep their defaults.",
+    meaning: "The parameter `Timings`: durations in seconds, by name; the others keep their defaults.",
 };
 pub(crate) const INSTANCES_TABLE: Variable =
     Variable { name: "MUSTER_INSTANCES_TABLE", meaning: "The table of instances." };

@@ -8,7 +8,7 @@ use serde_json::json;
 
 pub(super) async fn never_registers(test: Test) -> Result<()> {
     const DEADLINE_MS: u64 = 25_000;
-    let stack = test.stack(&[("BootDeadlineSeconds", "25")]).await?;
+    let stack = test.stack(&[("boot_deadline_seconds", "25")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     stack.next_machines(1, &json!({ "never_boots": true })).await?;
     let job = stack.queue_job(&json!({ "duration_ms": 500 })).await?;

@@ -65,11 +65,11 @@ pub(super) async fn refused_and_killed(test: Test) -> Result<()> {
 /// runner's own hook told the truth.
 pub(super) async fn liar(test: Test) -> Result<()> {
     let parameters = [
-        ("IdleLimitSeconds", "4"),
-        ("BootDeadlineSeconds", "30"),
-        ("BusyReadsApartSeconds", "2"),
-        ("CompletedGraceSeconds", "4"),
-        ("ShutdownGraceSeconds", "4"),
+        ("idle_limit_seconds", "4"),
+        ("boot_deadline_seconds", "30"),
+        ("busy_reads_apart_seconds", "2"),
+        ("completed_grace_seconds", "4"),
+        ("shutdown_grace_seconds", "4"),
     ];
     let stack = test.stack(&parameters).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));

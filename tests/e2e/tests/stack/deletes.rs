@@ -51,7 +51,7 @@ fn delete(name: &str, more: Value) -> Value {
 }
 
 pub(super) async fn backoff(test: Test) -> Result<()> {
-    let stack = test.stack(&[("RetryCapSeconds", "300")]).await?;
+    let stack = test.stack(&[("retry_cap_seconds", "300")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     let _quiet = test.quiet().await;
     // Never early is a promise; at most two seconds late is one only while the machine has time. A

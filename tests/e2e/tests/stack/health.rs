@@ -9,7 +9,7 @@ use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
 pub(super) async fn unauthorized(test: Test) -> Result<()> {
-    let stack = test.stack(&[("IdleLimitSeconds", "120")]).await?;
+    let stack = test.stack(&[("idle_limit_seconds", "120")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     let (name, machine) = idle_runner(&stack).await?;
     let fault = stack

@@ -9,7 +9,7 @@ use muster_e2e::{Test, github, wait_for};
 use serde_json::{Value, json};
 
 pub(super) async fn happy(test: Test) -> Result<()> {
-    let stack = test.stack(&[("OrphanAgeSeconds", "900")]).await?;
+    let stack = test.stack(&[("orphan_age_seconds", "900")]).await?;
     // The comparison of EC2 with the tables is the sweep's own; it comes once in five minutes.
     stack.sweep().await?;
     stack.world.delete(&format!("calls?stack={}", stack.name)).await?;

@@ -19,8 +19,11 @@ const ORDERS: [[&str; 3]; 6] = [
 
 /// Somebody else's runner takes each job: the events alone decide what we do.
 pub(super) async fn six_orders(test: Test) -> Result<()> {
-    let parameters =
-        [("IdleLimitSeconds", "5"), ("BootDeadlineSeconds", "20"), ("BusyReadsApartSeconds", "2")];
+    let parameters = [
+        ("idle_limit_seconds", "5"),
+        ("boot_deadline_seconds", "20"),
+        ("busy_reads_apart_seconds", "2"),
+    ];
     let stack = test.stack(&parameters).await?;
     let installation = stack.installation().await?;
     let mut keys = Vec::new();

@@ -38,7 +38,7 @@ fn file(text: &str) -> Value {
 }
 
 pub(super) async fn applied_and_removed(test: Test) -> Result<()> {
-    let stack = test.stack(&[("BusyReadsApartSeconds", "1")]).await?;
+    let stack = test.stack(&[("busy_reads_apart_seconds", "1")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     refused(&test, &stack).await?;
     let both = format!("{KEPT}{}", named(&stack).await?);

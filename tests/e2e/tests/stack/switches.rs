@@ -12,7 +12,8 @@ fn switch(what: &str, to: &str) -> Value {
 }
 
 pub(super) async fn held_back(test: Test) -> Result<()> {
-    let stack = test.stack(&[("IdleLimitSeconds", "2"), ("BusyReadsApartSeconds", "1")]).await?;
+    let stack =
+        test.stack(&[("idle_limit_seconds", "2"), ("busy_reads_apart_seconds", "1")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     let job = launches(&test, &stack).await?;
     let (name, machine) = idle_runner(&stack, &job).await?;

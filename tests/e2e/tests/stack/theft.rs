@@ -31,7 +31,7 @@ pub(super) async fn swapped(test: Test) -> Result<()> {
 
 /// The same, and the machine that is left for the second job never boots.
 pub(super) async fn spared_machine_is_dead(test: Test) -> Result<()> {
-    let stack = test.stack(&[("BootDeadlineSeconds", "25")]).await?;
+    let stack = test.stack(&[("boot_deadline_seconds", "25")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     stack.next_machines(1, &json!({ "never_boots": true })).await?;
     let first = stack.queue_job(&json!({ "duration_ms": 1500, "name": "first" })).await?;
