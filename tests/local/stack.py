@@ -39,9 +39,7 @@ PARAMETERS = {
     "AmiParameter": AMI_PARAMETER,
     # The world's subnets are in no VPC that the emulator knows, so it could not be compared with theirs.
     "SecurityGroupIds": "sg-0local",
-    "PoolSubnets": ",".join(SUBNETS),
-    "PoolLabels": "self-hosted,linux,x64",
-    "PoolEntity": "",
+    "Subnets": ",".join(SUBNETS),
     "WorkerTimeoutSeconds": "10",
     "QueueVisibilitySeconds": "60",
 }

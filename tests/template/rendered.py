@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ACCOUNT, REGION, STACK = "123456789012", "eu-central-1", "muster"
 GIVEN = {
     "GitHubAppId": "31415",
-    "PoolSubnets": "subnet-0aa,subnet-0bb",
+    "Subnets": "subnet-0aa,subnet-0bb",
     "VpcId": "vpc-0cc",
     "AmiParameter": "ami-0dd",
 }

@@ -203,12 +203,11 @@ class Header(unittest.TestCase):
         lines = user_data().splitlines()
         self.assertEqual(lines[0], "#!/bin/bash")
         self.assertEqual(
-            lines[1:7],
+            lines[1:6],
             [
                 "export MUSTER_RUNNER_API='https://api0ours.execute-api.eu-central-1.amazonaws.com'",
                 "export MUSTER_REGION='eu-central-1'",
                 "export MUSTER_STACK='muster'",
-                "export MUSTER_MAX_LIFETIME_SECONDS='43200'",
                 "export MUSTER_RUNNER_VERSION=''",
                 "export MUSTER_RUNNER_SHA256=''",
             ],

@@ -21,7 +21,8 @@ METRICS = set(
 )
 # ... and the names of the durations.
 TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE)
-SHARED = {"MUSTER_STACK", "MUSTER_POOLS", "MUSTER_TIMINGS"}
+POOL = {"MUSTER_LAUNCH_TEMPLATE", "MUSTER_LAUNCH_TEMPLATE_VERSION", "MUSTER_SUBNETS", "MUSTER_MAX_MACHINES"}
+SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS"} | POOL
 TABLES = {"MUSTER_INSTANCES_TABLE", "MUSTER_JOBS_TABLE", "MUSTER_CONTROL_TABLE"}
 APP = {"MUSTER_APP_KEY", "MUSTER_APP_ID", "GITHUB_API_URL"}
 WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
@@ -52,37 +53,21 @@ class Functions(unittest.TestCase):
         self.assertEqual(set(rendered().of_type("AWS::Lambda::Function")), set(ENVIRONMENT))
 
     def test_environment_fits(self):
-        """Lambda allows 4 KB; leave room for a pool with many subnets and labels."""
+        """Lambda allows 4 KB; leave room for many subnets and durations."""
         for name in ENVIRONMENT:
-            self.assertLess(sum(len(k) + len(v) for k, v in environment(name).items()), 2600, name)
+            self.assertLess(sum(len(k) + len(v) for k, v in environment(name).items()), 2000, name)
 
-    def test_pools_are_json(self):
-        (pool,) = json.loads(environment("ScaleUpFunction")["MUSTER_POOLS"])
-        self.assertEqual(
-            pool,
-            {
-                "name": "default",
-                "entity": None,
-                # A word that no other runner has: see shared/domain/src/job/labels.rs.
-                "labels": ["muster"],
-                "runner_group_id": 1,
-                "launch_template_id": "lt-0ours",
-                "launch_template_version": "3",
-                "template_device": "/dev/sda1",
-                # The first may be started on AWS's free plan.
-                "instance_types": ["m7i-flex.large", "m7i.large", "m7a.large", "m6i.large", "m6a.large"],
-                "subnets": ["subnet-0aa", "subnet-0bb"],
-                "market": "spot-then-on-demand",
-                "max": 20,
-                "public_repositories": False,
-                "sudo": True,
-                "max_lifetime_seconds": 43200,
-            },
-        )
+    def test_what_the_built_in_pool_is_made_of(self):
+        variables = environment("ScaleUpFunction")
+        found = [variables[f"MUSTER_{name}"] for name in ("LAUNCH_TEMPLATE", "LAUNCH_TEMPLATE_VERSION", "SUBNETS", "MAX_MACHINES")]
+        self.assertEqual(found, ["lt-0ours", "3", "subnet-0aa,subnet-0bb", "20"])
 
-    def test_a_pool_may_have_an_entity(self):
-        variables = Rendered(PoolEntity="octo/app").properties("ScaleUpFunction")["Environment"]["Variables"]
-        self.assertEqual(json.loads(variables["MUSTER_POOLS"])[0]["entity"], "octo/app")
+    def test_the_built_in_pool_knows_the_templates_disk_and_fits_its_image(self):
+        """A pool with a disk on another device leaves the template's out; its own types are for the default image."""
+        pool = (DOMAIN / "pool/built_in.rs").read_text(encoding="utf-8")
+        (device,) = re.findall(r'TEMPLATE_DEVICE: &str = "(.*)"', pool)
+        data = rendered().properties("LaunchTemplate")["LaunchTemplateData"]
+        self.assertEqual([m["DeviceName"] for m in data["BlockDeviceMappings"]], [device])
 
     def test_timings_reach_the_functions_word_for_word(self):
         self.assertEqual(environment("ReaperFunction")["MUSTER_TIMINGS"], "{}")
@@ -297,7 +282,7 @@ class Network(unittest.TestCase):
     VPCS = {"subnet-0aa": "vpc-0cc", "subnet-0bb": "vpc-0cc", "subnet-0dd": "vpc-0ee"}
 
     def refusal(self, **given):
-        values = {"PoolSubnets": "subnet-0aa,subnet-0bb", "VpcId": "", "SecurityGroupIds": "", **given}
+        values = {"Subnets": "subnet-0aa,subnet-0bb", "VpcId": "", "SecurityGroupIds": "", **given}
         known = {name: {"VpcId": vpc} for name, vpc in self.VPCS.items()}
         parameters = {name: {"Value": value} for name, value in values.items()}
         with unittest.mock.patch.object(ec2, "_subnets", known):
@@ -317,9 +302,9 @@ class Network(unittest.TestCase):
         self.assertIn("Give VpcId", self.refusal())
 
     def test_subnets_of_another_vpc_are_refused(self):
-        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0ee"))
-        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0cc", PoolSubnets="subnet-0aa,subnet-0dd"))
-        self.assertIn("PoolSubnets", self.refusal(VpcId="vpc-0cc", PoolSubnets="subnet-0unknown"))
+        self.assertIn("Subnets", self.refusal(VpcId="vpc-0ee"))
+        self.assertIn("Subnets", self.refusal(VpcId="vpc-0cc", Subnets="subnet-0aa,subnet-0dd"))
+        self.assertIn("Subnets", self.refusal(VpcId="vpc-0cc", Subnets="subnet-0unknown"))
 
 
 class Deployment(unittest.TestCase):

@@ -1,6 +1,7 @@
 //! Reads the environment that the template writes, and says at once all that is wrong with it.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 
@@ -54,6 +55,19 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn optional(&self, variable: &Variable) -> Option<String> {
         (self.get)(variable.name).filter(|value| !value.trim().is_empty())
+    }
+
+    /// A variable that must hold a whole number. Answers with zero, and notes the problem, when it
+    /// does not.
+    pub fn number<N: FromStr + Default>(&mut self, variable: &Variable) -> N {
+        let text = self.required(variable);
+        if text.is_empty() {
+            return N::default();
+        }
+        text.trim().parse().unwrap_or_else(|_| {
+            self.problem(format!("{} is not a number: {text}", variable.name));
+            N::default()
+        })
     }
 
     /// A variable that holds JSON; the default when it is missing.

@@ -42,8 +42,10 @@ pub struct Settings {
     pub stack: String,
     /// The pools, in order of the pool file, and behind them those that are being removed.
     pub pools: Vec<Pool>,
-    /// The maxima of stack and entities.
+    /// The maxima of stack and entities, none above `max_machines`.
     pub limits: Limits,
+    /// The most live instances, whatever a pool file says: a parameter of the stack.
+    pub max_machines: Option<u32>,
     /// How jobs are spread over equal pools.
     pub balance: Balance,
     /// All durations.
@@ -54,6 +56,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The settings of a stack, with at most so many machines.
+    #[must_use]
+    pub fn with_at_most(self, machines: u32) -> Self {
+        let most = Some(machines);
+        Self { limits: self.limits.below(most), max_machines: most, ..self }
+    }
+
     /// The settings of a stack as its parameters say.
     #[must_use]
     pub fn from_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
@@ -62,6 +71,7 @@ impl Settings {
             stack,
             pools,
             limits: Limits::default(),
+            max_machines: None,
             balance: Balance::default(),
             timings,
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),

@@ -79,7 +79,8 @@ impl Settings {
         Cow::Owned(Self {
             stack: self.stack.clone(),
             pools,
-            limits,
+            limits: limits.below(self.max_machines),
+            max_machines: self.max_machines,
             balance,
             timings: self.timings.clone(),
             longest_life: self.longest_life,

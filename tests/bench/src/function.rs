@@ -67,7 +67,7 @@ pub(crate) fn all() -> Vec<Function> {
         },
         Function {
             goals: Goals { init_ms: Some(15.0), memory_mb: Some(20.0), ..Goals::default() },
-            ..plain("scale-up", JOBS)
+            ..plain("scale-up", &served())
         },
         // A launch pass that finds nothing to do.
         Function { binary: "scale-up", ..plain("scale-up, wake-up", &whole_pool()) },
@@ -92,6 +92,11 @@ fn forged() -> Arc<[u8]> {
     let signature = sign(b"a-secret-that-the-app-never-had-at-any-time", &body(&event));
     event["headers"]["x-hub-signature-256"] = json!(signature);
     Arc::from(event.to_string().into_bytes())
+}
+
+/// The sample job, as one that the built-in pool serves: its label is the stack's name.
+fn served() -> String {
+    JOBS.replace(r#"\"linux\",\"self-hosted\",\"x64\""#, r#"\"bench\",\"self-hosted\""#)
 }
 
 /// The body of a delivery.
@@ -119,13 +124,6 @@ pub(crate) fn environment(
     stubs: &str,
     roots: &str,
 ) -> Vec<(String, String)> {
-    let pools = json!([{
-        "name": "default", "entity": null, "labels": ["self-hosted", "linux", "x64"],
-        "runner_group_id": 1, "launch_template_id": "lt-0a1b2c3d4e5f60718",
-        "launch_template_version": "3", "instance_types": ["m7i.large", "m6i.large"],
-        "subnets": ["subnet-0a1b2c3d", "subnet-4e5f6071"], "market": "spot-then-on-demand",
-        "max": 20, "public_repositories": false, "max_lifetime_seconds": 43200,
-    }]);
     let queue = |name: &str| format!("https://sqs.us-east-1.amazonaws.com/123456789012/{name}");
     let variables = [
         ("MUSTER_STACK", "bench".to_owned()),
@@ -138,7 +136,10 @@ pub(crate) fn environment(
         ("MUSTER_WEBHOOK_SECRET", "bench/webhook-secret".to_owned()),
         ("MUSTER_APP_KEY", "bench/app-key".to_owned()),
         ("MUSTER_APP_ID", "31415".to_owned()),
-        ("MUSTER_POOLS", pools.to_string()),
+        ("MUSTER_LAUNCH_TEMPLATE", "lt-0a1b2c3d4e5f60718".to_owned()),
+        ("MUSTER_LAUNCH_TEMPLATE_VERSION", "3".to_owned()),
+        ("MUSTER_SUBNETS", "subnet-0a1b2c3d,subnet-4e5f6071".to_owned()),
+        ("MUSTER_MAX_MACHINES", "20".to_owned()),
         ("MUSTER_TIMINGS", "{}".to_owned()),
         ("MUSTER_INSTANCE_ROLE_ID", "AROAEXAMPLEROLEID0001".to_owned()),
         ("GITHUB_API_URL", stubs.to_owned()),

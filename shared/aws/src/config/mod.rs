@@ -2,6 +2,8 @@
 
 mod variables;
 
+use std::sync::Arc;
+
 use muster_control::Settings;
 use muster_domain::pool::Pool;
 
@@ -146,7 +148,9 @@ impl StackConfig {
     fn read(read: &mut Reader<'_>, queues: QueueUrls) -> Self {
         let stack = read.required(&variables::STACK);
         let timings = read.json(&variables::TIMINGS);
-        let settings = Settings::from_parameters(stack, pools(read), timings);
+        let max_machines = read.number(&variables::MAX_MACHINES);
+        let pools = vec![pool(read, &stack, max_machines)];
+        let settings = Settings::from_parameters(stack, pools, timings).with_at_most(max_machines);
         let tables = TableNames {
             instances: read.required(&variables::INSTANCES_TABLE),
             jobs: read.required(&variables::JOBS_TABLE),
@@ -176,31 +180,17 @@ fn wakes(read: &mut Reader<'_>) -> QueueUrls {
     }
 }
 
-/// The pools of the stack's parameters, checked.
-fn pools(read: &mut Reader<'_>) -> Vec<Pool> {
-    let pools: Vec<Pool> = read.json(&variables::POOLS);
-    for (index, pool) in pools.iter().enumerate() {
-        let mut problem = |what: &str| {
-            let variable = variables::POOLS.name;
-            read.problem(format!("{variable}[{index}] ({}): {what}", pool.name));
-        };
-        if pool.labels.is_empty() {
-            problem("labels must not be empty");
-        }
-        if pool.instance_types.is_empty() == pool.requirements.is_none() {
-            problem("needs either instance_types or requirements");
-        }
-        if pool.subnets.is_empty() {
-            problem("subnets must not be empty");
-        }
-        if pool.launch_template_version.parse::<u64>().is_err() {
-            problem("launch_template_version must be a number");
-        }
-        if pools.iter().take(index).any(|other| other.name == pool.name) {
-            problem("the name is used twice");
-        }
+/// The built-in pool, with the stack's launch template.
+fn pool(read: &mut Reader<'_>, stack: &str, max_machines: u32) -> Pool {
+    // Not `$Latest`: a replayed request would differ from the first.
+    let version: u64 = read.number(&variables::LAUNCH_TEMPLATE_VERSION);
+    let subnets = read.required(&variables::SUBNETS);
+    let subnets = subnets.split(',').map(|subnet| Arc::from(subnet.trim())).collect();
+    Pool {
+        launch_template_id: read.required(&variables::LAUNCH_TEMPLATE).into(),
+        launch_template_version: version.to_string().into(),
+        ..Pool::built_in(stack, subnets, max_machines)
     }
-    pools
 }
 
 #[cfg(test)]

@@ -32,9 +32,12 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 14] = [
+const VARIABLES: [&Variable; 17] = [
     &variables::STACK,
-    &variables::POOLS,
+    &variables::LAUNCH_TEMPLATE,
+    &variables::LAUNCH_TEMPLATE_VERSION,
+    &variables::SUBNETS,
+    &variables::MAX_MACHINES,
     &variables::TIMINGS,
     &variables::INSTANCES_TABLE,
     &variables::JOBS_TABLE,
@@ -104,13 +107,10 @@ fn every_variable_that_a_function_reads_is_listed() {
 fn every_problem_is_named_at_once() {
     let get = |name: &str| {
         Some(match name {
-            "MUSTER_POOLS" => {
-                r#"[{"name":"a","labels":[],"launch_template_id":"lt","launch_template_version":"$Latest",
-                     "instance_types":["m7i.large"],"subnets":[],"max":1}]"#
-                    .to_owned()
-            }
+            "MUSTER_LAUNCH_TEMPLATE_VERSION" => "$Latest".to_owned(),
+            "MUSTER_MAX_MACHINES" => "many".to_owned(),
             "MUSTER_TIMINGS" => r#"{"boot_deadlin":1}"#.to_owned(),
-            "MUSTER_STACK" => return None,
+            "MUSTER_STACK" | "MUSTER_SUBNETS" => return None,
             other => other.to_lowercase(),
         })
     };
@@ -129,4 +129,24 @@ fn timings_default_to_production() {
     let timings = AdminConfig::read(&mut reader).stack.settings.timings;
     assert_eq!(timings.boot_deadline_seconds.0, 20);
     assert_eq!(timings.busy_reads_apart_seconds.0, 180);
+}
+
+#[test]
+fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
+    let get = |name: &str| {
+        Some(match name {
+            "MUSTER_STACK" => "staging".to_owned(),
+            "MUSTER_SUBNETS" => "subnet-a,subnet-b".to_owned(),
+            "MUSTER_MAX_MACHINES" => "7".to_owned(),
+            "MUSTER_LAUNCH_TEMPLATE_VERSION" => "3".to_owned(),
+            other => other.to_lowercase(),
+        })
+    };
+    let mut reader = Reader::new(&get);
+    let settings = ScaleUpConfig::read(&mut reader).stack.settings;
+    let [pool] = &settings.pools[..] else { panic!("{:?}", settings.pools) };
+    assert_eq!(serde_json::to_string(&pool.labels).expect("text"), r#"[["staging"]]"#);
+    assert_eq!(&*pool.launch_template_id, "muster_launch_template");
+    assert_eq!((&*pool.launch_template_version, pool.subnets.len(), pool.max), ("3", 2, 7));
+    assert_eq!((settings.limits.stack, settings.max_machines), (Some(7), Some(7)));
 }

@@ -6,9 +6,19 @@ pub(crate) const STACK: Variable = Variable {
     name: "MUSTER_STACK",
     meaning: "The stack's name: the value of the tag `muster:stack`, and of the metrics' dimension.",
 };
-pub(crate) const POOLS: Variable = Variable {
-    name: "MUSTER_POOLS",
-    meaning: "JSON: the pools as the stack's parameters say. They count until a pool file is applied.",
+pub(crate) const LAUNCH_TEMPLATE: Variable = Variable {
+    name: "MUSTER_LAUNCH_TEMPLATE",
+    meaning: "The id of the machines' launch template.",
+};
+pub(crate) const LAUNCH_TEMPLATE_VERSION: Variable =
+    Variable { name: "MUSTER_LAUNCH_TEMPLATE_VERSION", meaning: "Its newest version, a number." };
+pub(crate) const SUBNETS: Variable = Variable {
+    name: "MUSTER_SUBNETS",
+    meaning: "The parameter `Subnets`: those of the built-in pool, which serves until a pool file is applied.",
+};
+pub(crate) const MAX_MACHINES: Variable = Variable {
+    name: "MUSTER_MAX_MACHINES",
+    meaning: "The parameter `MaxMachines`: the most live instances, whatever a pool file says.",
 };
 pub(crate) const TIMINGS: Variable = Variable {
     name: "MUSTER_TIMINGS",

@@ -72,12 +72,29 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
         longer
             .map(|(index, _)| Problem {
                 path: format!("pools[{index}].limits.max_lifetime"),
-                what: format!(
-                    "the stack's machines power off after {most}, the parameter \
-                     PoolMaxLifetimeSeconds; write no longer time, or raise that first"
-                ),
+                what: format!("the stack's machines power off after {most}; write no longer time"),
             })
             .collect()
+    }
+
+    /// What the file asks for and does not get: the stack's own maximum holds whatever a file says.
+    fn above_the_stack(&self, file: &PoolFile) -> Vec<String> {
+        let Some(most) = self.context.settings.max_machines else { return Vec::new() };
+        let pools = file.pools.iter().enumerate();
+        let pools = pools.map(|(index, pool)| (format!("pools[{index}].limits.max"), pool.max));
+        let stack = file.limits.stack.map(|max| ("limits.stack".to_owned(), max));
+        let above = stack.into_iter().chain(pools).filter(|(_, max)| *max > most);
+        let told = |(path, max)| {
+            format!("! {path}: {max} is more than the stack's parameter MaxMachines; {most} holds")
+        };
+        let idle = file.pools.iter().map(Pool::idle_wanted).fold(0, u32::saturating_add);
+        let no_room = (idle > 0 && idle >= most).then(|| {
+            format!(
+                "! the pools keep {idle} runners idle (min_idle), and the stack's parameter \
+                 MaxMachines, {most}, leaves no room for jobs"
+            )
+        });
+        above.map(told).chain(no_room).collect()
     }
 
     /// The set that holds: of the stack's parameters while no file was applied.
@@ -85,7 +102,10 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
         if let Some(set) = stored.filter(|set| set.version > 0) {
             return set.record().clone();
         }
-        let Settings { pools, limits, balance, .. } = self.context.settings.clone();
+        let Settings { pools, mut limits, max_machines, balance, .. } =
+            self.context.settings.clone();
+        // The stack's own maximum is no part of a file.
+        limits.stack = limits.stack.filter(|_| max_machines.is_none());
         PoolSet::from_parameters(pools, limits, balance)
     }
 
@@ -98,7 +118,8 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
     ) -> Result<Answer, AdminError> {
         let answer = |set: &PoolSet, diff: Diff, applied| {
             let pools_version = set.version;
-            let (resolved, lines) = (resolved.clone(), lines(&diff));
+            let (resolved, mut lines) = (resolved.clone(), lines(&diff));
+            lines.extend(self.above_the_stack(file));
             let dry_run = request.dry_run;
             Answer::Applied(AppliedPools { applied, dry_run, pools_version, resolved, diff, lines })
         };

@@ -54,6 +54,12 @@ impl std::fmt::Display for Scope {
 }
 
 impl Limits {
+    /// These limits below the stack's own maximum, which a pool file may lower and not raise.
+    #[must_use]
+    pub fn below(self, most: Option<u32>) -> Self {
+        Self { stack: self.stack.into_iter().chain(most).min(), ..self }
+    }
+
     /// Every limit that an instance of this entity counts against.
     #[must_use]
     pub fn for_entity(&self, entity: &Entity) -> Vec<(Scope, u32)> {
@@ -167,6 +173,20 @@ mod tests {
         assert_eq!(limits(None, &[]).for_entity(&entity("acme")), []);
         assert_eq!(all.max(&Scope::Entity(entity("acme"))), Some(3));
         assert_eq!(all.scopes().len(), 3);
+    }
+
+    #[test]
+    fn the_lower_maximum_of_the_stack_holds() {
+        for (file, own, holds) in [
+            (None, None, None),
+            (Some(3), None, Some(3)),
+            (None, Some(5), Some(5)),
+            (Some(3), Some(5), Some(3)),
+            (Some(7), Some(5), Some(5)),
+            (Some(7), Some(0), Some(0)),
+        ] {
+            assert_eq!(limits(file, &[("acme", 9)]).below(own), limits(holds, &[("acme", 9)]));
+        }
     }
 
     #[test]

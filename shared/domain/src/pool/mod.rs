@@ -1,5 +1,6 @@
 //! Pools: which jobs a set of machines serves, and how they are launched.
 
+mod built_in;
 pub mod capacity;
 pub mod limits;
 pub mod select;

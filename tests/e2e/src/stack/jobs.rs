@@ -14,8 +14,8 @@ impl Stack {
     /// # Errors
     /// When the world refuses.
     pub async fn queue_job(&self, fields: &Value) -> Result<Job> {
-        let mut spec =
-            json!({ "owner": self.owner, "repo": "app", "labels": ["self-hosted", "linux"] });
+        let labels = ["self-hosted", self.name.as_str()];
+        let mut spec = json!({ "owner": self.owner, "repo": "app", "labels": labels });
         if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
             spec.extend(fields.clone());
         }

@@ -98,7 +98,7 @@ fn check_calls(test: &Test, calls: &[(String, u64)]) -> Result<()> {
 pub(super) async fn many(test: Test) -> Result<()> {
     const JOBS: usize = 30;
     const MAX: usize = 5;
-    let stack = test.stack(&[("PoolMax", "5")]).await?;
+    let stack = test.stack(&[("MaxMachines", "5")]).await?;
     let _quiet = test.quiet().await;
     let _sweeps = stack.ticker(Duration::from_secs(3));
     let mut jobs = Vec::new();

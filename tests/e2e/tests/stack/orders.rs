@@ -60,7 +60,7 @@ fn made_up_job(stack: &Stack, number: u64) -> Value {
         "run_id": 33_000_000_000 + number,
         "run_attempt": 1,
         "repository": { "id": 900_100_200, "owner": stack.owner, "name": "app", "private": true },
-        "spec": { "labels": ["self-hosted", "linux"], "name": "build" },
+        "spec": { "labels": ["self-hosted", stack.name], "name": "build" },
     })
 }
 

@@ -8,14 +8,14 @@ use muster_e2e::wait::when;
 use muster_e2e::{Stack, Test, wait_for};
 use serde_json::{Value, json};
 
-/// The pool of the stack's parameters, as a file says it.
+/// The built-in pool, as a file says it.
 const KEPT: &str = "
 defaults:
   subnets: [subnet-0000000a, subnet-0000000b]
   instances: { types: [m7i.large, m7a.large] }
 pools:
   - name: default
-    labels: [linux]
+    labels: [STACK]
     limits: { max: 5 }
 ";
 
@@ -41,7 +41,8 @@ pub(super) async fn applied_and_removed(test: Test) -> Result<()> {
     let stack = test.stack(&[("busy_reads_apart_seconds", "1")]).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     refused(&test, &stack).await?;
-    let both = format!("{KEPT}{}", named(&stack).await?);
+    let kept = KEPT.replace("STACK", &stack.name);
+    let both = format!("{kept}{}", named(&stack).await?);
     unanswered(&test, &stack, &both).await?;
     let answer = stack.admin(&file(&both)).await?;
     ensure!(answer["applied"] == true && answer["pools_version"] == 1, "applied: {answer}");
@@ -52,7 +53,7 @@ pub(super) async fn applied_and_removed(test: Test) -> Result<()> {
     served(&test, &stack).await?;
     newer_image(&test, &stack, &both).await?;
     let idle = idle_runner(&stack).await?;
-    let answer = stack.admin(&file(KEPT)).await?;
+    let answer = stack.admin(&file(&kept)).await?;
     ensure!(answer["lines"].to_string().contains("- pool big is removed"), "{answer}");
     stack.until_state(&idle, &["deleted"], 90).await?;
     let shown = stack.admin(&json!({ "action": "pools" })).await?;

@@ -62,6 +62,13 @@ impl Bench {
         Self { door: Door { sim, skew: 0, cold: false.into(), is_api: false } }
     }
 
+    /// The stack may have so many machines, whatever a pool file says.
+    pub(crate) fn with_at_most(self, machines: u32) -> Self {
+        let Sim { world, settings } = Rc::into_inner(self.door.sim).expect("nobody else's");
+        let sim = Rc::new(Sim { world, settings: settings.with_at_most(machines) });
+        Self { door: Door { sim, ..self.door } }
+    }
+
     /// The comparison with EC2 and the look at GitHub's deliveries have just been, as in four of
     /// five ticks: they are not part of what is counted.
     pub(crate) fn compared(self) -> Self {

@@ -78,6 +78,35 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
     }
 }
 
+/// Who owns the account sets the ceiling. A file below it holds, and one above it is told so.
+#[test]
+fn a_file_that_asks_for_more_than_the_stack_may_have_is_told_so() {
+    let bench = Bench::new().with_at_most(20);
+    let kept = |version, stack, max, min_idle| {
+        let mut pool = schedule::pool("small", &["linux"], max, "spot", None);
+        (pool.min_idle, pool.entity) = (min_idle, "acme".parse().ok());
+        let limits = Limits { stack, ..Limits::default() };
+        let set = PoolSet::from_parameters(vec![pool], limits, Balance::default());
+        bench.put(&[Write::PoolsVersion(Box::new(PoolSet { version, ..set }))]);
+        let request = json!({"version": 1, "action": "pools", "restore": version, "by": "a"});
+        let lines = ask(&bench, request)["lines"].clone();
+        let settings = &bench.door.sim.settings;
+        let holds = bench.drive(settings.current(&bench.door)).expect("read").limits.stack;
+        let told: Vec<String> = serde_json::from_value(lines).expect("lines");
+        (told.into_iter().filter(|line| line.starts_with('!')).collect::<Vec<_>>(), holds)
+    };
+    let more = "is more than the stack's parameter MaxMachines; 20 holds";
+    let told = [format!("! limits.stack: 50 {more}"), format!("! pools[0].limits.max: 30 {more}")];
+    assert_eq!(kept(8, Some(50), 30, 0), (told.into(), Some(20)));
+    assert_eq!(kept(9, Some(7), 20, 0), (Vec::new(), Some(7)));
+    let idle = "! the pools keep 20 runners idle (min_idle), and the stack's parameter MaxMachines, 20, \
+                leaves no room for jobs";
+    assert_eq!(kept(7, None, 20, 20), (vec![idle.to_owned()], Some(20)));
+    // What the parameters allow is no part of a file, so no file takes it out.
+    let shown = ask(&Bench::new().with_at_most(20), json!({"version": 1, "action": "pools"}));
+    assert_eq!(shown["file"]["limits"], json!(null), "{shown}");
+}
+
 /// Whatever another writes before any of its calls, and wherever it is stopped: a row is marked for
 /// an operator when it carries his order, and a refused order leaves nothing behind.
 #[test]
