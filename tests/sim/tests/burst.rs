@@ -31,7 +31,7 @@ fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings);
+    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings).with_at_most(2_000);
     world.checker.know(&settings);
     // The stack has run before: its pools are on record.
     let pools = PoolSet::following(None, &settings.pools, world.time());
@@ -72,10 +72,10 @@ fn one_batch(before: impl FnOnce(&mut World)) -> (Calls, usize) {
 }
 
 #[test]
-fn a_hundred_jobs_in_one_batch_cost_two_launches_and_sixteen_calls_of_the_tables() {
+fn a_hundred_jobs_in_one_batch_cost_three_launches_and_sixteen_calls_of_the_tables() {
     let (calls, claimed) = one_batch(|_| ());
     assert_eq!(claimed, JOBS as usize);
-    assert_eq!((calls.launches, calls.fleets, calls.looks), (2, 2, 0), "{calls:?}");
+    assert_eq!((calls.launches, calls.fleets, calls.looks), (3, 3, 0), "{calls:?}");
     assert_eq!((calls.github, calls.conflicts), (0, 0), "{calls:?}");
     assert!(calls.table() <= 16, "{calls:?}");
 }
@@ -89,7 +89,7 @@ fn no_index_stands_between_an_event_and_its_launch() {
     let (calls, claimed) = one_batch(|world| world.fault_rates.set(Fault::IndexLate, 1_000_000));
     // The index shows a write after 50 milliseconds at the earliest, when all is over.
     assert_eq!(claimed, JOBS as usize);
-    assert_eq!((calls.launches, calls.conflicts), (2, 0), "{calls:?}");
+    assert_eq!((calls.launches, calls.conflicts), (3, 0), "{calls:?}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn one_job_of_a_batch_that_somebody_else_writes_does_not_fail_the_others() {
     });
     // No listing shows it; the pass knows it from the fold, which has read its row.
     assert_eq!(claimed, JOBS as usize);
-    assert_eq!(calls.launches, 2);
+    assert_eq!(calls.launches, 3);
 }
 
 /// How many of 200 bursts took how many calls of `CreateFleet`, when the queue hands over ten
@@ -131,13 +131,13 @@ fn many_batches(full: bool) -> [u32; 8] {
     counts
 }
 
-/// Three hold a hundred jobs. A launch for a single job, made before anybody else has come, leaves
-/// ninety-nine for two.
+/// A launch holds 49 where the stack has a maximum, as it always has when it is deployed: three hold
+/// a hundred jobs. One for a single job, made before anybody else has come, may be added.
 #[test]
-fn a_hundred_jobs_cost_three_launches_at_most_however_they_are_batched() {
+fn a_hundred_jobs_cost_four_launches_at_most_however_they_are_batched() {
     for full in [true, false] {
         let counts = many_batches(full);
-        assert_eq!(counts[4..], [0; 4], "calls of CreateFleet: {counts:?}");
+        assert_eq!(counts[5..], [0; 3], "calls of CreateFleet: {counts:?}");
     }
 }
 
@@ -199,7 +199,7 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
         world.queue_job(number);
     }
     let timings = muster_domain::timings::Timings::default();
-    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings);
+    let settings = Settings::from_parameters(STACK.to_owned(), pools, timings).with_at_most(2_000);
     world.checker.know(&settings);
     let pools = PoolSet::following(None, &settings.pools, world.time());
     world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));

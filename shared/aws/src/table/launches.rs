@@ -13,6 +13,7 @@ use muster_domain::stored::Stored;
 
 use super::keys::{self, Place};
 use super::{DynamoTable, kind, row};
+use crate::item::Item;
 
 impl Launches for DynamoTable {
     async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError> {
@@ -34,23 +35,20 @@ impl Launches for DynamoTable {
         let keys = wanted.keys().cloned().collect();
         for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             let Some(scope) = wanted.get(&key) else { continue };
-            let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
-            let count = count.and_then(|count| count.parse().ok()).ok_or_else(|| {
-                ReadError::Unreadable { key, why: Cause::new("it holds no count") }
-            })?;
-            counts.insert(Scope::clone(scope), count);
+            counts.insert(Scope::clone(scope), count(key, &item)?);
         }
         Ok(counts)
     }
 
     async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
-        let own = keys::pool(pool);
-        let keys = vec![own.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+        let (own, stack) = (keys::pool(pool), keys::limit(&Scope::Stack));
+        let keys = vec![own, stack.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
         let mut conditions = LaunchConditions::default();
         for (key, item) in self.reader().keyed(Place::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => conditions.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => conditions.cooldowns = Some(row::read(item)?),
+                limit if limit == stack => conditions.counted = count(key, &item)?,
                 _ => conditions.capacity = Some(row::read(item)?),
             }
         }
@@ -60,4 +58,12 @@ impl Launches for DynamoTable {
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.reader().record(keys::COOLDOWNS.to_owned()).await
     }
+}
+
+/// What the row of a limit counts.
+fn count(key: String, item: &Item) -> Result<u32, ReadError> {
+    let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
+    count
+        .and_then(|count| count.parse().ok())
+        .ok_or_else(|| ReadError::Unreadable { key, why: Cause::new("it holds no count") })
 }

@@ -30,7 +30,7 @@ pub(crate) async fn of_pool<T: Table>(
         read.switches.as_deref().cloned().unwrap_or_default(),
         read.cooldowns.as_deref().cloned().unwrap_or_default(),
         read.capacity.as_ref().map_or(0, |capacity| capacity.live),
-        headroom::left(table, &settings.limits).await?,
+        headroom::left(table, &settings.limits, Some(read.counted)).await?,
     );
     let live = match conditions.needs_instances(pool, demand) {
         true => live_instances(table, pool).await?,

@@ -14,13 +14,20 @@ use crate::ports::{ReadError, Table, Write};
 /// A limit is near while no more than this is left of it: as many as may end at one moment.
 const NEAR: u32 = 50;
 
-/// What the limits leave. Without limits nothing is read.
-pub(crate) async fn left<T: Table>(table: &T, limits: &Limits) -> Result<Headroom, ReadError> {
-    let scopes = limits.scopes();
-    let counted = match scopes.is_empty() {
+/// What the limits leave, with the stack's counter where it is read already. What has no limit is
+/// not read.
+pub(crate) async fn left<T: Table>(
+    table: &T,
+    limits: &Limits,
+    stack: Option<u32>,
+) -> Result<Headroom, ReadError> {
+    let mut scopes = limits.scopes();
+    scopes.retain(|scope| stack.is_none() || *scope != Scope::Stack);
+    let mut counted = match scopes.is_empty() {
         true => BTreeMap::new(),
         false => table.counts(&scopes).await?,
     };
+    counted.extend(stack.map(|count| (Scope::Stack, count)));
     Ok(Headroom::new(limits.clone(), counted))
 }
 

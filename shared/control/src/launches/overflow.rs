@@ -54,7 +54,7 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
         if !left.iter().any(elsewhere) {
             return Ok(None);
         }
-        let headroom = headroom::left(table, &settings.limits).await?;
+        let headroom = headroom::left(table, &settings.limits, None).await?;
         Ok(Some(Self { context, headroom, pools: BTreeMap::new() }))
     }
 

@@ -287,10 +287,11 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         free: &[Stored<Instance>],
     ) -> Result<Conditions, PassError> {
         let Context { table, settings, .. } = self.pass.context;
-        let Known { capacity, switches, cooldowns, .. } = &self.known;
+        let Known { capacity, switches, cooldowns, counted, .. } = &self.known;
         let read = LaunchConditions {
             switches: switches.clone(),
             cooldowns: cooldowns.clone(),
+            counted: *counted,
             ..LaunchConditions::default()
         };
         let mut conditions =

@@ -166,11 +166,13 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     assert_eq!(table.launch_conditions(&pool()).await, Ok(alone));
     let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
-    commit(world, &[new(&switches), new(&refused())]).await;
+    let counted = Write::CountUp { scope: Scope::Stack, count: 3, max: 3 };
+    commit(world, &[new(&switches), new(&refused()), counted]).await;
     let all = LaunchConditions {
         capacity: Some(made(own)),
         switches: Some(made(switches.clone())),
         cooldowns: Some(made(refused())),
+        counted: 3,
     };
     assert_eq!(table.launch_conditions(&pool()).await, Ok(all));
     // What is the stack's is read with any pool.
@@ -178,6 +180,7 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
         capacity: None,
         switches: Some(made(switches)),
         cooldowns: Some(made(refused())),
+        counted: 3,
     };
     assert_eq!(table.launch_conditions(&other_pool()).await, Ok(other));
 }

@@ -29,6 +29,8 @@ pub(super) struct Known {
     pub(super) wakes: u64,
     pub(super) switches: Option<Stored<Switches>>,
     pub(super) cooldowns: Option<Stored<Cooldowns>>,
+    /// How many live instances of the stack are counted.
+    pub(super) counted: u32,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Stored<Instance>>,
     /// Jobs as they were stored or read by key last: the index may not show that yet.
@@ -54,6 +56,7 @@ impl Known {
             capacity,
             switches: conditions.switches,
             cooldowns: conditions.cooldowns,
+            counted: conditions.counted,
             rest: Vec::new(),
             jobs: BTreeMap::new(),
             instances: BTreeMap::new(),
@@ -71,6 +74,7 @@ impl Known {
         }
         self.switches = conditions.switches;
         self.cooldowns = conditions.cooldowns;
+        self.counted = conditions.counted;
     }
 
     /// Notes jobs as they are stored. Of two versions the newer one counts.

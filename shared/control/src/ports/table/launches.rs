@@ -21,6 +21,8 @@ pub struct LaunchConditions {
     pub switches: Option<Stored<Switches>>,
     /// What EC2 refused lately, and what made machines for nothing.
     pub cooldowns: Option<Stored<Cooldowns>>,
+    /// How many live instances the counter of the stack has.
+    pub counted: u32,
 }
 
 /// Launches, and what a launch pass asks of its pool.

@@ -38,6 +38,7 @@ impl Launches for Door {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
+            counted: tables.counters.get(&Scope::Stack).copied().unwrap_or(0),
         })
         .await
     }
