@@ -8,6 +8,7 @@ use muster_cloud::faults::{Answer, FaultSpec};
 use muster_cloud::{Millis, World};
 use muster_conformance::ec2::{CHECKS, Call, Ec2World, Failure, check};
 use muster_conformance::{differences, run_all};
+use muster_control::ports::Compute as _;
 use muster_domain::ids::MachineId;
 use muster_world::Running;
 
