@@ -371,8 +371,8 @@ impl table::TableWorld for Bench {
         &self.door
     }
 
-    async fn spoil(&self, _: &InstanceName) {
-        panic!("the simulator's records are values: all of them can be read");
+    async fn spoil(&self, instance: &InstanceName) {
+        self.change(|world| world.tables.unreadable.insert(instance.clone()));
     }
 }
 

@@ -38,6 +38,8 @@ const MAX_ACTIONS: usize = 100;
 pub struct Tables {
     /// Instances, tombstones included.
     pub instances: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
+    /// Those of them that are of another version.
+    pub unreadable: BTreeSet<InstanceName>,
     /// `machine#i-…`: who owns a machine.
     pub owners: BTreeMap<MachineId, InstanceName>,
     /// Jobs.
@@ -130,6 +132,7 @@ impl Tables {
     pub fn new(pools: &[Pool]) -> Self {
         Self {
             instances: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             owners: BTreeMap::new(),
             jobs: BTreeMap::new(),
             launches: BTreeMap::new(),

@@ -8,7 +8,9 @@ use muster_domain::instance::{Group, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
+use super::unreadable;
 use crate::door::Door;
+use crate::table::Tables;
 use crate::table::index::OfPool;
 
 /// The partitions of the real `due` index (`shared/aws/src/table/keys.rs`).
@@ -16,16 +18,15 @@ const DUE_SHARDS: u64 = 4;
 
 impl Instances for Door {
     async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
-        self.read(|tables| tables.instances.get(name).map(|one| Stored::clone(one))).await
+        self.read(|tables| tables.readable(name)).await?
     }
 
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.read(|tables| {
             let names: BTreeSet<&InstanceName> = names.iter().collect();
-            let found = names.into_iter().filter_map(|name| tables.instances.get(name));
-            found.map(|one| Stored::clone(one)).collect()
+            names.into_iter().filter_map(|name| tables.readable(name).transpose()).collect()
         })
-        .await
+        .await?
     }
 
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
@@ -53,7 +54,8 @@ impl Instances for Door {
         // Each shard that has more is asked for its part of the page: all of them at most.
         self.list_by(DUE_SHARDS, |tables| {
             let due = tables.index.due.iter().take_while(|((at, _), _)| *at <= now);
-            page_of(due.map(|(_, instance)| instance), start, tables.page.min(limit as usize))
+            let due = due.map(|(_, instance)| instance);
+            page_of(tables, due, start, tables.page.min(limit as usize))
         })
         .await
     }
@@ -65,8 +67,8 @@ impl Instances for Door {
     ) -> Result<Page<Stored<Instance>>, ReadError> {
         let start = start_of(page)?;
         self.list(|tables| match tables.index.pool(pool) {
-            Some(of) => page_of(of.live.values(), start, tables.page),
-            None => page_of(std::iter::empty(), 0, 1),
+            Some(of) => page_of(tables, of.live.values(), start, tables.page),
+            None => page_of(tables, std::iter::empty(), 0, 1),
         })
         .await
     }
@@ -90,6 +92,16 @@ impl Instances for Door {
     }
 }
 
+impl Tables {
+    /// An instance, unless it is of another version.
+    fn readable(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
+        if self.unreadable.contains(name) {
+            return Err(unreadable(name.as_str()));
+        }
+        Ok(self.instances.get(name).map(|one| Stored::clone(one)))
+    }
+}
+
 /// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
 fn start_of(page: Option<String>) -> Result<usize, ReadError> {
     let Some(mark) = page else { return Ok(0) };
@@ -102,14 +114,19 @@ fn groups(of: &OfPool, wanted: impl Fn(Group) -> bool, limit: usize) -> Vec<Stor
     live.take(limit).map(|(_, instance)| Stored::clone(instance)).collect()
 }
 
+/// Records that cannot be read are named, and take their place on the page.
 fn page_of<'a>(
+    tables: &Tables,
     all: impl Iterator<Item = &'a std::rc::Rc<Stored<Instance>>>,
     start: usize,
     limit: usize,
 ) -> Page<Stored<Instance>> {
     let mut rest = all.skip(start);
-    let items: Vec<Stored<Instance>> =
+    let page: Vec<Stored<Instance>> =
         rest.by_ref().take(limit).map(|instance| Stored::clone(instance)).collect();
-    let next = rest.next().map(|_| (start + items.len()).to_string());
-    Page { items, unreadable: Vec::new(), next }
+    let next = rest.next().map(|_| (start + page.len()).to_string());
+    let (unreadable, items): (Vec<_>, Vec<_>) =
+        page.into_iter().partition(|instance| tables.unreadable.contains(&instance.name));
+    let unreadable = unreadable.iter().map(|instance| instance.name.to_string()).collect();
+    Page { items, unreadable, next }
 }

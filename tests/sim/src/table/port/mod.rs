@@ -20,9 +20,9 @@ fn unavailable() -> ReadError {
     ReadError::Unavailable(Unavailable::new("no answer"))
 }
 
-fn unreadable() -> ReadError {
+fn unreadable(key: &str) -> ReadError {
     let why = Cause::new(Unavailable::new("schema 9"));
-    ReadError::Unreadable { key: "a record".to_owned(), why }
+    ReadError::Unreadable { key: key.to_owned(), why }
 }
 
 impl Door {
@@ -33,7 +33,7 @@ impl Door {
                 return Err(unavailable());
             }
             if world.is_unreadable() {
-                return Err(unreadable());
+                return Err(unreadable("a record"));
             }
             Ok(read(&world.tables))
         })
