@@ -32,8 +32,9 @@ OTHER_ROLE = f"arn:aws:iam::{ACCOUNT}:role/admin"
 API = f"arn:aws:execute-api:{HERE}:api0ours/$default"
 LOGS = f"arn:aws:logs:{HERE}:log-group:/aws/lambda/{STACK}-"
 
-OURS = {"ec2:ResourceTag/muster:stack": STACK}
-THEIRS = {"ec2:ResourceTag/muster:stack": "another"}
+OURS = {"ec2:ResourceTag/muster:stack": STACK, "ec2:ResourceTag/muster:launch": "default-4kq7v2-0"}
+THEIRS = {**OURS, "ec2:ResourceTag/muster:stack": "another"}
+TAGGED = {"ec2:ResourceTag/muster:stack": STACK}
 BORN_OURS = {"aws:RequestTag/muster:stack": STACK, "aws:TagKeys": ["muster:stack", "muster:launch", "muster:pool", "Name"]}
 BORN_THEIRS = {**BORN_OURS, "aws:RequestTag/muster:stack": "another"}
 FROM_OURS = {"ec2:LaunchTemplate": OUR_TEMPLATE}
@@ -151,6 +152,7 @@ FACTS = [
     ("Reaper", "Allow", "dynamodb:Query", f"{INSTANCES}/index/due", {}),
     ("Reaper", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
     ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, THEIRS),
+    ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, TAGGED),
     ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, {}),
     ("Reaper", "Deny", "ec2:GetConsoleOutput", INSTANCE, THEIRS),
     ("Reaper", "Deny", "ec2:GetConsoleOutput", INSTANCE, {}),

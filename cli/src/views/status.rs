@@ -161,6 +161,13 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
         answer.cooldowns.iter().flatten().map(|one| row(Look::Warning, refusal(one, answer))),
     );
     rows.extend(answer.orphans.iter().map(|orphan| {
+        if orphan.launch.is_none() {
+            let said = format!(
+                "{} has this stack's tag, but no launch made it: not ended",
+                orphan.machine
+            );
+            return row(Look::Warning, said);
+        }
         let error = orphan.last_error.as_ref().map(|error| format!(": {error}"));
         let (since, error) = (clock(orphan.since, now), error.unwrap_or_default());
         let machine = &orphan.machine;

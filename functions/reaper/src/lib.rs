@@ -6,9 +6,11 @@ use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::causes::with_causes;
 use muster_control::context::{Context, Ports};
-use muster_control::jobs::recover::{self, Recover};
+use muster_control::jobs::recover::{Recover, RecoveryReport};
+use muster_control::launches::pass::last_call;
 use muster_control::metrics::Metric;
 use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::ids::MachineId;
 use muster_domain::ids::PoolName;
@@ -72,7 +74,7 @@ pub async fn handle<P: Ports>(
     }
 }
 
-/// What a tick keeps for its answer and its metrics, however long GitHub takes.
+/// What a tick keeps for its answer and its metrics, however long GitHub and EC2 take.
 const LAST: Seconds = Seconds(5);
 
 async fn sweep<P: Ports>(
@@ -83,15 +85,32 @@ async fn sweep<P: Ports>(
     let Context { table, settings, .. } = context;
     let settings = &settings.followed(table, now()).await.context("the set of pools")?;
     let context = context.with(settings);
-    let pass = Sweep { context };
-    let mut report = pass.sweep(now()).await;
+    let begun = now();
+    let mut report = Sweep { context }.sweep(begun).await;
     let silent = std::mem::take(&mut report.silent);
-    tracing::info!(?report, silent = silent.len(), "sweep finished");
-    let pass = Recover { context };
+    let orphans = std::mem::take(&mut report.ledger);
+    tracing::info!(?report, silent = silent.len(), orphans = orphans.len(), "sweep finished");
     let left = (deadline - LAST).since(now());
-    let inquiry = in_time(left, pass.run(&silent, &report.troubles, now())).await;
-    tracing::info!(?inquiry, "asked GitHub for what was lost");
-    let problems = [report.problems.as_slice(), &inquiry.problems].concat();
+    // Side by side: neither waits for the other's service, and the gauges for neither.
+    let (recover, ledger) = (Recover { context }, Ledger { context });
+    let (inquiry, ended) = tokio::join!(
+        in_time(left, recover.run(&silent, &report.troubles, now())),
+        in_time(left, ledger.work(orphans, last_call(begun, deadline), &now)),
+    );
+    let inquiry = inquiry.unwrap_or_else(|| RecoveryReport {
+        problems: vec!["GitHub takes too long; the next sweep asks for the rest".to_owned()],
+        ..RecoveryReport::default()
+    });
+    let ended = ended.unwrap_or_else(|| LedgerReport {
+        problems: vec!["EC2 takes too long; the next sweep goes on with the orphans".to_owned()],
+        ..LedgerReport::default()
+    });
+    tracing::info!(
+        ?inquiry,
+        ?ended,
+        "asked GitHub for what was lost, and worked the orphan ledger"
+    );
+    let problems = [report.problems.as_slice(), &inquiry.problems, &ended.problems].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
     let metrics = [report.metrics(), inquiry.metrics()].concat();
@@ -100,15 +119,8 @@ async fn sweep<P: Ports>(
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its
 /// own count is lost, and not what the sweep has found, which the alarms watch.
-async fn in_time(
-    left: Seconds,
-    inquiry: impl Future<Output = recover::RecoveryReport>,
-) -> recover::RecoveryReport {
-    let left = Duration::from_secs(left.0.into());
-    tokio::time::timeout(left, inquiry).await.unwrap_or_else(|_| {
-        let why = "GitHub takes too long; the next sweep asks for the rest".to_owned();
-        recover::RecoveryReport { problems: vec![why], ..recover::RecoveryReport::default() }
-    })
+async fn in_time<R>(left: Seconds, work: impl Future<Output = R>) -> Option<R> {
+    tokio::time::timeout(Duration::from_secs(left.0.into()), work).await.ok()
 }
 
 async fn batch<P: Ports>(
@@ -242,11 +254,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tick_does_not_wait_for_github_for_ever() {
-        let asked = || recover::RecoveryReport { asked: 7, ..recover::RecoveryReport::default() };
-        assert_eq!(in_time(Seconds(60), async { asked() }).await, asked());
-        let stopped = in_time(Seconds(0), std::future::pending()).await;
-        assert_eq!((stopped.asked, stopped.problems.len()), (0, 1));
+    async fn a_tick_does_not_wait_for_ever() {
+        assert_eq!(in_time(Seconds(60), async { 7 }).await, Some(7));
+        assert_eq!(in_time(Seconds(0), std::future::pending::<u32>()).await, None);
     }
 
     #[test]

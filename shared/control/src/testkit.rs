@@ -8,7 +8,7 @@ use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
-use crate::ports::{Compute, ListedMachine, Page, Refusal};
+use crate::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
 
 pub(crate) fn at(second: u32) -> Time {
     Time::from_millis(1_800_000_000_000) + Seconds(second)
@@ -50,6 +50,12 @@ impl<E: Ends> Compute for E {
         unreachable!("nothing is looked at")
     }
     async fn console(&self, _: &MachineId) -> Result<String, ProviderError> {
+        unreachable!("nothing is looked at")
+    }
+    async fn machines(
+        &self,
+        _: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
         unreachable!("nothing is looked at")
     }
     async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {

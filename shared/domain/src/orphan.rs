@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::SCHEMA;
 use crate::absence::Absence;
-use crate::ids::{InstanceName, MachineId};
+use crate::ids::{InstanceName, LaunchId, MachineId};
 use crate::instance::ErrorDetail;
 use crate::time::Time;
 
@@ -14,8 +15,11 @@ pub struct Orphan {
     pub schema: u16,
     /// The machine.
     pub machine: MachineId,
-    /// The record that gave it up; none for a machine found by its tag alone.
+    /// The record that gave it up; none for a machine that EC2 lists and no record knows.
     pub instance: Option<InstanceName>,
+    /// The launch that made it. None for a machine that carries our stack's tag and that no launch
+    /// made: it is told of, and never ended.
+    pub launch: Option<LaunchId>,
     /// When it was entered.
     pub since: Time,
     /// How often termination failed since then.
@@ -24,4 +28,36 @@ pub struct Orphan {
     pub last_error: Option<ErrorDetail>,
     /// EC2 does not know it, since when and until which look.
     pub absence: Option<Absence>,
+    /// The last look at it.
+    pub looked_at: Option<Time>,
+}
+
+impl Orphan {
+    /// A machine that EC2 lists and no record knows.
+    #[must_use]
+    pub const fn found(machine: MachineId, launch: Option<LaunchId>, now: Time) -> Self {
+        Self {
+            schema: SCHEMA,
+            machine,
+            instance: None,
+            launch,
+            since: now,
+            attempts: 0,
+            last_error: None,
+            absence: None,
+            looked_at: None,
+        }
+    }
+
+    /// Who is looked at first: those that never were, then those whose last look is longest ago.
+    #[must_use]
+    pub fn turn(&self) -> (Option<Time>, Time, &MachineId) {
+        (self.looked_at, self.since, &self.machine)
+    }
+
+    /// It is to be ended, and is still there after a try.
+    #[must_use]
+    pub const fn will_not_end(&self) -> bool {
+        self.launch.is_some() && self.looked_at.is_some()
+    }
 }

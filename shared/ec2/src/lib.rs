@@ -20,7 +20,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
-use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal};
+use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal, ShownMachine};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::classify::classify;
 use muster_domain::ids::{LaunchId, MachineId};
@@ -71,6 +71,13 @@ impl Compute for Ec2 {
 
     async fn console(&self, id: &MachineId) -> Result<String, ProviderError> {
         machines::console(self, id).await
+    }
+
+    async fn machines(
+        &self,
+        ids: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
+        machines::shown(self, ids).await
     }
 
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
-use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal};
+use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal, ShownMachine};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::StateReason;
 use muster_domain::ids::{LaunchId, MachineId};
@@ -70,6 +70,29 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
         Some(StateReason::new(reason.code()?, reason.message().unwrap_or_default()))
     });
     Ok(MachineSeen { state, reason })
+}
+
+/// By a filter: an id that EC2 does not know would fail a call that names it. Fewer than a page.
+pub(crate) async fn shown(
+    ec2: &Ec2,
+    ids: &BTreeSet<MachineId>,
+) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
+    let named = filter("instance-id", ids.iter().map(MachineId::as_str));
+    let call = ec2.client.describe_instances().filters(named).max_results(PAGE);
+    let answer = call.send().await.map_err(|error| trouble(classified(DESCRIBE, &error)))?;
+    if next_page(&answer).is_some() {
+        // What a second page holds must not look absent.
+        return Err(ProviderError::Unavailable(fault(DESCRIBE, "OddAnswer", "a page too many")));
+    }
+    let shown = instances(&answer).filter_map(|instance| {
+        let shown = ShownMachine {
+            state: machine_of(instance.state()),
+            is_ours: is_ours(ec2, instance),
+            launch: launch_of(instance),
+        };
+        Some((instance.instance_id()?.parse().ok()?, shown))
+    });
+    Ok(shown.collect())
 }
 
 pub(crate) async fn identify(
@@ -219,8 +242,12 @@ fn listed(instance: &Instance) -> Option<ListedMachine> {
         id: instance.instance_id()?.parse().ok()?,
         state: machine_of(instance.state())?,
         launched_at: Time::from_millis(instance.launch_time()?.to_millis().ok()?),
-        launch: tag(instance, LAUNCH_TAG).and_then(|launch| launch.parse().ok()),
+        launch: launch_of(instance),
     })
+}
+
+fn launch_of(instance: &Instance) -> Option<LaunchId> {
+    tag(instance, LAUNCH_TAG)?.parse().ok()
 }
 
 /// None for a state that is not known: nothing is decided on it.

@@ -168,10 +168,12 @@ pub fn orphan(n: u32) -> Orphan {
         schema: muster_domain::SCHEMA,
         machine: machine(n),
         instance: Some(planned(n, None).name),
+        launch: Some(planned(n, None).launch),
         since: at(n),
         attempts: 0,
         last_error: None,
         absence: None,
+        looked_at: None,
     }
 }
 

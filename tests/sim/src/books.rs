@@ -41,7 +41,7 @@ impl World {
         let kept = self.tables.live_rows().filter(|row| self.is_kept(row)).count();
         self.tables.live.len() == kept
             && self.ec2.live() == kept
-            && self.tables.orphans.is_empty()
+            && self.tables.orphans.values().all(|orphan| orphan.launch.is_none())
             && self.tables.index.is_at_rest(kept, |job| self.is_served(job))
     }
 
@@ -140,8 +140,9 @@ impl World {
         if let Some(machine) = leaked.first() {
             self.broken("I2", || format!("{machine} still lives"));
         }
-        if let Some(orphan) = self.tables.orphans.keys().next().cloned() {
-            self.broken("I2", || format!("{orphan} is still in the ledger"));
+        let orphan = self.tables.orphans.values().find(|orphan| orphan.launch.is_some());
+        if let Some(machine) = orphan.map(|orphan| orphan.machine.clone()) {
+            self.broken("I2", || format!("{machine} is still in the ledger"));
         }
     }
 

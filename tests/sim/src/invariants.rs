@@ -216,9 +216,10 @@ impl World {
         }
     }
 
-    /// I2: what is struck from the ledger is gone.
+    /// I2: what is struck from the ledger is gone, or was never a machine of ours.
     fn check_struck(&mut self, id: &MachineId) {
-        let gone = self.ec2.has_ended(id);
+        let ours = self.tables.orphans.get(id).is_none_or(|orphan| orphan.launch.is_some());
+        let gone = !ours || self.ec2.has_ended(id);
         if !gone {
             self.broken("I2", || format!("{id} is struck from the ledger, and lives"));
         }

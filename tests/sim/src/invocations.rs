@@ -5,15 +5,18 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use futures_util::future::join;
 use muster_control::Settings;
 use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
+use muster_control::launches::pass::last_call;
 use muster_control::launches::wake_up::WakeUp;
 use muster_control::ports::{Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
+use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::instance::ReportError;
@@ -252,14 +255,22 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let parameters = parameters(door);
     let Some(settings) = &followed(door, &parameters).await else { return };
     let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
-    let report = pass.sweep(door.now()).await;
+    let (begun, deadline) = (door.now(), door.now() + TIME_LIMIT);
+    let mut report = pass.sweep(begun).await;
+    let orphans = std::mem::take(&mut report.ledger);
     if report != muster_control::reaps::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
     let pass = Recover { context: Context::new(door, queue, &(), door, settings) };
-    let report = pass.run(&report.silent, &report.troubles, door.now()).await;
+    let inquiry = pass.run(&report.silent, &report.troubles, door.now());
+    let ledger = Ledger { context: Context::new(door, &(), door, &(), settings) };
+    let ends = ledger.work(orphans, last_call(begun, deadline), || door.now());
+    let (report, ended) = join(inquiry, ends).await;
     if report != muster_control::jobs::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
+    }
+    if ended != LedgerReport::default() {
+        note(door, || format!("  worked the ledger: {ended:?}"));
     }
 }
 

@@ -77,7 +77,8 @@ impl World {
     fn suspects(&self) -> Vec<Suspect> {
         let rows = self.tables.live_rows();
         let mut all: Vec<Suspect> = rows.filter_map(|row| self.suspect_row(row)).collect();
-        all.extend(self.tables.orphans.keys().cloned().map(Suspect::Orphan));
+        let orphans = self.tables.orphans.values().filter(|orphan| orphan.launch.is_some());
+        all.extend(orphans.map(|orphan| Suspect::Orphan(orphan.machine.clone())));
         all.extend(self.strays());
         all.extend(self.unexplained_jobs());
         all

@@ -24,6 +24,17 @@ pub struct ListedMachine {
     pub launch: Option<LaunchId>,
 }
 
+/// A machine that was asked for by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownMachine {
+    /// Its state; none where EC2 names one that is not known.
+    pub state: Option<Machine>,
+    /// Whether it carries our stack's tag. EC2 takes the tags off a machine that has ended.
+    pub is_ours: bool,
+    /// The tag `muster:launch`, where it is that of a launch.
+    pub launch: Option<LaunchId>,
+}
+
 /// EC2, limited to machines that carry our stack's tag.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Compute {
@@ -41,6 +52,12 @@ pub trait Compute {
     /// What stands on the machine's console, as far as EC2 shows it. One call that nobody waits for
     /// for long: without an answer there is nothing to keep.
     async fn console(&self, id: &MachineId) -> Result<String, ProviderError>;
+    /// The same of many, at most [`MAX_LOOKED_AT`], in one call; those that EC2 does not know are
+    /// left out.
+    async fn machines(
+        &self,
+        ids: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError>;
     /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does
     /// not know it.
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
@@ -57,6 +74,10 @@ pub trait Compute {
 
 /// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
 pub const MAX_TERMINATED: usize = 100;
+
+/// Most machines of one [`Compute::machines`]: EC2 takes two hundred values of a filter, and their
+/// answer has a few kilobytes for each.
+pub const MAX_LOOKED_AT: usize = 50;
 
 /// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected
 /// machine fails those of its own zone alone.

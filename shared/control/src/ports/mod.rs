@@ -10,7 +10,9 @@ mod table;
 mod unavailable;
 mod write;
 
-pub use self::compute::{Compute, ListedMachine, MAX_TERMINATED, NOT_FOUND, Refusal};
+pub use self::compute::{
+    Compute, ListedMachine, MAX_LOOKED_AT, MAX_TERMINATED, NOT_FOUND, Refusal, ShownMachine,
+};
 pub use self::github::{
     Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
     RunSeen,

@@ -2,7 +2,7 @@
 //! that finds what nobody told of.
 
 pub mod batch;
-mod orphans;
+pub mod orphans;
 pub mod reap;
 pub mod sweep;
 pub mod terminate;

@@ -1,167 +1,192 @@
 //! The orphan ledger: machines that nobody owns any more, killed on until EC2 says that they are
 //! gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::SCHEMA;
+use futures_util::future::join_all;
 use muster_domain::absence::Absence;
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ids::{InstanceName, MachineId};
+use muster_domain::ids::MachineId;
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::orphan::Orphan;
-use muster_domain::stored::{Change, Stored};
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-use crate::context::Wired;
-use crate::ports::{CommitError, Compute, Operations as _, Queue, ReadError, Table, Write};
-use crate::reaps::sweep::{Sweep, SweepReport};
+use crate::causes::with_causes;
+use crate::context::{Context, Wired};
+use crate::ports::{Compute, MAX_LOOKED_AT, ShownMachine, Table, Write};
 use crate::reaps::terminate;
 use crate::writes::{self, PassError};
 
+/// Entries that are written down at once. Each has a connection of its own.
+const WRITES_AT_ONCE: usize = 10;
+
 /// What is known of an orphan after a look, or after an attempt to end it.
 enum Seen {
-    /// EC2 says that it is gone.
-    Gone,
+    /// EC2 says that it is gone, or it is none of ours any more.
+    Leaves,
     /// It is left alone for now: its entry as it should be.
     Rests(Orphan),
     /// It is there, or may be, and is to be ended: its entry before the answer.
     Lives(Orphan),
 }
 
-impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
-    /// Goes on killing what force gave up. With deletes switched off, orphans are left alone and
-    /// still counted.
-    pub(crate) async fn work_ledger(
-        &self,
-        orphans: Result<Vec<Stored<Orphan>>, ReadError>,
-        may_end: bool,
-        now: Time,
-        report: &mut SweepReport,
-    ) -> Result<(), PassError> {
-        let orphans = orphans?;
-        if !may_end {
-            report.orphans = orphans.len();
-            return Ok(());
-        }
-        self.try_orphans(orphans, now, report).await
-    }
+/// What a pass over the ledger did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerReport {
+    /// Struck from the ledger.
+    pub gone: usize,
+    /// Still there.
+    pub left: usize,
+    /// Not looked at: the next pass begins with them.
+    pub postponed: usize,
+    /// What could not be written down.
+    pub problems: Vec<String>,
+}
 
-    /// Into the ledger first, so that the intent is durable; the ledger does the rest.
-    pub(crate) async fn enter_strays(
-        &self,
-        strays: Vec<MachineId>,
-        now: Time,
-        report: &mut SweepReport,
-    ) -> Result<(), PassError> {
-        let mut entered = Vec::new();
-        for machine in strays {
-            if self.context.table.orphan(&machine).await?.is_some() {
-                continue;
-            }
-            let entry = Change::create(stray(machine, now));
-            let committed = match self.context.table.commit(&[entry.clone().into()]).await {
-                Ok(committed) => committed,
-                Err(CommitError::Conflict) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            tracing::warn!(machine.id = %entry.machine, "found a machine without a record");
-            entered.push(entry.stored(&committed));
-        }
-        self.try_orphans(entered, now, report).await
-    }
+/// A pass over the ledger, after a sweep.
+pub struct Ledger<'a, W: Wired> {
+    /// The world, and the stack.
+    pub context: Context<'a, W>,
+}
 
-    /// Looks at each, ends all that live in one call, and writes down what came of it. What fails
-    /// for one does not keep the others from it.
-    async fn try_orphans(
+impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
+    /// Goes on killing what nobody owns, in parts: each is looked at, ended and written down before
+    /// the next, so a pass that is cut off has got somewhere. It begins with those that were not
+    /// looked at for longest, so the next one goes on where this one ends. No part begins after the
+    /// last call.
+    pub async fn work(
         &self,
-        orphans: Vec<Stored<Orphan>>,
-        now: Time,
-        report: &mut SweepReport,
-    ) -> Result<(), PassError> {
-        let mut seen = Vec::with_capacity(orphans.len());
-        for orphan in orphans {
-            let look = self.look_at_orphan(&orphan, now).await;
-            seen.push((orphan, look));
-        }
-        let living = seen.iter().filter(|(_, seen)| matches!(seen, Seen::Lives(_)));
-        let living: BTreeSet<MachineId> =
-            living.map(|(orphan, _)| orphan.machine.clone()).collect();
-        let mut answers = terminate::all(self.context.compute, living, now).await;
-        let mut outcome = Ok(());
-        for (orphan, seen) in seen {
-            let seen = match (seen, answers.remove(&orphan.machine)) {
-                (Seen::Lives(entry), Some(answer)) => answered(entry, answer),
-                (seen, _) => seen,
-            };
-            match self.write_down(&orphan, seen, now).await {
-                Ok(true) => report.orphans_gone += 1,
-                Ok(false) => report.orphans += 1,
-                Err(error) => outcome = Err(error),
+        mut orphans: Vec<Stored<Orphan>>,
+        last_call: Time,
+        clock: impl Fn() -> Time,
+    ) -> LedgerReport {
+        orphans.sort_by(|one, other| one.turn().cmp(&other.turn()));
+        let mut report = LedgerReport::default();
+        for part in orphans.chunks(MAX_LOOKED_AT) {
+            if clock() < last_call {
+                self.try_part(part, last_call, &clock, &mut report).await;
+            } else {
+                report.postponed += part.len();
             }
         }
-        outcome
+        report
     }
 
-    async fn look_at_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
-        match self.context.compute.machine(&orphan.machine).await.map(|seen| seen.state) {
-            Ok(Machine::Gone) => Seen::Gone,
-            Ok(Machine::Absent) => self.absent_orphan(orphan, now),
-            // Shown again: an earlier denial proves nothing any more.
-            Ok(_) => Seen::Lives(Orphan { absence: None, ..orphan.clone() }),
-            Err(_) => Seen::Lives(orphan.clone()),
+    /// What fails for one does not keep the others from it.
+    async fn try_part(
+        &self,
+        part: &[Stored<Orphan>],
+        last_call: Time,
+        clock: &impl Fn() -> Time,
+        report: &mut LedgerReport,
+    ) {
+        let now = clock();
+        let shown = self.look(part).await;
+        let seen: Vec<Seen> =
+            part.iter().map(|orphan| self.judged(orphan, shown.as_ref(), now)).collect();
+        let living = part.iter().zip(&seen).filter(|(_, seen)| matches!(seen, Seen::Lives(_)));
+        let living = living.map(|(orphan, _)| orphan.machine.clone()).collect();
+        let may_go_on = || clock() < last_call;
+        let mut answers =
+            terminate::while_it_may(self.context.compute, living, now, may_go_on).await;
+        let ended = part.iter().zip(seen).map(|(orphan, seen)| {
+            match (seen, answers.remove(&orphan.machine)) {
+                (Seen::Lives(entry), Some(answer)) => (orphan, answered(entry, answer)),
+                (seen, _) => (orphan, seen),
+            }
+        });
+        let mut ended = ended.collect::<Vec<_>>().into_iter();
+        loop {
+            let some = ended.by_ref().take(WRITES_AT_ONCE);
+            let written =
+                join_all(some.map(|(orphan, seen)| self.write_down(orphan, seen, now))).await;
+            if written.is_empty() {
+                return;
+            }
+            for done in written {
+                match done {
+                    Ok(true) => report.gone += 1,
+                    Ok(false) => report.left += 1,
+                    Err(error) => report.problems.push(with_causes(&error).to_string()),
+                }
+            }
         }
+    }
+
+    /// None where EC2 does not answer.
+    async fn look(&self, part: &[Stored<Orphan>]) -> Option<BTreeMap<MachineId, ShownMachine>> {
+        let ids: BTreeSet<MachineId> = part.iter().map(|orphan| orphan.machine.clone()).collect();
+        match self.context.compute.machines(&ids).await {
+            Ok(shown) => Some(shown),
+            Err(error) => {
+                tracing::warn!(error = with_causes(&error), "failed to look at orphans");
+                None
+            }
+        }
+    }
+
+    fn judged(
+        &self,
+        orphan: &Orphan,
+        shown: Option<&BTreeMap<MachineId, ShownMachine>>,
+        now: Time,
+    ) -> Seen {
+        let entry = Orphan { looked_at: Some(now), ..orphan.clone() };
+        let lives = |entry: Orphan| match entry.launch {
+            Some(_) => Seen::Lives(entry),
+            None => Seen::Rests(entry),
+        };
+        let Some(shown) = shown else { return lives(entry) };
+        let Some(machine) = shown.get(&orphan.machine) else {
+            return self.absent(entry, now);
+        };
+        let stranger = orphan.launch.is_none();
+        if machine.state == Some(Machine::Gone) || (stranger && !machine.is_ours) {
+            return Seen::Leaves;
+        }
+        let launch = entry.launch.or_else(|| machine.launch.clone());
+        // Shown again: an earlier denial proves nothing any more.
+        lives(Orphan { absence: None, launch, ..entry })
     }
 
     /// Absent counts after as long as for instances.
-    fn absent_orphan(&self, orphan: &Orphan, now: Time) -> Seen {
-        let absence = Absence::denied(orphan.absence, now);
+    fn absent(&self, entry: Orphan, now: Time) -> Seen {
+        let absence = Absence::denied(entry.absence, now);
         if absence.is_certain(&self.context.settings.timings) {
-            return Seen::Gone;
+            return Seen::Leaves;
         }
-        Seen::Rests(Orphan { absence: Some(absence), ..orphan.clone() })
+        Seen::Rests(Orphan { absence: Some(absence), ..entry })
     }
 
-    /// Whether the orphan is gone now.
+    /// Whether the orphan has left the ledger.
     async fn write_down(
         &self,
         orphan: &Stored<Orphan>,
         seen: Seen,
         now: Time,
     ) -> Result<bool, PassError> {
-        let is_gone = matches!(seen, Seen::Gone);
+        let leaves = matches!(seen, Seen::Leaves);
         let writes = match seen {
-            Seen::Gone => {
-                vec![Write::OrphanGone(orphan.machine.clone()), Write::Audit(gone(orphan, now))]
+            Seen::Leaves => {
+                let gone = orphan.launch.is_some().then(|| Write::Audit(gone(orphan, now)));
+                let struck = Write::OrphanGone(orphan.machine.clone());
+                [struck].into_iter().chain(gone).collect()
             }
-            Seen::Rests(next) | Seen::Lives(next) if next == *orphan.record() => return Ok(false),
-            Seen::Rests(next) | Seen::Lives(next) => {
-                vec![orphan.change(next).into()]
-            }
+            Seen::Rests(next) | Seen::Lives(next) => vec![orphan.change(next).into()],
         };
-        Ok(writes::commit_unless_changed(self.context.table, &writes).await? && is_gone)
+        Ok(writes::commit_unless_changed(self.context.table, &writes).await? && leaves)
     }
 }
 
 /// What EC2's answer to a terminate says of an orphan.
 fn answered(entry: Orphan, answer: Termination) -> Seen {
     match answer {
-        Termination::Accepted(Machine::Gone) => Seen::Gone,
+        Termination::Accepted(Machine::Gone) => Seen::Leaves,
         Termination::Accepted(_) => Seen::Rests(entry),
         Termination::NotFound(fault) | Termination::Failed(_, fault) => {
             Seen::Rests(Orphan { attempts: entry.attempts + 1, last_error: Some(fault), ..entry })
         }
-    }
-}
-
-fn stray(machine: MachineId, now: Time) -> Orphan {
-    Orphan {
-        schema: SCHEMA,
-        machine,
-        instance: None::<InstanceName>,
-        since: now,
-        attempts: 0,
-        last_error: None,
-        absence: None,
     }
 }
 

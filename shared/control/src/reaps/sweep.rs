@@ -1,5 +1,5 @@
 //! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
-//! demand, looks after the orphan ledger, and measures. Its cost is the cost of what is due.
+//! demand, compares EC2 with the tables, and measures. Its cost is the cost of what is due.
 
 mod look;
 
@@ -14,8 +14,9 @@ use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Trouble;
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::Machine;
+use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
-use muster_domain::stored::Stored;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use self::look::{Looked, LookedPool};
@@ -50,6 +51,8 @@ const MAX_SILENT: usize = 20;
 const MAX_GATED: u32 = 100;
 /// Pools that are read at once. Each read of those at once has a connection of its own.
 const POOLS_AT_ONCE: usize = 8;
+/// Strays that are entered at once. Each has a connection of its own.
+const STRAYS_AT_ONCE: usize = 10;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake
@@ -65,10 +68,10 @@ pub struct SweepReport {
     pub woken: usize,
     /// Jobs given up as cancelled by GitHub long ago.
     pub expired: usize,
-    /// Machines in the orphan ledger.
+    /// Machines in the orphan ledger that are still there after a try to end them.
     pub orphans: usize,
-    /// Orphans that EC2 says are gone now.
-    pub orphans_gone: usize,
+    /// The ledger, for the pass after this one; empty where nothing may be ended.
+    pub ledger: Vec<Stored<Orphan>>,
     /// The comparison stopped at the blast radius.
     pub stopped_at_blast_radius: bool,
     /// Seconds.
@@ -154,6 +157,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         let known = looked.cooldowns.map(|known| self.count_troubles(known, now, &mut report));
         note(&mut problems, "cool-downs", known);
         self.choose_silent(now, &mut report);
+        let ledger = looked.orphans.unwrap_or_else(|error| {
+            note(&mut problems, "orphan ledger", Err(error));
+            Vec::new()
+        });
         match looked.switches {
             // Nothing is terminated on a guess either.
             Err(error) => note(&mut problems, "switches", Err(error)),
@@ -161,9 +168,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                 let switches = switches.map(Stored::into_record).unwrap_or_default();
                 report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
                 let may_end = switches.deletes_off().is_none();
-                let ledger = self.work_ledger(looked.orphans, may_end, now, &mut report).await;
-                note(&mut problems, "orphan ledger", ledger);
+                report.orphans = ledger.iter().filter(|one| one.will_not_end() || !may_end).count();
                 if may_end {
+                    report.ledger = ledger;
                     let compared = self.reconcile(looked.reconciled, now, &mut report).await;
                     note(&mut problems, "comparison with EC2", compared);
                 }
@@ -421,25 +428,74 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             .filter(|record| record.machine().is_none())
             .map(|record| &record.launch)
             .collect();
+        let known: BTreeSet<MachineId> =
+            report.ledger.iter().map(|orphan| orphan.machine.clone()).collect();
         let mut strays = Vec::new();
         for machine in machines {
             let old =
                 now.is_past(machine.launched_at, self.context.settings.timings.orphan_age_seconds);
+            let known = known.contains(&machine.id);
             let wanted = machine.launch.as_ref().is_some_and(|launch| open.contains(launch));
-            if !old || wanted || owned.contains(&machine.id) || machine.state == Machine::Gone {
+            let owned = owned.contains(&machine.id);
+            if !old || known || wanted || owned || machine.state == Machine::Gone {
                 continue;
             }
-            strays.push(machine.id.clone());
+            strays.push(machine);
         }
-        let owned = self.with_live_owner(&strays).await?;
-        strays.retain(|machine| !owned.contains(machine));
+        let ids: Vec<MachineId> = strays.iter().map(|machine| machine.id.clone()).collect();
+        let owned = self.with_live_owner(&ids).await?;
+        strays.retain(|machine| !owned.contains(&machine.id));
         let most = BLAST_RADIUS.max(machines.len() / 5);
-        if strays.len() > most {
-            strays.truncate(most);
+        let (mut ours, mut strangers): (Vec<_>, Vec<_>) =
+            strays.into_iter().partition(|machine| machine.launch.is_some());
+        if ours.len() > most {
+            ours.truncate(most);
             report.stopped_at_blast_radius = true;
             tracing::error!(most, "found too many strays; the rest waits for the next comparison");
         }
-        self.enter_strays(strays, now, report).await
+        // None of them is ended: what they cost is a line of the ledger each.
+        strangers.truncate(most);
+        ours.extend(strangers);
+        self.enter_strays(&ours, now, report).await
+    }
+
+    /// Into the ledger first, so that the intent is durable; the pass after the sweep does the rest.
+    async fn enter_strays(
+        &self,
+        strays: &[&ListedMachine],
+        now: Time,
+        report: &mut SweepReport,
+    ) -> Result<(), PassError> {
+        for some in strays.chunks(STRAYS_AT_ONCE) {
+            for entered in join_all(some.iter().map(|stray| self.enter_stray(stray, now))).await {
+                report.ledger.extend(entered?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn enter_stray(
+        &self,
+        stray: &ListedMachine,
+        now: Time,
+    ) -> Result<Option<Stored<Orphan>>, PassError> {
+        let entry = Change::create(Orphan::found(stray.id.clone(), stray.launch.clone(), now));
+        let committed = match self.context.table.commit(&[entry.clone().into()]).await {
+            Ok(committed) => committed,
+            // It is there already, and the listing of the ledger was late.
+            Err(CommitError::Conflict) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match &stray.launch {
+            Some(launch) => tracing::warn!(
+                machine.id = %stray.id, launch.id = %launch, "found a machine without a record"
+            ),
+            None => tracing::warn!(
+                machine.id = %stray.id,
+                "found a machine that carries the stack's tag and that no launch made: it is not ended"
+            ),
+        }
+        Ok(Some(entry.stored(&committed)))
     }
 
     /// The listing of records may be late; the machine's own item and row decide.
@@ -452,11 +508,39 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         }
         let mut owners = self.context.table.owners_of(machines).await?;
         let names: Vec<InstanceName> = owners.values().cloned().collect();
-        let rows = self.context.table.instances(&names).await?;
-        let live: BTreeSet<&InstanceName> =
-            rows.iter().filter(|row| row.state().is_live()).map(|row| &row.name).collect();
+        let live = self.live_among(&names).await?;
         owners.retain(|_, owner| live.contains(owner));
         Ok(owners.into_keys().collect())
+    }
+
+    /// A record that cannot be read is another release's, which goes on with its machine.
+    async fn live_among(
+        &self,
+        names: &[InstanceName],
+    ) -> Result<BTreeSet<InstanceName>, ReadError> {
+        let table = self.context.table;
+        let live = |row: &Stored<Instance>| row.state().is_live();
+        match table.instances(names).await {
+            Ok(rows) => {
+                return Ok(rows
+                    .iter()
+                    .filter(|row| live(row))
+                    .map(|row| row.name.clone())
+                    .collect());
+            }
+            Err(ReadError::Unreadable { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut all = BTreeSet::new();
+        for name in names {
+            let owns = match table.instance(name).await {
+                Ok(row) => row.is_some_and(|row| live(&row)),
+                Err(ReadError::Unreadable { .. }) => true,
+                Err(error) => return Err(error),
+            };
+            all.extend(owns.then(|| name.clone()));
+        }
+        Ok(all)
     }
 }
 

@@ -10,18 +10,29 @@ use muster_domain::time::Time;
 
 use crate::ports::{Compute, MAX_TERMINATED, Refusal};
 
-/// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a
-/// protected one its zone, so after such an error those that it names are set apart, or the call is
-/// halved, until every machine has the answer that is its own. Being throttled and silence are
-/// about no machine: they end the asking, and are the answer for all that are left.
+/// Ends machines, however many calls that takes.
 pub async fn all(
     compute: &impl Compute,
     machines: BTreeSet<MachineId>,
     now: Time,
 ) -> BTreeMap<MachineId, Termination> {
+    while_it_may(compute, machines, now, || true).await
+}
+
+/// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a
+/// protected one its zone, so after such an error those that it names are set apart, or the call is
+/// halved, until every machine has the answer that is its own. Being throttled and silence are
+/// about no machine: they end the asking, and are the answer for all that are left. No call begins
+/// once it may not go on: what is left then has no answer.
+pub(crate) async fn while_it_may(
+    compute: &impl Compute,
+    machines: BTreeSet<MachineId>,
+    now: Time,
+    may_go_on: impl Fn() -> bool,
+) -> BTreeMap<MachineId, Termination> {
     let mut answers = BTreeMap::new();
     let mut parts = chunks(machines);
-    while let Some(part) = parts.pop() {
+    while let Some(part) = parts.pop().filter(|_| may_go_on()) {
         let refusal = match compute.terminate(&part).await {
             Ok(shown) => {
                 answers.extend(part.into_iter().map(|id| {

@@ -93,10 +93,12 @@ fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Ti
         schema: SCHEMA,
         machine: machine.clone(),
         instance: Some(instance.name.clone()),
+        launch: Some(instance.launch.clone()),
         since: now,
         attempts: next.attempts,
         last_error: Some(fault.clone()),
         absence: None,
+        looked_at: None,
     };
     let audit = Audit::new(&instance.name, AuditKind::GivenUp, &order.by, &why, now);
     Step::Act {

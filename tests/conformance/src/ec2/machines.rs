@@ -207,6 +207,28 @@ pub(super) async fn many_are_ended_in_one_call<W: Ec2World>(world: &W) {
     assert_eq!(world.living().await, 0);
 }
 
+pub(super) async fn many_are_looked_at_in_one_call<W: Ec2World>(world: &W) {
+    let ours = launched(world, "l-1", 3).await;
+    let theirs = world.somebody_elses().await;
+    world.settle().await;
+    assert_eq!(end(world, &ours[0]).await, Termination::Accepted(Machine::Gone));
+    let ids = ours.iter().cloned().chain([theirs.clone(), unknown()]).collect();
+    let shown = world.ec2().machines(&ids).await.expect("an answer");
+    let seen = |id: &MachineId| {
+        let machine = shown.get(id).expect("shown");
+        (machine.state, machine.is_ours, machine.launch.clone())
+    };
+    assert_eq!(shown.len(), 4, "an id that EC2 does not know fails nothing: {shown:?}");
+    assert_eq!(shown.get(&ours[0]).and_then(|machine| machine.state), Some(Machine::Gone));
+    for machine in &ours[1..] {
+        assert_eq!(seen(machine), (Some(Machine::Running), true, Some(id("l-1"))));
+    }
+    assert_eq!(seen(&theirs), (Some(Machine::Running), false, None));
+    world.fail(Call::Describe, Failure::Undone).await;
+    let answer = world.ec2().machines(&ids).await;
+    assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
+}
+
 pub(super) async fn an_unknown_id_fails_its_call_and_is_named<W: Ec2World>(world: &W) {
     let machines: BTreeSet<MachineId> = launched(world, "l-1", 3).await.into_iter().collect();
     let with_unknown = machines.iter().cloned().chain([unknown()]).collect();

@@ -141,6 +141,7 @@ checks! { Ec2World:
     a_protected_machine_fails_its_zone_and_is_named,
     what_is_wrong_with_one_machine_spares_the_others,
     an_unheard_end_of_many_is_the_answer_for_each,
+    many_are_looked_at_in_one_call,
     silence_about_a_machine_is_not_absence,
     silence_about_a_list_is_not_an_empty_list,
     a_machine_is_identified_by_its_launch,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use muster_control::ports::{
     Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
-    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen,
+    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine,
 };
 use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
@@ -116,6 +116,12 @@ impl Compute for Replayed<'_> {
     async fn console(&self, _: &MachineId) -> Result<String, ProviderError> {
         // Nothing is decided by it.
         Ok(String::new())
+    }
+    async fn machines(
+        &self,
+        _: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
+        unreachable!("no pass of this world works the ledger")
     }
     async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
         unreachable!("no machine is without an owner")

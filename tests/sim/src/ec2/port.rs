@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::ec2::{DescribeRequest, Described, InstancePage};
-use muster_control::ports::{Compute, ListedMachine, Page, Refusal};
+use muster_control::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
 use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine as Shown, MachineSeen, ProviderError};
 use muster_domain::time::Time;
@@ -70,6 +71,21 @@ impl World {
         page.ok()?.instances.first().and_then(|shown| read(&self.ec2, shown))
     }
 
+    /// Looks at many by their ids.
+    fn look_at_many(
+        &mut self,
+        stack: &str,
+        ids: &BTreeSet<MachineId>,
+    ) -> BTreeMap<MachineId, ShownMachine> {
+        let numbers: Vec<u32> = ids.iter().filter_map(|id| self.ec2.number(id)).collect();
+        numbers.into_iter().for_each(|number| self.may_deny(number));
+        self.ec2.cloud.toggles.page_limit = u32::MAX;
+        let Ok(page) = self.ec2.page(&words::by_ids(ids), self.now) else {
+            unreachable!("EC2 understands the filter")
+        };
+        page.instances.iter().filter_map(|shown| self.ec2.shown(shown, stack)).collect()
+    }
+
     /// The machines of the stack that are not gone; of one launch, where that is asked for.
     fn present(
         &mut self,
@@ -107,6 +123,13 @@ impl Ec2 {
             launched_at: Time::from_millis(shown.instance.launched_at),
             launch: machine.launch.clone(),
         })
+    }
+
+    fn shown(&self, shown: &Described, stack: &str) -> Option<(MachineId, ShownMachine)> {
+        let machine = self.at(muster_cloud::Ids::number(&shown.instance.id)?);
+        let is_ours = shown.instance.tags.get(STACK_TAG).is_some_and(|value| value == stack);
+        let (state, launch) = (Some(words::shown(shown.state)), machine.launch.clone());
+        Some((machine.id.clone(), ShownMachine { state, is_ours, launch }))
     }
 
     /// Our machines that are not gone; of one launch, where that is asked for.
@@ -185,6 +208,19 @@ impl Compute for Door {
             }
             world.narrate(|| format!("GetConsoleOutput {id}: {} bytes", output.len()));
             Ok(output)
+        })
+        .await
+    }
+
+    async fn machines(
+        &self,
+        ids: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
+        self.call(|world| {
+            world.asked()?;
+            let shown = world.look_at_many(&self.sim.settings.stack, ids);
+            world.say(|| format!("  DescribeInstances {ids:?} → {shown:?}"));
+            Ok(shown)
         })
         .await
     }

@@ -1,5 +1,7 @@
 //! What the passes say and hear, in EC2's words and back.
 
+use std::collections::BTreeSet;
+
 use muster_cloud::ec2::{
     DescribeRequest, Described, Ec2Error, Filter, FleetAnswer, FleetConfig, FleetRequest,
     FleetTags, InstanceState, LaunchTemplate, Market as Ec2Market, Override as Ec2Override,
@@ -125,6 +127,12 @@ pub(super) fn present(
 }
 
 /// One machine by its id.
+pub(super) fn by_ids(ids: &BTreeSet<MachineId>) -> DescribeRequest {
+    let values = ids.iter().map(ToString::to_string).collect();
+    let named = Filter { name: "instance-id".to_owned(), values };
+    DescribeRequest { filters: vec![named], ..DescribeRequest::default() }
+}
+
 pub(super) fn by_id(id: &MachineId) -> DescribeRequest {
     DescribeRequest { ids: vec![id.to_string()], ..DescribeRequest::default() }
 }

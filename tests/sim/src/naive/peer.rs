@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
     Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs,
-    Refusal, Registrar, RunSeen,
+    Refusal, Registrar, RunSeen, ShownMachine,
 };
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -52,6 +52,13 @@ impl Compute for Peer<'_> {
 
     async fn console(&self, id: &MachineId) -> Result<String, ProviderError> {
         self.door.console(id).await
+    }
+
+    async fn machines(
+        &self,
+        ids: &BTreeSet<MachineId>,
+    ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
+        self.door.machines(ids).await
     }
 
     async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {

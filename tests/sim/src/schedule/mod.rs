@@ -11,6 +11,7 @@ mod pools;
 
 use muster_control::Settings;
 use muster_domain::job::labels::Labels;
+use muster_domain::launch::plan::STACK_TAG;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
 use crate::fault::{Fault, FaultRates};
@@ -321,8 +322,13 @@ impl Plan {
             world.agenda.at(window.from, Event::Window(number));
             world.agenda.at(window.until, Event::Window(number));
         }
-        for _ in 0..self.strangers {
-            world.make_machine(None);
+        for n in 0..self.strangers {
+            let number = world.make_machine(None);
+            // One that somebody gave our stack's tag, for the bill.
+            if n == 0 {
+                let instance = world.ec2.cloud.at_mut(number as usize);
+                instance.tags.insert(STACK_TAG.to_owned(), STACK.to_owned());
+            }
         }
         world.agenda.at(self.first_tick, Event::Tick);
         world

@@ -173,6 +173,7 @@ fn add_troubles(bench: &Bench) {
         })
         .into(),
         Write::Orphan(Change::create(orphan)),
+        Write::Orphan(Change::create(Orphan::found(records::machine(8), None, ago(3_600)))),
         Write::CountUp { scope, count: 2, max },
     ]);
 }

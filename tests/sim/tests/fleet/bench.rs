@@ -6,8 +6,11 @@ use std::rc::Rc;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use muster_control::Settings;
-use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked};
+use muster_control::context::Context;
+use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked, last_call};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
+use muster_control::reaps::orphans::Ledger;
+use muster_control::reaps::sweep::{Sweep, SweepReport};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::instance::{DeleteReason, Instance, Order, Slot, State};
 use muster_domain::job::Job;
@@ -216,6 +219,18 @@ impl Bench {
             last_call: Time::from_millis(i64::MAX),
             clock: &|| Time::from_millis(0),
         }
+    }
+
+    /// A sweep and the pass over the ledger after it.
+    pub(crate) async fn sweep(&self) -> SweepReport {
+        let (door, settings) = (&self.door, &self.door.sim.settings);
+        let begun = door.now();
+        let pass = Sweep { context: Context::new(door, door, door, &(), settings) };
+        let report = pass.sweep(begun).await;
+        let ledger = Ledger { context: Context::new(door, &(), door, &(), settings) };
+        let last_call = last_call(begun, begun + Seconds(60));
+        ledger.work(report.ledger.clone(), last_call, || door.now()).await;
+        report
     }
 
     /// The minute's sweep, and then an invocation for each batch that it filled. Answers what it

@@ -102,9 +102,7 @@ fn few_strays_end_at_once_and_the_rest_is_left() {
                 world.ec2.cloud.at_mut(number as usize).launched_at -= AGE_MILLIS;
             }
         });
-        let door = &bench.door;
-        let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
-        let report = bench.drive(pass.sweep(door.now()));
+        let report = bench.drive(bench.sweep());
         let living = bench.change(|world| world.ec2.live());
         assert_eq!(living, (owned + strays - ended) as usize, "{strays} beside {owned}");
         assert_eq!(report.stopped_at_blast_radius, ended < strays);

@@ -16,6 +16,7 @@ mod events;
 mod every_answer;
 mod hundreds;
 mod lateness;
+mod ledger;
 mod listings;
 mod names;
 mod orders;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use muster_domain::audit::Audit;
-use muster_domain::ids::{Entity, InstanceName, MachineId, PoolName};
+use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, PoolName};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::labels::LabelRows;
 use muster_domain::launch::cooldown::Cooldown;
@@ -143,8 +143,11 @@ pub struct EntityStatus {
 pub struct OrphanStatus {
     /// The machine.
     pub machine: MachineId,
-    /// The instance that gave it up; none for one that was found by its tag alone.
+    /// The instance that gave it up; none for one that EC2 lists and no record knows.
     pub instance: Option<InstanceName>,
+    /// The launch that made it; none for a machine that carries the stack's tag alone, which is not
+    /// ended.
+    pub launch: Option<LaunchId>,
     /// When it was entered.
     pub since: Time,
     /// How often its termination has failed since then.
@@ -155,7 +158,7 @@ pub struct OrphanStatus {
 
 impl From<Orphan> for OrphanStatus {
     fn from(orphan: Orphan) -> Self {
-        let Orphan { machine, instance, since, attempts, last_error, .. } = orphan;
-        Self { machine, instance, since, attempts, last_error }
+        let Orphan { machine, instance, launch, since, attempts, last_error, .. } = orphan;
+        Self { machine, instance, launch, since, attempts, last_error }
     }
 }

@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use futures_util::FutureExt as _;
 
@@ -64,6 +64,17 @@ impl Ends for Ec2 {
         self.ended.borrow_mut().extend(machines.iter().cloned());
         Ok(machines.iter().map(|id| (id.clone(), Machine::Gone)).collect())
     }
+}
+
+#[test]
+fn no_call_begins_once_it_may_not_go_on() {
+    let ec2 = Ec2 { foreign: machines(&[0]), ..Ec2::default() };
+    let ids: Vec<u32> = (0..8).collect();
+    let left = Cell::new(3_u32);
+    let may_go_on = || left.replace(left.get().saturating_sub(1)) > 0;
+    let answers = while_it_may(&ec2, machines(&ids), at(0), may_go_on).now_or_never();
+    assert_eq!(ec2.calls(), [8, 4, 4]);
+    assert_eq!(answers.expect("it never waits").len(), 4, "the others have no answer");
 }
 
 const GONE: Termination = Termination::Accepted(Machine::Gone);
