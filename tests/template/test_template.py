@@ -276,6 +276,20 @@ class Machines(unittest.TestCase):
         self.assertEqual(Rendered().of_type("AWS::IAM::ServiceLinkedRole"), {})
 
 
+# Seconds of a call that the functions refuse, at most: two reads of DynamoDB, and none of GitHub. AWS's share is estimated.
+LONGEST_REFUSAL = 0.05
+
+
+def taken(rate, burst, arrivals):
+    """How many of these calls a token bucket takes that was full before: API Gateway's own algorithm."""
+    tokens, last, count = burst, 0, 0
+    for now in sorted(arrivals):
+        tokens, last = min(burst, tokens + (now - last) * rate), now
+        if tokens >= 1:
+            tokens, count = tokens - 1, count + 1
+    return count
+
+
 class Network(unittest.TestCase):
     """CloudFormation checks the Rules before it makes anything; the emulator's reading of them is asked here."""
 
@@ -326,11 +340,54 @@ class Api(unittest.TestCase):
             },
         )
 
-    def test_every_route_is_throttled(self):
-        (stage,) = rendered().of_type("AWS::ApiGatewayV2::Stage").values()
-        for route in rendered().of_type("AWS::ApiGatewayV2::Route").values():
-            limits = stage["RouteSettings"][route["RouteKey"]]
-            self.assertTrue(0 < limits["ThrottlingRateLimit"] <= 500 and 0 < limits["ThrottlingBurstLimit"] <= 1000)
+    def limits(self, **given):
+        """The bucket of each route: what a second adds, and what it holds."""
+        (stage,) = Rendered(**given).of_type("AWS::ApiGatewayV2::Stage").values()
+        settings = stage["RouteSettings"]
+        return {key: (one["ThrottlingRateLimit"], one["ThrottlingBurstLimit"]) for key, one in settings.items()}
+
+    def test_every_route_has_limits_of_its_own(self):
+        routes = {route["RouteKey"] for route in rendered().of_type("AWS::ApiGatewayV2::Route").values()}
+        for given in ({}, {"WebhookReservedConcurrency": "50"}):
+            limits = self.limits(**given)
+            self.assertEqual(set(limits), routes)
+            # Some regions give an account a bucket of 1,250 and no more.
+            self.assertTrue(all(0 < rate < burst <= 1250 for rate, burst in limits.values()), limits)
+
+    def test_a_thousand_deliveries_within_five_seconds_are_all_taken(self):
+        rate, burst = self.limits()["POST /webhook"]
+        at_once, evenly = [0] * 1000, [second / 200 for second in range(1000)]
+        bunches = [second for second in (0, 2, 4) for _ in range(334)][:1000]
+        for arrivals in (at_once, evenly, bunches, [4.9] * 1000):
+            self.assertEqual(taken(rate, burst, arrivals), 1000)
+
+    def test_a_thousand_machines_register_and_report_within_a_minute(self):
+        arrivals = [second * 60 / 1000 for second in range(1000)]
+        for route, (rate, burst) in self.limits().items():
+            self.assertEqual(taken(rate, burst, arrivals), 1000, route)
+
+    def test_calls_without_end_leave_an_account_of_ten_invocations_its_room(self):
+        """Lambda takes ten calls a second for each invocation that an account may run at once."""
+        limits = self.limits()
+        machines = sum(rate for route, (rate, _) in limits.items() if route.startswith("POST /runner/"))
+        everybody = machines + limits["POST /webhook"][0]
+        self.assertLessEqual(machines, 10 * 10 * 0.5)
+        self.assertLessEqual(everybody, 10 * 10 * 0.9)
+        self.assertLessEqual(everybody * LONGEST_REFUSAL, 10 * 0.5)
+
+    def test_calls_without_end_leave_an_account_with_a_reserve_its_room(self):
+        limits = self.limits(WebhookReservedConcurrency="50")
+        rates = {route: rate for route, (rate, _) in limits.items() if route.startswith("POST /runner/")}
+        # Lambda keeps a hundred out of every reserve: those are the machines', scale-up's and the reaper's.
+        self.assertLessEqual(sum(rates.values()) * LONGEST_REFUSAL, 100 * 0.8)
+        # A loop of a thousand calls a second leaves others every second try.
+        self.assertTrue(all(rate >= 1000 / 2 for rate in rates.values()), rates)
+
+    def test_an_alarm_rings_where_a_route_refuses_as_many_calls_as_it_takes(self):
+        (alarm,) = [a for a in rendered().of_type("AWS::CloudWatch::Alarm").values() if a["MetricName"] == "4xx"]
+        refused = alarm["Threshold"] / alarm["Period"]
+        for route, (rate, _) in self.limits().items():
+            self.assertLessEqual(refused, rate, route)
 
     def test_gateway_invokes_two_functions_from_its_own_routes(self):
         found = {
@@ -365,7 +422,7 @@ class Alarms(unittest.TestCase):
                         metric = "ApproximateNumberOfMessagesVisible" if dead else "ApproximateAgeOfOldestMessage"
                         self.assertEqual(alarm["MetricName"], metric)
                     case "AWS/ApiGateway":
-                        self.assertEqual(alarm["MetricName"], "5xx")
+                        self.assertIn(alarm["MetricName"], ("4xx", "5xx"))
                         self.assertEqual(set(dimensions), {"ApiId"})
                     case other:
                         self.fail(f"unknown namespace {other}")
