@@ -9,9 +9,7 @@ import hashlib
 import io
 import json
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -27,7 +25,6 @@ from local import CREDENTIALS, DIST, FUNCTIONS, LOCAL, ROOT, RUN, SAM, STACKS, T
 from local import Failed, digest, load_state, run, step, write_env
 
 BUCKET = "muster-local"
-AMI_PARAMETER = "/muster/local/ami"
 APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
 APP_ID = "31415"
 # The world spreads them over zones.
@@ -36,12 +33,9 @@ SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 # What a stack of the local world needs.
 PARAMETERS = {
     "GitHubAppId": APP_ID,
-    "AmiParameter": AMI_PARAMETER,
-    # The world's subnets are in no VPC that the emulator knows, so it could not be compared with theirs.
+    "VpcId": "vpc-0local",
     "SecurityGroupIds": "sg-0local",
     "Subnets": ",".join(SUBNETS),
-    "WorkerTimeoutSeconds": "10",
-    "QueueVisibilitySeconds": "60",
 }
 # Times are short: people and tests wait for them. An argument in lower case changes one.
 TIMINGS = {
@@ -108,19 +102,15 @@ class Emulator:
         return self.session.client(service, endpoint_url=self.url, config=config)
 
     def prepare(self):
-        """What every stack shares: a bucket for the zips and a name for the image."""
+        """What every stack shares: a bucket for the zips."""
         self.client("s3").create_bucket(Bucket=BUCKET)
-        self.client("ssm").put_parameter(
-            Name=AMI_PARAMETER, Type="String", Value="ami-0local0local0loc", Overwrite=True
-        )
 
 
 # --- parameters ---------------------------------------------------------------------------------
 
 
 def api_id(name):
-    """The emulator takes an API's id from a tag; with a known id the machines' address is a
-    parameter of the first deployment, as it is for a user."""
+    """The emulator takes an API's id from a tag."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
@@ -138,10 +128,33 @@ def parameters(emulator, name, overrides):
     return {
         **PARAMETERS,
         "GitHubApiUrl": emulator.github_url or "http://127.0.0.1:9",
-        "RunnerApiBaseUrl": api_base(emulator, name),
         "Timings": json.dumps(timings),
         **overrides,
     }
+
+
+# --- the template --------------------------------------------------------------------------------
+
+# What is fixed in the template and must be otherwise here: a pattern, what is put in its place, and how often.
+REWRITTEN = (
+    # Where machines call.
+    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 3),
+    # A worker that is stopped, and its messages, come again soon.
+    (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
+    (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),
+    # The world's subnets are in no VPC that the emulator knows.
+    (r"(?s)\nRules:\n.*?(?=\nConditions:\n)", "", 1),
+)
+
+
+def local_template(url):
+    """The text of template.yaml as the emulator at this address gets it."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for pattern, place, times in REWRITTEN:
+        text, found = re.subn(pattern, lambda _: place.format(url=url), text)
+        if found != times:
+            raise Failed(f"template.yaml has {pattern} {found} times, and not {times}")
+    return text
 
 
 # --- two ways to deploy -------------------------------------------------------------------------
@@ -149,7 +162,8 @@ def parameters(emulator, name, overrides):
 
 def deploy_with_sam(emulator, name, values):
     # Its paths are relative to itself, so beside the local stack's functions it deploys those.
-    template = TEMPLATE if TEMPLATE.parent == DIST.parent else pathlib.Path(shutil.copy(TEMPLATE, DIST.parent))
+    template = DIST.parent / "local.yaml"
+    template.write_text(local_template(emulator.url), encoding="utf-8")
     with step(f"sam deploy --stack-name {name}"):
         arguments = [SAM, "deploy", "--template-file", template, "--stack-name", name]
         arguments += ["--config-file", TEMPLATE.parent / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
@@ -187,7 +201,7 @@ def upload(emulator):
     """Puts the zips and the template that names them into S3, once per content."""
     s3 = emulator.client("s3")
     present = {o["Key"] for o in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
-    text = TEMPLATE.read_text(encoding="utf-8")
+    text = local_template(emulator.url)
     for function in FUNCTIONS:
         bootstrap = DIST / function / "bootstrap"
         if not bootstrap.is_file():

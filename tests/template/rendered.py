@@ -19,7 +19,6 @@ GIVEN = {
     "GitHubAppId": "31415",
     "Subnets": "subnet-0aa,subnet-0bb",
     "VpcId": "vpc-0cc",
-    "AmiParameter": "ami-0dd",
 }
 PSEUDO = {
     "AWS::AccountId": ACCOUNT,

@@ -46,7 +46,7 @@ class BootScript(unittest.TestCase):
 
     def test_user_data_fits(self):
         """16 KB before base64, with the longest values that the parameters allow."""
-        longest = user_data(stack="s" * 50, RunnerApiBaseUrl="https://" + "a" * 240, RunnerVersion="2.999.999", RunnerSha256="f" * 64)
+        longest = user_data(stack="s" * 128)
         self.assertLessEqual(len(longest.encode()), 16 * 1024)
 
 
@@ -203,22 +203,13 @@ class Header(unittest.TestCase):
         lines = user_data().splitlines()
         self.assertEqual(lines[0], "#!/bin/bash")
         self.assertEqual(
-            lines[1:6],
+            lines[1:4],
             [
                 "export MUSTER_RUNNER_API='https://api0ours.execute-api.eu-central-1.amazonaws.com'",
                 "export MUSTER_REGION='eu-central-1'",
                 "export MUSTER_STACK='muster'",
-                "export MUSTER_RUNNER_VERSION=''",
-                "export MUSTER_RUNNER_SHA256=''",
             ],
         )
-
-    def test_values_cannot_leave_their_quotes(self):
-        """What lands in the header is a number, a name of AWS's, or held to a pattern without quotes."""
-        for name in ("RunnerApiBaseUrl", "RunnerVersion", "RunnerSha256"):
-            pattern = rendered().template["Parameters"][name]["AllowedPattern"]
-            for character in "'\"$`\\;\n ":
-                self.assertNotRegex(f"https://a{character}b", f"^(?:{pattern})$")
 
 
 if __name__ == "__main__":
