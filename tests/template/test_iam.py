@@ -324,6 +324,15 @@ class Shape(unittest.TestCase):
         roles = [f["Role"] for f in rendered().of_type("AWS::Lambda::Function").values()]
         self.assertEqual(len(set(roles)), len(roles))
 
+    def test_a_boundary_and_a_path_are_on_everything_that_the_account_judges(self):
+        boundary = f"arn:aws:iam::{ACCOUNT}:policy/ci-boundary"
+        for given, path, expected in (({}, "/", None), ({"PermissionsBoundary": boundary, "RolePath": "/ci/"}, "/ci/", boundary)):
+            stack = Rendered(**given)
+            for name, role in stack.of_type("AWS::IAM::Role").items():
+                self.assertEqual((role.get("PermissionsBoundary"), role["Path"]), (expected, path), name)
+            others = {**stack.of_type("AWS::IAM::InstanceProfile"), **stack.of_type("AWS::IAM::ManagedPolicy")}
+            self.assertEqual({name: other["Path"] for name, other in others.items()}, dict.fromkeys(others, path))
+
     def test_only_ec2_hands_out_the_machines_role(self):
         trust = rendered().properties("InstanceRole")["AssumeRolePolicyDocument"]["Statement"]
         self.assertEqual(
