@@ -190,7 +190,6 @@ class Tables(unittest.TestCase):
         self.assertEqual(set(tables), set(self.KEYS))
         for name, table in tables.items():
             self.assertEqual(table["BillingMode"], "PAY_PER_REQUEST", name)
-            self.assertIs(table["SSESpecification"]["SSEEnabled"], True, name)
             self.assertIs(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], True, name)
             self.assertEqual(table["TimeToLiveSpecification"], {"AttributeName": "expires_at", "Enabled": True}, name)
             self.assertIn("DeletionPolicy", rendered().resources[name])
