@@ -1,7 +1,8 @@
-"""GitHub's workflows here: what may write runs no code of others, and what runs elsewhere cannot change."""
+"""What GitHub reads: workflows (what may write runs no code of others), forms, and the example for users."""
 
 import re
 import subprocess
+import tomllib
 import unittest
 
 import yaml
@@ -56,6 +57,29 @@ class Workflows(unittest.TestCase):
                 self.assertNotIn("${{", script, where)
                 done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
                 self.assertEqual(done.stderr, "", where)
+
+
+class Forms(unittest.TestCase):
+    def test_a_report_has_what_explains_it(self):
+        form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text(encoding="utf-8"))
+        fields = {field["id"]: field for field in form["body"] if "id" in field}
+        required = {name for name, field in fields.items() if field.get("validations", {}).get("required")}
+        self.assertLessEqual({"explain", "release"}, required)
+        self.assertIn("muster explain", fields["explain"]["attributes"]["label"])
+
+
+class Example(unittest.TestCase):
+    def test_a_pool_serves_each_job(self):
+        config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+        served = [[config["default"]["deploy"]["parameters"]["stack_name"]]]
+        pools = yaml.safe_load((ROOT / "infra/pools.example.yaml").read_text(encoding="utf-8"))["pools"]
+        for pool in pools:
+            rows = pool.get("labels", [])
+            served += rows if rows and isinstance(rows[0], list) else [rows]
+        example = yaml.safe_load((ROOT / "examples/workflow.yml").read_text(encoding="utf-8"))
+        for name, job in example["jobs"].items():
+            wanted = set(job["runs-on"]) - {"self-hosted"}
+            self.assertTrue(any(wanted <= set(row) for row in served), name)
 
 
 if __name__ == "__main__":
