@@ -112,7 +112,7 @@ impl<P: Ports> Admin<'_, P> {
             &next.name,
             AuditKind::Ordered,
             &order.by,
-            &order.reason,
+            &order.told(),
             now,
         )));
         self.commit(writes).await?;
@@ -155,7 +155,7 @@ impl<P: Ports> Admin<'_, P> {
                 &instance.name,
                 AuditKind::Refused,
                 &order.by,
-                &format!("{why}; the order's reason: {}", order.reason),
+                &format!("{why}; the order's reason: {}", order.told()),
                 now,
             );
             self.commit([Write::Audit(audit)]).await?;

@@ -59,7 +59,7 @@ impl DeleteReason {
 pub struct Order {
     /// When it was first given.
     pub at: Time,
-    /// Who gave it, as the caller's identity says.
+    /// Who gave it, as the caller says.
     pub by: String,
     /// Why, in the operator's words.
     pub reason: String,
@@ -72,6 +72,22 @@ pub struct Order {
 }
 
 impl Order {
+    /// Its reason and all that it was to overrule, for the audit trail.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let flags = [
+            (self.force, "force"),
+            (self.bypass_github_unauthorized, "bypass_github_unauthorized"),
+            (self.kill_running_job, "kill_running_job"),
+        ];
+        let given: Vec<&str> =
+            flags.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
+        match given.is_empty() {
+            true => self.reason.clone(),
+            false => format!("{} (with {})", self.reason, given.join(", ")),
+        }
+    }
+
     /// This order with the flags of a later one added.
     #[must_use]
     pub fn joined(&self, later: &Self) -> Self {

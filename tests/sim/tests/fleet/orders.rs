@@ -40,6 +40,25 @@ fn a_plain_delete_is_refused_while_nothing_is_deleted() {
 }
 
 #[test]
+fn the_audit_trail_tells_what_an_order_was_to_overrule() {
+    let bench = Bench::new();
+    let rows = bench.idle(2);
+    bench.store(&rows);
+    let why = |row: usize, flags: &[&str]| {
+        let name = rows[row].name.as_str();
+        let mut order = json!({"version": 1, "action": "delete", "name": name, "reason": "a test"});
+        flags.iter().for_each(|flag| order[*flag] = json!(true));
+        let ordered = ask(&bench, order);
+        assert_eq!(ordered.get("error"), None, "{ordered}");
+        let shown = ask(&bench, json!({"version": 1, "action": "show", "name": name}));
+        shown["audit"][0]["why"].clone()
+    };
+    assert_eq!(why(0, &[]), "a test");
+    let flags = ["force", "bypass_github_unauthorized", "kill_running_job"];
+    assert_eq!(why(1, &flags), "a test (with force, bypass_github_unauthorized, kill_running_job)");
+}
+
+#[test]
 fn the_switch_of_a_pool_that_is_gone_can_be_set_on_again() {
     let bench = Bench::new();
     switched_off(&bench, &Switch::Pool("gone".parse().expect("a pool")));
