@@ -71,6 +71,7 @@ test-template: install ## sam validate, cfn-lint, and the checks in tests/templa
 
 .PHONY: test-e2e
 test-e2e: up ## The real template and the real functions on the local stack
+	cargo build --profile local --package muster-cli
 	cargo test --profile local --test stack
 
 .PHONY: install

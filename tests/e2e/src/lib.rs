@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod aws;
+pub mod command;
 pub mod diagnosis;
 pub mod github;
 pub mod local;

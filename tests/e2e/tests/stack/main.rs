@@ -6,6 +6,7 @@ mod alarms;
 mod batches;
 mod boot;
 mod busy;
+mod command;
 mod crash;
 mod deletes;
 mod health;
@@ -67,6 +68,12 @@ fn main() -> ExitCode {
             "liar",
             "a GitHub that lies about everything does not get a started job killed",
             busy::liar,
+        ),
+        Scenario::new(
+            "command",
+            "a public repository, a label with a typo and a machine that never calls are each named by the \
+             operator's command, and every one of its views answers",
+            command::first_mistakes,
         ),
         Scenario::new(
             "unauthorized",
