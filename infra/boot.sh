@@ -124,18 +124,26 @@ muster_report() {
   done
 }
 
-# muster_job_event NAME: an event about the job that this runner has; to be used in a hook.
+# muster_job_event NAME [MORE]: an event about the job that this runner has; to be used in a hook.
 muster_job_event() {
-  printf '{"event":"%s","runner_name":%s,"repository":%s,"run_id":%d,"run_attempt":%d,"job_name":%s}' \
+  printf '{"event":"%s","runner_name":%s,"repository":%s,"run_id":%d,"run_attempt":%d,"job_name":%s%s}' \
     "$1" "$(muster_string "$RUNNER_NAME")" "$(muster_string "$GITHUB_REPOSITORY")" \
-    "$GITHUB_RUN_ID" "$GITHUB_RUN_ATTEMPT" "$(muster_string "$GITHUB_JOB")"
+    "$GITHUB_RUN_ID" "$GITHUB_RUN_ATTEMPT" "$(muster_string "$GITHUB_JOB")" "${2:-}"
+}
+
+# muster_private: whether the job's repository is private, as GitHub's event says; null where it does not.
+# The agent writes that file before its first hook (actions/runner, JobHookProvider.cs).
+muster_private() {
+  python3 -I -c '
+import json, sys
+print(json.dumps(json.load(open(sys.argv[1]))["repository"]["private"]))' "${GITHUB_EVENT_PATH:-}" 2>/dev/null || echo null
 }
 
 # muster_may_start: asks until there is a yes, or a clear no (409). Nothing has started yet, so to
 # wait costs time alone, and whatever else comes (throttling, an outage, a metadata service that is slow) passes.
 muster_may_start() {
   local event pause=1 last=$((SECONDS + MUSTER_START_LIMIT))
-  event=$(muster_job_event job-started)
+  event=$(muster_job_event job-started ",\"private\":$(muster_private)")
   while :; do
     muster_post /runner/job-started "$event" 10
     case $muster_status in
@@ -178,13 +186,20 @@ cat >"$home/job-started.sh" <<HOOK
 #!/usr/bin/env bash
 . "$home/api.sh"
 muster_may_start && exit 0
-if [ "\$muster_status" = 409 ]; then
-  echo "::error::This runner is being deleted and takes no more jobs. Please re-run this job."
-else
-  echo "::error::Muster could not be told about this job for \$MUSTER_START_LIMIT seconds (status" \\
-    "\$muster_status). A job that it does not know could lose its machine at any time, so it was" \\
-    "not started. Please re-run it."
-fi
+case \$muster_status:\$(muster_field code <<<"\$muster_answer") in
+  409:foreign_job)
+    echo "::error::The pool of this runner does not serve \$GITHUB_REPOSITORY, so this job was not started." \\
+      "Ask who operates Muster which labels this repository may use."
+    ;;
+  409:*)
+    echo "::error::This runner is being deleted and takes no more jobs. Please re-run this job."
+    ;;
+  *)
+    echo "::error::Muster could not be told about this job for \$MUSTER_START_LIMIT seconds (status" \\
+      "\$muster_status). A job that it does not know could lose its machine at any time, so it was" \\
+      "not started. Please re-run it."
+    ;;
+esac
 muster_end_agent
 HOOK
 # Here the job is over: nothing may change its result any more.

@@ -167,6 +167,25 @@ class RefusedJob(unittest.TestCase):
         self.assertEqual(self.outcome("listener"), [f"worker {128 + signal.SIGKILL}"])
 
 
+class Private(unittest.TestCase):
+    """What the hook says of a job's repository."""
+
+    def said(self, event):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "event.json"
+            if event is not None:
+                path.write_text(event)
+            script = f"set -euo pipefail\n{function_of('muster_private')}muster_private"
+            given = {"PATH": os.environ["PATH"], "GITHUB_EVENT_PATH": str(path)}
+            return subprocess.run(["/bin/bash", "-c", script], env=given, capture_output=True, text=True, check=True).stdout
+
+    def test_it_is_githubs_word_or_unknown(self):
+        self.assertEqual(self.said('{"repository": {"private": true}}'), "true\n")
+        self.assertEqual(self.said('{"repository": {"private": false}}'), "false\n")
+        for event in (None, "", "no json", "{}", '{"repository": {}}', '{"schedule": "0 0 * * *"}'):
+            self.assertEqual(self.said(event), "null\n", event)
+
+
 class Privileges(unittest.TestCase):
     """What lets jobs become root, where the image has it."""
 

@@ -2,6 +2,7 @@
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::context::{Context, Ports};
+use muster_control::metrics::Metric;
 use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
@@ -28,6 +29,8 @@ enum Event {
         #[serde(default)]
         repository: String,
         #[serde(default)]
+        private: Option<bool>,
+        #[serde(default)]
         run_id: u64,
         #[serde(default)]
         job_name: String,
@@ -45,6 +48,21 @@ enum Event {
     },
 }
 
+/// What an invocation answers and counts.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer to the machine.
+    pub response: ApiGatewayV2httpResponse,
+    /// For CloudWatch.
+    pub metric: Option<Metric>,
+}
+
+impl From<ApiGatewayV2httpResponse> for Outcome {
+    fn from(response: ApiGatewayV2httpResponse) -> Self {
+        Self { response, metric: None }
+    }
+}
+
 /// Handles a request, in a context with the settings of the parameters. `instance_role` is the id
 /// (`AROA…`) of the stack's instance role.
 pub async fn handle<P: Ports>(
@@ -52,10 +70,10 @@ pub async fn handle<P: Ports>(
     instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
-) -> ApiGatewayV2httpResponse {
+) -> Outcome {
     let machine = match admit(request, instance_role) {
         Ok(machine) => machine,
-        Err(refusal) => return *refusal,
+        Err(refusal) => return (*refusal).into(),
     };
     let route = request.route_key.as_deref().unwrap_or_default();
     let report = match route {
@@ -63,16 +81,21 @@ pub async fn handle<P: Ports>(
         "POST /runner/events" | "POST /runner/job-started" => match read(request) {
             Ok(report) => Some(report),
             Err(why) => {
-                return answer(400, &problem("bad_request", &why.to_string(), Action::Shutdown));
+                let why = problem("bad_request", &why.to_string(), Action::Shutdown);
+                return answer(400, &why).into();
             }
         },
-        _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)),
+        _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)).into(),
     };
     // Boxed, so that the compiler computes the pass's layout by itself.
     let result = Box::pin(act(context, &machine, report.as_ref(), now)).await;
     match result {
-        Ok(body) => answer(200, &body),
-        Err(denied) => refusal(&machine, route, &denied),
+        Ok(body) => answer(200, &body).into(),
+        Err(denied) => {
+            let metric = matches!(denied, RunnerApiError::Refused(ReportError::ForeignJob))
+                .then_some(Metric::JobsRefused);
+            Outcome { response: refusal(&machine, route, &denied), metric }
+        }
     }
 }
 
@@ -83,7 +106,7 @@ async fn act<P: Ports>(
     report: Option<&MachineReport>,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
-    let (settings, owner) = look(context.settings, context.table, machine, report).await?;
+    let (settings, owner) = look(context.settings, context.table, machine).await?;
     let pass = RunnerApi { context: context.with(&settings), owner };
     match report {
         None => pass.configure(machine, now).await.map(|config| configuration(&config)),
@@ -137,10 +160,10 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
         Event::RunnerStarted { runner_name, hooks } => {
             MachineReport::RunnerStarted { runner: runner_name, hooks }
         }
-        Event::JobStarted { runner_name, repository, run_id, job_name } => {
+        Event::JobStarted { runner_name, repository, private, run_id, job_name } => {
             MachineReport::JobStarted {
                 runner: runner_name,
-                job: StartReport { repository, run: run_id, name: job_name },
+                job: StartReport { repository, private, run: run_id, name: job_name },
             }
         }
         Event::JobCompleted { runner_name } => MachineReport::JobCompleted { runner: runner_name },
@@ -200,6 +223,7 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
                 ReportError::AlreadyStarted => "already_started",
                 ReportError::Ended => "ended",
                 ReportError::OtherRegistration => "other_registration",
+                ReportError::ForeignJob => "foreign_job",
             };
             answer(409, &problem(code, &message, Action::Shutdown))
         }
@@ -289,6 +313,7 @@ mod tests {
         );
         let job = StartReport {
             repository: "harbor-example/tide-tables".to_owned(),
+            private: Some(true),
             run: 19_876_543_210,
             name: "test".to_owned(),
         };

@@ -4,7 +4,7 @@ use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::RunnerApiConfig;
 use muster_control::context::Context;
-use muster_runner_api::handle;
+use muster_runner_api::{Outcome, handle};
 use muster_stack::{Stack, configure};
 
 #[tokio::main(flavor = "current_thread")]
@@ -17,9 +17,12 @@ async fn main() -> Result<(), Error> {
     let context = &Context::new(table, queue, &compute, &github, settings);
     let instance_role = &*instance_role;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
-        let answer =
+        let Outcome { response, metric } =
             handle(*context, instance_role, &event.payload, muster_aws::clock::now()).await;
-        Ok::<ApiGatewayV2httpResponse, Error>(answer)
+        if let Some(metric) = metric {
+            muster_aws::emf::emit(&context.settings.stack, &[(metric, 1.0)]);
+        }
+        Ok::<ApiGatewayV2httpResponse, Error>(response)
     }))
     .await
 }

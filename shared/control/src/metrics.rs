@@ -20,6 +20,8 @@ pub enum Metric {
     OldestQueuedJobAgeSeconds,
     /// Queued jobs that no pool serves, and that have waited for half an hour.
     JobsUnserved,
+    /// Jobs that GitHub gave to a runner whose pool does not serve their repository. Not run.
+    JobsRefused,
     /// A sweep ran to its end.
     ReaperTick,
     /// Machines in the orphan ledger.

@@ -3,9 +3,10 @@
 mod request;
 
 use futures_util::future::join;
+use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
-use muster_domain::instance::{ErrorDetail, Instance, ReportError, RunnerState, Start};
+use muster_domain::instance::{ErrorDetail, Exit, Instance, ReportError, RunnerState, Start};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::{Machine, ProviderError};
@@ -162,12 +163,14 @@ impl<P: Ports> RunnerApi<'_, P> {
         now: Time,
     ) -> Result<(), RunnerApiError> {
         let instance = self.instance_of(machine, now).await?;
-        let timings = &self.context.settings.timings_of(&instance.pool);
+        let settings = self.context.settings;
+        let timings = &settings.timings_of(&instance.pool);
+        let pool = settings.pool(&instance.pool);
         let mut ends = false;
         let stored = self
             .change(instance, |next| {
                 let ended = next.runner.exit.is_some();
-                take(report, next, now, timings)?;
+                take(report, next, pool, now, timings)?;
                 ends = !ended && next.runner.exit.is_some();
                 Ok(())
             })
@@ -179,7 +182,13 @@ impl<P: Ports> RunnerApi<'_, P> {
         if ends && !stored.runner.has_taken_job() {
             self.nudge(&stored, now).await;
         }
-        Ok(())
+        match (report, &stored.runner.exit) {
+            (MachineReport::JobStarted { .. }, Some(Exit { foreign: Some(what), .. })) => {
+                tracing::warn!(instance.id = %stored.name, what, "GitHub gave a runner a job that its pool does not serve");
+                Err(ReportError::ForeignJob.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the
@@ -396,12 +405,9 @@ impl<P: Ports> RunnerApi<'_, P> {
             let mut next = before.record().clone();
             change(&mut next)?;
             let Some(changed) = before.changed(next) else { return Ok(before) };
-            let committed = self
-                .context
-                .table
-                .commit(&[changed.clone().into()])
-                .await
-                .map_err(PassError::from)?;
+            let mut writes = vec![changed.clone().into()];
+            writes.extend(refused_job(&before, &changed).map(Write::Audit));
+            let committed = self.context.table.commit(&writes).await.map_err(PassError::from)?;
             Ok(changed.stored(&committed))
         })
         .await
@@ -413,10 +419,18 @@ fn later(instance: &Instance, after: Seconds, why: String) -> RunnerApiError {
     RunnerApiError::Later { after, why }
 }
 
-/// What a report makes of the record.
+/// The line about a job that the pool does not serve.
+fn refused_job(before: &Instance, next: &Instance) -> Option<Audit> {
+    let exit = next.runner.exit.as_ref().filter(|_| before.runner.exit.is_none())?;
+    let what = exit.foreign.as_ref()?;
+    Some(Audit::new(&next.name, AuditKind::JobRefused, "muster", what, exit.at))
+}
+
+/// What a report makes of the record. The pool is none where there is none of that name any more.
 fn take(
     report: &MachineReport,
     next: &mut Instance,
+    pool: Option<&Pool>,
     now: Time,
     timings: &Timings,
 ) -> Result<(), RunnerApiError> {
@@ -425,8 +439,11 @@ fn take(
             Ok(next.runner_started(runner, *hooks, now, timings)?)
         }
         MachineReport::JobStarted { runner, job } => {
-            match next.job_started(runner, job.clone(), now)? {
-                Start::Accepted => Ok(()),
+            // As for a configuration: a pool that is gone has no machine.
+            let pool = pool.ok_or(ReportError::Draining)?;
+            match next.job_started(runner, job.clone(), pool, now, timings)? {
+                // What is foreign stands on record first.
+                Start::Accepted | Start::Foreign => Ok(()),
                 Start::Undecided => {
                     let why = "GitHub is asked to remove this runner, and decides".to_owned();
                     Err(RunnerApiError::Later { after: Seconds(2), why })

@@ -19,6 +19,8 @@ pub enum AuditKind {
     JobKilled,
     /// GitHub's word for a job's end was taken, since its machine has said nothing for long.
     JobWrittenOff,
+    /// A machine was given a job that its pool does not serve, and did not run it.
+    JobRefused,
     /// A machine without a record was terminated.
     OrphanTerminated,
     /// Something was switched off or on.

@@ -11,7 +11,9 @@ use crate::ec2::ErrorClass;
 use crate::ec2::StateReason;
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
-use crate::instance::{DeleteReason, ErrorDetail, Instance, Order, Start, StartReport};
+use crate::instance::{
+    DeleteReason, ErrorDetail, Instance, Order, ReportError, Start, StartReport,
+};
 use crate::job::labels::{LabelRows, Labels};
 use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::launch::LaunchError;
@@ -112,15 +114,22 @@ pub(crate) fn idle_without_hooks() -> Instance {
 }
 
 pub(crate) fn report() -> StartReport {
-    StartReport { repository: "acme/web".into(), run: 3, name: "build".into() }
+    StartReport { repository: "acme/web".into(), private: Some(true), run: 3, name: "build".into() }
+}
+
+/// Its hook tells of a start.
+pub(crate) fn start(
+    instance: &mut Instance,
+    report: StartReport,
+    at: Time,
+) -> Result<Start, ReportError> {
+    let name = instance.runner_name();
+    instance.job_started(&name, report, &pool(), at, &timings())
 }
 
 /// Its hook reported a start. GitHub's event has not come.
 pub(crate) fn active() -> Instance {
-    idle().with(|i| {
-        let name = i.runner_name();
-        assert_eq!(i.job_started(&name, report(), at(50)), Ok(Start::Accepted));
-    })
+    idle().with(|i| assert_eq!(start(i, report(), at(50)), Ok(Start::Accepted)))
 }
 
 /// GitHub's event reported a start. The hook has not.

@@ -178,7 +178,7 @@ impl<'a> Key<'a> {
         self.num(*state as u64);
         self.num(u64::from(*n));
         // Its code and its last words are for people; a refusal too, in a world that has none.
-        if let Some(Exit { at, code: _, log: _, refused: _ }) = exit {
+        if let Some(Exit { at, code: _, log: _, refused: _, foreign: _ }) = exit {
             self.bit(taken);
             return self.age(*at, timings.shutdown_grace_seconds);
         }

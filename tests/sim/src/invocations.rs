@@ -282,11 +282,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
     };
     let now = door.now();
     let parameters = parameters(door);
-    let report = match &*ask {
-        Ask::Configuration => None,
-        Ask::Report(report) => Some(report),
-    };
-    let answer = match look(parameters.of(door), door, &machine, report).await {
+    let answer = match look(parameters.of(door), door, &machine).await {
         Err(error) => Err(error.into()),
         Ok((settings, owner)) => {
             let context = Context::new(door, door, door, github, &settings);

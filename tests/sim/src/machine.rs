@@ -186,6 +186,7 @@ impl Script {
             let said = world.github.job(job);
             StartReport {
                 repository: said.repository.to_string(),
+                private: Some(said.private),
                 run: run_of(job),
                 name: said.name.to_string(),
             }

@@ -1,6 +1,7 @@
 //! The set of pools: shown, applied from a file, restored.
 
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
@@ -17,6 +18,9 @@ use crate::context::Ports;
 use crate::pools::end_outdated;
 use crate::ports::{Directory, Images, Operations as _, Queue as _, Table as _, Write};
 use crate::writes::{PassError, in_rounds};
+
+/// The number of GitHub's default runner group.
+const DEFAULT_GROUP: u64 = 1;
 
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
@@ -120,6 +124,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             let pools_version = set.version;
             let (resolved, mut lines) = (resolved.clone(), lines(&diff));
             lines.extend(self.above_the_stack(file));
+            lines.extend(without_a_group(file));
             let dry_run = request.dry_run;
             Answer::Applied(AppliedPools { applied, dry_run, pools_version, resolved, diff, lines })
         };
@@ -239,6 +244,22 @@ fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit 
 
 fn lines(diff: &Diff) -> Vec<String> {
     if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() }
+}
+
+/// A warning for each pool that lists repositories and registers in the default group. GitHub gives
+/// its runners the jobs of others as well, and those fail.
+fn without_a_group(file: &PoolFile) -> Vec<String> {
+    let is_shared = |pool: &&Pool| {
+        let of_one = pool.entity.as_ref().map(Entity::kind) == Some(EntityKind::Repository);
+        !pool.repositories.is_empty() && !of_one && pool.runner_group_id == DEFAULT_GROUP
+    };
+    let warning = |pool: &Pool| {
+        format!(
+            "! pool {} lists repositories, and its runner group, {DEFAULT_GROUP}, may admit others:              their jobs fail on its machines. Give it a runner group that admits the same ones",
+            pool.name
+        )
+    };
+    file.pools.iter().filter(is_shared).map(warning).collect()
 }
 
 fn shown(set: &PoolSet) -> ShownPools {

@@ -43,31 +43,8 @@ pub enum MachineReport {
     },
 }
 
-impl MachineReport {
-    /// Whether the pass over it asks what the pools are. A starting job does not: its hook waits,
-    /// with a limit of its own, and refuses the job for a late answer.
-    #[must_use]
-    pub const fn asks_pools(&self) -> bool {
-        !matches!(self, Self::JobStarted { .. })
-    }
-}
-
-/// The settings that a request is answered with: the pools as they are now, except for a report
-/// that does not ask what they are. `report` is none where a configuration is asked for.
-async fn settings_for<'a, T: Table>(
-    parameters: &'a Settings,
-    table: &T,
-    report: Option<&MachineReport>,
-) -> Result<Cow<'a, Settings>, ReadError> {
-    match report {
-        Some(report) if !report.asks_pools() => Ok(Cow::Borrowed(parameters)),
-        _ => parameters.current(table).await,
-    }
-}
-
-/// What every request begins with: the settings that it is answered with, and who owns the machine
-/// that asks. `report` is none where a configuration is asked for. One read does not wait for the
-/// other.
+/// What every request begins with: the pools as they are now, and who owns the machine that asks.
+/// One read does not wait for the other.
 ///
 /// # Errors
 /// When one of them cannot be read.
@@ -75,9 +52,7 @@ pub async fn look<'a, T: Table>(
     parameters: &'a Settings,
     table: &T,
     machine: &MachineId,
-    report: Option<&MachineReport>,
 ) -> Result<(Cow<'a, Settings>, Option<InstanceName>), ReadError> {
-    let settings = settings_for(parameters, table, report);
-    let (settings, owner) = join(settings, table.owner_of(machine)).await;
+    let (settings, owner) = join(parameters.current(table), table.owner_of(machine)).await;
     Ok((settings?, owner?))
 }

@@ -5,11 +5,12 @@ use super::{DeleteReason, Instance, RunnerState};
 impl Instance {
     /// Why `next`, the record after this one, is that of a machine that served nothing, if it has
     /// just become that: the next one may well end like it. EC2 takes back what it has announced
-    /// for its own reasons, and what GitHub refuses is told of its owner.
+    /// for its own reasons, what GitHub refuses is told of its owner, and a runner that was given a
+    /// job which its pool does not serve works.
     #[must_use]
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
-        let is_refused = exit.is_some_and(|exit| exit.refused.is_some());
+        let is_refused = exit.is_some_and(|exit| exit.refused.is_some() || exit.foreign.is_some());
         if is_refused || self.spot_notice_at.is_some() || self.may_have_served() {
             return None;
         }

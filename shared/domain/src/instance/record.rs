@@ -207,6 +207,16 @@ pub struct Exit {
     /// GitHub's refusal of its configuration, where the machine was sent away for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<ErrorDetail>,
+    /// The job that it was given and may not run: which, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<String>,
+}
+
+impl Exit {
+    /// An end of which nothing more is known.
+    pub(super) const fn at(at: Time) -> Self {
+        Self { at, code: None, log: None, refused: None, foreign: None }
+    }
 }
 
 /// The runner side of an instance.

@@ -4,6 +4,7 @@ use super::record::{DeleteMark, ErrorDetail, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
+use crate::pool::{Mismatch, Pool};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
@@ -32,6 +33,9 @@ pub enum ReportError {
     /// The report is of an earlier registration.
     #[error("the report is of another registration")]
     OtherRegistration,
+    /// GitHub gave it a job that its pool does not serve.
+    #[error("this runner's pool does not serve the job's repository")]
+    ForeignJob,
 }
 
 /// What a job's start is answered, unless it is refused.
@@ -43,6 +47,8 @@ pub enum Start {
     /// GitHub is asked to remove the runner and has not answered. It keeps a runner with a job
     /// (422), and removes one without (204): its answer decides, and the hook asks again.
     Undecided,
+    /// Its pool does not serve the repository: the runner ends without having run the job.
+    Foreign,
 }
 
 /// What the job-started hook tells.
@@ -50,6 +56,8 @@ pub enum Start {
 pub struct StartReport {
     /// `owner/repo`.
     pub repository: String,
+    /// Whether it is private; none where the hook did not find out.
+    pub private: Option<bool>,
     /// The workflow run.
     pub run: u64,
     /// The job's name.
@@ -200,25 +208,39 @@ impl Instance {
     /// job's end. One that has asked leaves it to GitHub. Otherwise the start is refused, so that
     /// the job fails in its set-up and no work is lost.
     ///
+    /// A job that the pool does not serve is refused as well. The hook ends the agent then, and that
+    /// end is put on record here: the claim is given back at once, and no later start is accepted.
+    ///
     /// # Errors
     /// When the delete came first.
     pub fn job_started(
         &mut self,
         name: &str,
         report: StartReport,
+        pool: &Pool,
         now: Time,
+        timings: &Timings,
     ) -> Result<Start, ReportError> {
         self.expect_registration(name)?;
         if self.refuses_jobs() {
             return Err(ReportError::Draining);
         }
-        if self.runner.exit.is_some() {
-            return Err(ReportError::Ended);
+        if let Some(exit) = &self.runner.exit {
+            // Its answer may have been lost.
+            return if exit.foreign.is_some() {
+                Ok(Start::Foreign)
+            } else {
+                Err(ReportError::Ended)
+            };
         }
         if self.is_undecided() {
             return Ok(Start::Undecided);
         }
         if self.runner.started.is_none() {
+            if let Err(why) = self.admits(&report, pool) {
+                self.refuse_foreign(&report, &why, now, timings);
+                return Ok(Start::Foreign);
+            }
             let what = format!("job {:?} of {} started", report.name, report.repository);
             self.runner.started = Some(StartedJob {
                 at: now,
@@ -238,6 +260,28 @@ impl Instance {
             self.tell(now, what);
         }
         Ok(Start::Accepted)
+    }
+
+    /// A pool may have another entity by now: what counts is where this runner is registered.
+    fn admits(&self, report: &StartReport, pool: &Pool) -> Result<(), Mismatch> {
+        if !self.entity.covers(&report.repository) {
+            return Err(Mismatch::Entity(self.entity.clone()));
+        }
+        pool.admits(&report.repository, report.private)
+    }
+
+    fn refuse_foreign(
+        &mut self,
+        report: &StartReport,
+        why: &Mismatch,
+        now: Time,
+        timings: &Timings,
+    ) {
+        let StartReport { name, repository, .. } = report;
+        let what = format!("job {name:?} of {repository}: {why}");
+        self.tell(now, format!("refused the start of {what}"));
+        let exit = Exit { foreign: Some(what), ..Exit::at(now) };
+        self.end_runner(RunnerState::Terminated, exit, "runner is ended".to_owned(), timings);
     }
 
     /// GitHub is asked to remove it, and keeps it if it has a job: a start waits for that answer.
@@ -302,21 +346,23 @@ impl Instance {
         if self.runner.exit.is_some() {
             return;
         }
-        let state = if code.is_some() { RunnerState::Terminated } else { RunnerState::Failed };
+        let (state, what) = match code {
+            Some(code) => (RunnerState::Terminated, format!("runner ended with code {code}")),
+            None => (RunnerState::Failed, "boot failed".to_owned()),
+        };
+        self.end_runner(state, Exit { code, log, ..Exit::at(now) }, what, timings);
+    }
+
+    fn end_runner(&mut self, state: RunnerState, exit: Exit, what: String, timings: &Timings) {
+        let now = exit.at;
         self.runner.move_to(state, now);
         self.runner.github_job = None;
-        self.runner.exit = Some(Exit { at: now, code, log, refused: None });
+        self.runner.exit = Some(exit);
         // Without a job it may still hold a claim, and that job must not wait for this machine's
         // end.
         let grace = now + timings.shutdown_grace_seconds;
         self.set_due_by(if self.runner.has_taken_job() { grace } else { now });
-        self.tell(
-            now,
-            match code {
-                Some(code) => format!("runner ended with code {code}"),
-                None => "boot failed".to_owned(),
-            },
-        );
+        self.tell(now, what);
     }
 
     /// GitHub's event says that this runner took a job. Returns whether that is new.

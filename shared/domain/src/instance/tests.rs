@@ -41,7 +41,7 @@ fn a_runner_of_an_enterprise_is_not_asked_for_as_the_organization_of_its_job() {
 fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     use crate::testkit::{
         Story as _, With as _, active, booting, completed, exited_unused, idle, idle_without_hooks,
-        timings,
+        report, start, timings,
     };
     let ends_well =
         |row: Instance| row.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
@@ -76,6 +76,12 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
         let later = next.clone().with(|row| row.set_due(at(130)));
         assert_eq!(next.served_nothing(&later), None, "{what}, again");
     }
+    let foreign = idle().with(|i| {
+        let report = StartReport { repository: "other/web".to_owned(), ..report() };
+        assert_eq!(start(i, report, at(50)), Ok(Start::Foreign));
+    });
+    let gave_back = foreign.clone().with(|row| row.passed_over = true);
+    assert_eq!(foreign.served_nothing(&gave_back), None, "a job that its pool does not serve");
     let row = exited_unused();
     let gave_back = row.clone().with(|row| row.passed_over = true);
     assert!(row.served_nothing(&gave_back).is_some(), "its job gets another runner at once");

@@ -198,7 +198,14 @@ fn running(instance: &Instance) -> String {
                 None => "Its machine failed to boot and shuts itself down.".to_owned(),
             }
         }
-        RunnerState::Terminated => "Its runner ended; the machine shuts itself down.".to_owned(),
+        RunnerState::Terminated => {
+            match instance.runner.exit.as_ref().and_then(|exit| exit.foreign.as_ref()) {
+                Some(what) => format!(
+                    "GitHub gave its runner {what}. It did not run it; the machine shuts itself down."
+                ),
+                None => "Its runner ended; the machine shuts itself down.".to_owned(),
+            }
+        }
     }
 }
 

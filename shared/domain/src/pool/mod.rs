@@ -408,6 +408,22 @@ impl Pool {
         self.repositories.is_empty() || self.repositories.iter().any(allows)
     }
 
+    /// Whether a job of this repository may run on its machines, whatever labels it asks for: GitHub
+    /// gives a runner any job of its group with fitting labels, so this is asked again before a
+    /// job's first step. Where nobody said whether the repository is private, that refuses nothing.
+    ///
+    /// # Errors
+    /// The first reason why it may not.
+    pub fn admits(&self, repository: &str, private: Option<bool>) -> Result<(), Mismatch> {
+        if !self.allows(repository) {
+            return Err(Mismatch::Repository);
+        }
+        if private == Some(false) && !self.public_repositories {
+            return Err(Mismatch::Public);
+        }
+        Ok(())
+    }
+
     /// How many runners it keeps for jobs that nobody has queued yet. None where nothing says at
     /// which entity they would be registered.
     #[must_use]

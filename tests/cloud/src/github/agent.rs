@@ -38,6 +38,7 @@ pub struct JobOffer {
     pub run_id: u64,
     pub run_attempt: u32,
     pub repository: String,
+    pub private: bool,
     pub behaviour: JobBehaviour,
 }
 
@@ -50,6 +51,7 @@ impl From<&Job> for JobOffer {
             run_id: job.run_id,
             run_attempt: job.run_attempt,
             repository: format!("{}/{}", job.repository.owner, job.repository.name),
+            private: job.repository.private,
             behaviour: job.spec.behaviour.clone(),
         }
     }

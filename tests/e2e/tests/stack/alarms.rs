@@ -81,7 +81,8 @@ const TOLD_BY_OTHERS: [Metric; 7] = [
     Metric::LaunchUnanswered,
 ];
 
-/// What a function counts only when it happens: an event that nobody can read, and a refused launch.
+/// What a function counts only when it happens: an event that nobody can read, a refused launch,
+/// and a job that its runner's pool does not serve.
 async fn provoke(stack: &Stack) -> Result<()> {
     let unreadable = json!({ "action": "queued", "workflow_job": null });
     let answer = stack.deliver("workflow_job", &unreadable).await?;
@@ -93,7 +94,39 @@ async fn provoke(stack: &Stack) -> Result<()> {
         }))
         .await?;
     let job = stack.queue_job(&json!({ "duration_ms": 1500 })).await?;
-    stack.until_served(&job, 90).await.map(drop)
+    stack.until_served(&job, 90).await?;
+    refuse_a_job(stack).await
+}
+
+/// The older job is of a repository that the pool does not list, and GitHub gives it the machine.
+async fn refuse_a_job(stack: &Stack) -> Result<()> {
+    let owner = &stack.owner;
+    let file = format!(
+        "
+defaults:
+  subnets: [subnet-0000000a, subnet-0000000b]
+  instances: {{ types: [m7i.large, m7a.large] }}
+pools:
+  - name: default
+    entity: {owner}
+    labels: [linux]
+    repositories: [{owner}/app]
+    limits: {{ max: 5 }}
+"
+    );
+    let request = json!({ "action": "pools", "file": file, "reason": "end-to-end test" });
+    let answer = stack.admin(&request).await?;
+    let lines = answer["lines"].to_string();
+    ensure!(lines.contains("! pool default lists repositories"), "not warned: {answer}");
+    let foreign = stack.queue_job(&json!({ "repo": "other", "duration_ms": 1500 })).await?;
+    let own = stack.queue_job(&json!({ "duration_ms": 1500 })).await?;
+    stack.until_served(&own, 120).await?;
+    let foreign = stack.job(&foreign).await?;
+    ensure!(
+        foreign["conclusion"] == "failure" && foreign["began_at"].is_null(),
+        "a foreign job ran: {foreign}"
+    );
+    Ok(())
 }
 
 /// Metric and where it is filed, for everything in the logs.

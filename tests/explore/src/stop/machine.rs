@@ -2,6 +2,7 @@
 
 use muster_domain::ids::{JobKey, RunnerId};
 use muster_domain::instance::{DeleteMark, Instance, ReportError, Start, StartReport};
+use muster_domain::pool::Pool;
 
 use super::state::{Agent, COMPLETED, Configure, EXITED, STARTED, State, Vm, Worker, bit};
 use super::{Stop, act};
@@ -97,6 +98,7 @@ impl Stop {
                 let words = "the hook is refused and fails the job";
                 return push(steps, words, true, state, State::exit);
             }
+            Ok((Start::Foreign, _)) => unreachable!("the pool serves every job"),
             Ok((Start::Undecided, _)) => {
                 let words = "the hook has asked for ten minutes and fails the job";
                 return push(steps, words, state.github_dead, state, State::exit);
@@ -121,15 +123,20 @@ impl Stop {
 
     /// What the job-started hook is answered, and the row after it.
     pub(super) fn asks_to_start(&self, state: &State) -> Result<(Start, Instance), ReportError> {
-        let report =
-            StartReport { repository: "acme/web".to_owned(), run: 1, name: "j".to_owned() };
+        let report = StartReport {
+            repository: "acme/web".to_owned(),
+            private: None,
+            run: 1,
+            name: "j".to_owned(),
+        };
         let mut row = state.row.record().clone();
         // A tombstone is not written again.
         if !row.state().is_live() {
             return Err(ReportError::Draining);
         }
         let name = muster_domain::ids::runner_name(&row.name, state.number);
-        let answer = row.job_started(&name, report, state.now)?;
+        let pool = Pool::named(row.pool.clone());
+        let answer = row.job_started(&name, report, &pool, state.now, &self.timings)?;
         Ok((answer, row))
     }
 

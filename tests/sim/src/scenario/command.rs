@@ -140,6 +140,9 @@ impl Scenario {
                     pool.entity = Some(entity.parse().map_err(|error| format!("{error}"))?);
                 }
                 Some(("match", "exact")) => pool.label_match = LabelMatch::Exact,
+                Some(("repositories", value)) => {
+                    pool.repositories = value.split(',').map(str::to_owned).collect();
+                }
                 Some(("priority", value)) => pool.priority = number(value)?,
                 Some(("group", value)) => pool.runner_group_id = number(value)?,
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
@@ -163,6 +166,7 @@ impl Scenario {
         self.pools.push(Pool {
             entity: pool.entity,
             label_match: pool.label_match,
+            repositories: pool.repositories,
             priority: pool.priority,
             runner_group_id: pool.runner_group_id,
             min_idle: pool.min_idle,

@@ -112,6 +112,26 @@ fn what_is_stored_is_resolved() {
     assert_eq!(asked(&bench), (2, 1));
 }
 
+/// The list says what is launched for; who gets the runners, GitHub's group says.
+#[test]
+fn a_list_of_repositories_in_the_default_runner_group_is_warned_of() {
+    let warned = |fields: Value| {
+        let answer = dry_run(&bench(), &file(&fields));
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["lines"].to_string().contains("! pool small lists repositories")
+    };
+    let listed = |more: Value| {
+        let mut fields = json!({ "repositories": ["acme/deploy"] });
+        fields.as_object_mut().expect("fields").extend(more.as_object().expect("more").clone());
+        warned(fields)
+    };
+    assert!(listed(json!({})));
+    assert!(listed(json!({ "entity": "acme" })));
+    assert!(!listed(json!({ "entity": "acme", "runner_group": 5 })));
+    assert!(!listed(json!({ "entity": "acme/deploy" })), "a repository has no groups");
+    assert!(!warned(json!({ "entity": "acme" })));
+}
+
 #[test]
 fn a_dry_run_asks_and_changes_nothing() {
     let bench = bench();

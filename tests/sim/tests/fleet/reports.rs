@@ -7,21 +7,29 @@ use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
-use muster_control::runner_api::{MachineReport, RunnerApi, look};
+use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{DeleteReason, Instance, Order, Start, StartReport, State};
+use muster_domain::instance::{
+    DeleteReason, Instance, Order, ReportError, Start, StartReport, State,
+};
 use muster_domain::message::ReapMessage;
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 use muster_sim::door::Door;
 use muster_sim::schedule;
 
 use super::bench::Bench;
 
+fn job(repository: &str) -> StartReport {
+    let (repository, name) = (repository.to_owned(), "build".to_owned());
+    StartReport { repository, private: Some(true), run: 1, name }
+}
+
 /// All that a machine may report, in the order of its life.
 fn reports(runner: &str) -> Vec<MachineReport> {
     let runner = || runner.to_owned();
-    let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
+    let job = job("acme/web");
     vec![
         MachineReport::RunnerStarted { runner: runner(), hooks: true },
         MachineReport::JobStarted { runner: runner(), job },
@@ -37,9 +45,10 @@ fn at_work(bench: &Bench) -> Instance {
     bench.make_due(&mut row);
     row.clear_mark(bench.door.now(), "the test");
     let name = row.runner_name();
-    let job = StartReport { repository: "acme/web".to_owned(), run: 1, name: "build".to_owned() };
     let then = Time::from_millis(bench.door.now().as_millis() - 600_000);
-    assert_eq!(row.job_started(&name, job, then), Ok(Start::Accepted));
+    let pool = schedule::pool(row.pool.as_str(), &["linux"], 9, "spot", None);
+    let start = row.job_started(&name, job("acme/web"), &pool, then, &Timings::default());
+    assert_eq!(start, Ok(Start::Accepted));
     row
 }
 
@@ -171,7 +180,7 @@ fn a_registration_waits_for_five_calls_six_of_the_tables() {
     let ask = |now: Time| {
         let before = bench.change(|world| world.calls);
         let moments = bench.in_sequence(async {
-            let (settings, owner) = look(settings, door, &machine, None).await.expect("read");
+            let (settings, owner) = look(settings, door, &machine).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
             let done = RunnerApi { context, owner }.configure(&machine, now).await;
             assert_eq!(done.err(), None);
@@ -183,6 +192,39 @@ fn a_registration_waits_for_five_calls_six_of_the_tables() {
     ask(door.now());
     // The second one has the registration of the first removed as well.
     assert_eq!(ask(door.now() + Seconds(60)), (6, 4, 2));
+}
+
+/// A job waits for it: the pools cost no call more in sequence. A start that is refused is written
+/// with its line of the trail, once.
+#[test]
+fn a_start_waits_for_three_calls_whether_it_is_refused_or_not() {
+    for (repository, answer) in
+        [("acme/web", Ok(())), ("other/web", Err(RunnerApiError::Refused(ReportError::ForeignJob)))]
+    {
+        let bench = Bench::new();
+        let mut row = bench.idle(1).remove(0);
+        bench.make_due(&mut row);
+        row.clear_mark(bench.door.now(), "the test");
+        bench.store(std::slice::from_ref(&row));
+        let machine = row.machine().expect("a machine").clone();
+        let report = MachineReport::JobStarted { runner: row.runner_name(), job: job(repository) };
+        let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+        let say = |bench: &Bench| {
+            let before = bench.change(|world| world.calls);
+            let moments = bench.in_sequence(async {
+                let (settings, owner) = look(settings, door, &machine).await.expect("read");
+                let context = Context::new(door, door, door, door, &settings);
+                let said = RunnerApi { context, owner }.report(&machine, &report, door.now()).await;
+                assert_eq!(said, answer, "{repository}");
+            });
+            let after = bench.change(|world| world.calls);
+            (moments, after.reads - before.reads, after.commits - before.commits)
+        };
+        let sends = i64::from(answer.is_err());
+        assert_eq!(say(&bench), (3 + sends, 3, 1), "{repository}");
+        assert_eq!(say(&bench), (2, 3, 0), "{repository}: the answer was lost");
+        assert_eq!(bench.change(|world| world.tables.audits.len() as i64), sends, "{repository}");
+    }
 }
 
 /// The pools beside the owner, the record, and its write for a report; no second look at what was
@@ -204,7 +246,7 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
     ] {
         let before = bench.change(|world| world.calls);
         bench.drive(async {
-            let looked = look(settings, door, &machine, Some(&report)).await;
+            let looked = look(settings, door, &machine).await;
             let (settings, owner) = looked.expect("read");
             let context = Context::new(door, door, door, door, &settings);
             let done = RunnerApi { context, owner }.report(&machine, &report, now).await;

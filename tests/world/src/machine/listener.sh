@@ -73,7 +73,10 @@ export RUNNER_NAME RUNNER_OS=Linux RUNNER_ARCH=X64 RUNNER_TEMP=$PWD/_temp CI=tru
 export GITHUB_ACTIONS=true GITHUB_SERVER_URL=https://github.com
 GITHUB_REPOSITORY=$(value repository) GITHUB_JOB=$(value name) GITHUB_WORKFLOW=$(value workflow)
 GITHUB_RUN_ID=$(value run_id) GITHUB_RUN_ATTEMPT=$(value run_attempt) GITHUB_RUN_NUMBER=1
-export GITHUB_REPOSITORY GITHUB_JOB GITHUB_WORKFLOW
+GITHUB_EVENT_PATH=$RUNNER_TEMP/_github_workflow/event.json
+mkdir -p "${GITHUB_EVENT_PATH%/*}"
+printf '{"repository":{"private":%s}}' "$(value private)" >"$GITHUB_EVENT_PATH"
+export GITHUB_REPOSITORY GITHUB_JOB GITHUB_WORKFLOW GITHUB_EVENT_PATH
 export GITHUB_RUN_ID GITHUB_RUN_ATTEMPT GITHUB_RUN_NUMBER
 line "Running job: $GITHUB_JOB"
 "$bin/Runner.Worker" &

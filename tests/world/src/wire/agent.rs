@@ -98,6 +98,7 @@ fn lines(job: &JobOffer) -> String {
     line("run_id", &job.run_id.to_string());
     line("run_attempt", &job.run_attempt.to_string());
     line("repository", &job.repository);
+    line("private", &job.private.to_string());
     if let Some(after) = job.behaviour.runner_crashes_after_ms {
         line("crash_ms", &after.to_string());
     }

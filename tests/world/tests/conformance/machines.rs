@@ -65,7 +65,7 @@ async fn machine_boots_registers_runs_its_job_and_powers_off() {
     events[1..3].sort_unstable();
     assert_eq!(events, ["register", "job-started", "runner-started", "job-completed", "exited"]);
     let started = api.event("job-started");
-    assert_eq!(started["repository"], "acme/app");
+    assert_eq!((&started["repository"], &started["private"]), (&json!("acme/app"), &json!(true)));
     assert_eq!(started["job_name"], "build");
     assert_eq!(started["run_id"], cloud.job(job).await["run_id"]);
     assert_eq!(started["run_attempt"], 1);
@@ -207,6 +207,20 @@ async fn machine_whose_job_is_refused_fails_it_before_its_first_step_and_says_wh
     assert!(!console.contains("The clean-up runs"), "{console}");
     let asked = api.events().iter().filter(|event| *event == "job-started").count();
     assert_eq!(asked, 1, "a clear no is not asked twice");
+}
+
+#[tokio::test]
+async fn machine_whose_job_is_not_for_its_pool_fails_it_and_says_so() {
+    let (cloud, api) = open("").await;
+    let no = json!({ "version": 1, "error": { "code": "foreign_job", "message": "x" } });
+    api.answer("job-started", 409, no);
+    let job = cloud.queue_job(json!({})).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(cloud.job(job).await["refused"], true);
+    let console = cloud.console(&id).await;
+    assert!(console.contains("The pool of this runner does not serve acme/app"), "{console}");
+    assert!(!console.contains("The clean-up runs"), "{console}");
 }
 
 #[tokio::test]

@@ -1,19 +1,19 @@
 //! What the machine and GitHub report, in any order and any number of times.
 
-use super::{ReportError, Start};
+use super::{ReportError, Start, StartReport};
 use crate::ids::{JobKey, RunnerId};
 use crate::instance::{DeleteReason, Instance, RunnerState};
+use crate::pool::Pool;
 use crate::testkit::{
-    CLAIMED, RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed,
+    self, CLAIMED, RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed,
     booting, completed, creating, error, exited, forced, idle, idle_without_hooks, installing,
-    plain, report, timings,
+    plain, pool, report, timings,
 };
 
 const OTHER: JobKey = JobKey { repository: 1, job: 9 };
 
 fn start(instance: &mut Instance, second: u32) -> Result<Start, ReportError> {
-    let name = instance.runner_name();
-    instance.job_started(&name, report(), at(second))
+    testkit::start(instance, report(), at(second))
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_report_that_says_nothing_new_changes_nothing() {
         let say_all = |row: &mut Instance, second: u32| {
             let said = row.runner_started(&runner, true, at(second), &timings());
             assert_eq!(said, Ok(()), "{name}");
-            let _ = row.job_started(&runner, report(), at(second));
+            let _ = start(row, second);
             let said = row.job_completed(&runner, at(second), &timings());
             assert_eq!(said, Ok(()), "{name}");
             row.runner_ended(Some(0), None, at(second), &timings());
@@ -130,7 +130,7 @@ fn reports_of_another_registration_are_refused() {
     let before = instance.clone();
     let refused = Err(ReportError::OtherRegistration);
     assert_eq!(instance.runner_started(old, true, at(50), &timings()), refused);
-    let start = instance.job_started(old, report(), at(50));
+    let start = instance.job_started(old, report(), &pool(), at(50), &timings());
     assert_eq!(start, Err(ReportError::OtherRegistration));
     assert_eq!(instance.job_completed(old, at(50), &timings()), refused);
     assert_eq!(instance, before);
@@ -198,6 +198,47 @@ fn a_job_starts_unless_a_delete_came_first() {
         let before = instance.clone();
         assert_eq!(start(&mut instance, 60), Err(expected), "{name}");
         assert_eq!(instance, before, "{name}");
+    }
+}
+
+/// GitHub gives a runner any job of its group whose labels it carries.
+#[test]
+fn a_job_that_the_pool_does_not_serve_ends_the_runner() {
+    let listed = || Pool { repositories: vec!["acme/deploy".to_owned()], ..pool() };
+    let open = || Pool { public_repositories: true, ..pool() };
+    let rows = [
+        ("listed", listed(), "Acme/Deploy", Some(true), Start::Accepted),
+        ("not listed", listed(), "acme/evil", Some(true), Start::Foreign),
+        ("not listed, said by nobody", listed(), "", None, Start::Foreign),
+        ("public", pool(), "acme/web", Some(false), Start::Foreign),
+        ("public, and served", open(), "acme/web", Some(false), Start::Accepted),
+        ("nobody knows whether it is public", pool(), "acme/web", None, Start::Accepted),
+        ("of another owner", open(), "other/web", Some(true), Start::Foreign),
+    ];
+    for (name, pool, repository, private, expected) in rows {
+        let report = StartReport { repository: repository.to_owned(), private, ..report() };
+        let say = |row: &mut Instance, report: &StartReport| {
+            row.job_started(&row.runner_name(), report.clone(), &pool, at(50), &timings())
+        };
+        for before in [idle(), idle().marked(DeleteReason::Idle, 45), active_by_github()] {
+            let mut row = before.clone();
+            assert_eq!(say(&mut row, &report), Ok(expected), "{name}");
+            assert_eq!(row.runner.started.is_some(), expected == Start::Accepted, "{name}");
+            assert_eq!(row.runner.is_busy(), expected == Start::Accepted, "{name}");
+            let once = row.clone();
+            assert_eq!(say(&mut row, &report), Ok(expected), "{name}: the answer was lost");
+            assert_eq!(row, once, "{name}");
+            if expected == Start::Foreign {
+                // Its agent is being ended: no other job either.
+                let own = StartReport { repository: "acme/deploy".to_owned(), ..testkit::report() };
+                assert_eq!(say(&mut row, &own), Ok(Start::Foreign), "{name}");
+                assert_eq!((row.due_at(), row.claim()), (Some(at(50)), before.claim()), "{name}");
+            }
+        }
+        // What runs is not asked again, whatever becomes of the pool.
+        let mut row = active();
+        assert_eq!(say(&mut row, &report), Ok(Start::Accepted), "{name}");
+        assert_eq!(row, active(), "{name}");
     }
 }
 

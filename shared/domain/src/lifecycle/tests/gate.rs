@@ -104,8 +104,7 @@ fn each_condition_alone_blocks() {
     let taken = || read_once(idle()).with(|i| assert!(i.github_started(CLAIMED, at(750))));
     let by_hook = || {
         idle().with(|i| {
-            let name = i.runner_name();
-            let start = i.job_started(&name, crate::testkit::report(), at(690));
+            let start = crate::testkit::start(i, crate::testkit::report(), at(690));
             assert_eq!(start, Ok(crate::instance::Start::Accepted));
         })
     };

@@ -7,7 +7,7 @@ use crate::ec2::ErrorClass;
 use crate::instance::{DeleteReason, Instance, State, TRANSITIONS};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, at, booting, creating, error, fault, forced, idle,
-    last_attempt, machine, plain, refusal, report, retrying, timings,
+    last_attempt, machine, plain, refusal, report, retrying, start, timings,
 };
 
 type Call = (&'static str, fn(&mut Instance));
@@ -37,7 +37,7 @@ const REPORTS: [Call; 21] = [
     ("configured", |i| i.configured(RUNNER, at(900))),
     ("not_configured", |i| i.not_configured(at(900))),
     ("runner_started", |i| _ = i.runner_started(&i.runner_name(), true, at(900), &timings())),
-    ("job_started", |i| _ = i.job_started(&i.runner_name(), report(), at(900))),
+    ("job_started", |i| _ = start(i, report(), at(900))),
     ("job_completed", |i| _ = i.job_completed(&i.runner_name(), at(900), &timings())),
     ("runner_ended", |i| i.runner_ended(Some(0), None, at(900), &timings())),
     ("github_started", |i| _ = i.github_started(CLAIMED, at(900))),

@@ -11,7 +11,7 @@ use crate::observation::Observation;
 use crate::testkit::{
     RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,
     error, exited, forced, idle, idle_without_hooks, installing, machine, plain, policy, refusal,
-    report, retrying, timings,
+    report, retrying, start, timings,
 };
 use crate::time::{Seconds, Time};
 
@@ -122,7 +122,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
             let _ = instance.runner_started(&name, *hooks, *now, &timings);
         }
         Happening::JobStarted if instance.runner.id.is_some() => {
-            let _ = instance.job_started(&name, report(), *now);
+            let _ = start(instance, report(), *now);
         }
         Happening::JobCompleted if live => {
             let _ = instance.job_completed(&name, *now, &timings);
