@@ -163,7 +163,7 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
         Event::JobStarted { runner_name, repository, private, run_id, job_name } => {
             MachineReport::JobStarted {
                 runner: runner_name,
-                job: StartReport { repository, private, run: run_id, name: job_name },
+                job: StartReport::new(&repository, private, run_id, &job_name),
             }
         }
         Event::JobCompleted { runner_name } => MachineReport::JobCompleted { runner: runner_name },

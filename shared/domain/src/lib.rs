@@ -30,6 +30,7 @@ pub mod stored;
 pub mod switches;
 #[cfg(test)]
 pub(crate) mod testkit;
+pub mod text;
 pub mod time;
 pub mod timings;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
+use muster_domain::text::first;
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +15,8 @@ use super::error::{AdminError, AdminErrorCode};
 pub const VERSION: u64 = 1;
 /// Shortest reason of an order, characters.
 const MIN_REASON: usize = 5;
+/// How many characters of who and why are kept: both go into records.
+const KEPT: [(&str, usize); 2] = [("by", 100), ("reason", 1000)];
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,7 +127,7 @@ pub struct SwitchRequest {
     pub pools: BTreeMap<PoolName, To>,
     /// Why; goes into the audit trail and into every explanation.
     pub reason: String,
-    /// Who; goes into the audit trail.
+    /// Who, as the caller says; goes into the audit trail.
     #[serde(default)]
     pub by: Option<String>,
 }
@@ -148,7 +151,7 @@ pub struct PoolsRequest {
     /// Why; goes into the audit trail.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Who; goes into the audit trail. `CloudTrail` has the caller's identity besides.
+    /// Who, as the caller says; goes into the audit trail.
     #[serde(default)]
     pub by: Option<String>,
 }
@@ -161,7 +164,7 @@ pub struct DeleteRequest {
     pub name: String,
     /// Why; goes into the audit trail.
     pub reason: String,
-    /// Who; goes into the audit trail. `CloudTrail` has the caller's identity besides.
+    /// Who, as the caller says; goes into the audit trail.
     #[serde(default)]
     pub by: Option<String>,
     /// Provider errors do not hold the delete up.
@@ -202,6 +205,11 @@ pub fn read(request: Value) -> Result<Request, AdminError> {
                 AdminErrorCode::BadVersion,
                 format!("\"version\": {VERSION} is missing"),
             ));
+        }
+    }
+    for (name, most) in KEPT {
+        if let Some(Value::String(text)) = fields.get_mut(name) {
+            text.truncate(first(text, most).len());
         }
     }
     serde_json::from_value(Value::Object(fields))

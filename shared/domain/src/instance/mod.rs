@@ -28,11 +28,15 @@ use crate::ids::{
 };
 use crate::pool::Pool;
 use crate::pool::limits::Scope;
+use crate::text::first;
 use crate::time::Time;
 use crate::timings::Timings;
 
 /// How many events a record keeps; older ones are in the logs.
 const MAX_EVENTS: usize = 30;
+
+/// Longest line of the story, characters: some quote others.
+const MAX_EVENT: usize = 1200;
 
 /// How many names of an ended instance GitHub is asked for.
 const MAX_NAMES_LEFT: usize = 5;
@@ -400,7 +404,7 @@ impl Instance {
     /// Adds a line to the story.
     pub fn tell(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
-        events.push(Event { at, what: what.into() });
+        events.push(Event { at, what: first(&what, MAX_EVENT).into() });
         if events.len() > MAX_EVENTS {
             events.remove(0);
         }

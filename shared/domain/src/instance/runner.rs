@@ -5,6 +5,7 @@ use super::state::RunnerState;
 use super::{Instance, State};
 use crate::ids::{JobKey, RunnerId};
 use crate::pool::{Mismatch, Pool};
+use crate::text::first;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
@@ -62,6 +63,18 @@ pub struct StartReport {
     pub run: u64,
     /// The job's name.
     pub name: String,
+}
+
+impl StartReport {
+    /// Longest name of a repository and of a job that is kept, characters. GitHub's own are shorter.
+    const MAX_NAME: usize = 200;
+
+    /// A report as a machine sends it: no longer than a record can hold.
+    #[must_use]
+    pub fn new(repository: &str, private: Option<bool>, run: u64, name: &str) -> Self {
+        let short = |text| first(text, Self::MAX_NAME).to_owned();
+        Self { repository: short(repository), private, run, name: short(name) }
+    }
 }
 
 impl Runner {

@@ -4,6 +4,7 @@ mod index;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::rc::Rc;
 
 use muster_control::ports::{CommitError, Unavailable, Write};
@@ -337,6 +338,36 @@ fn written<T: Clone>(next: &Change<T>) -> Stored<T> {
     next.clone().stored(&Committed::by_table())
 }
 
+/// The largest item that DynamoDB takes, bytes.
+const MAX_ITEM: usize = 400 * 1024;
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether DynamoDB refuses a write for its size. Its own form is about as long as the JSON.
+fn is_too_large(write: &Write) -> bool {
+    let mut length = Length(0);
+    let counted = match write {
+        Write::Instance(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Job(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Switches(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Pools(next) => serde_json::to_writer(&mut length, next.next()),
+        _ => Ok(()),
+    };
+    counted.is_err() || length.0 > MAX_ITEM
+}
+
 /// How long a counter stays contended after a collision.
 const CONTENTION: Millis = 3 * SECOND;
 
@@ -373,9 +404,9 @@ impl World {
         if !self.check_form(writes) {
             return Err(CommitError::Unavailable(Unavailable::new("not a transaction")));
         }
-        let refused = |write: &Write| match write {
-            Write::Job(next) => Some(next.key()) == self.refused_item,
-            _ => false,
+        let refused = |write: &Write| {
+            is_too_large(write)
+                || matches!(write, Write::Job(next) if Some(next.key()) == self.refused_item)
         };
         if writes.iter().any(refused) {
             return Err(CommitError::Unavailable(Unavailable::new("ValidationException")));

@@ -1,7 +1,10 @@
 //! What operators may not order now, and what they must always be able to take back.
 
+use muster_control::context::Context;
 use muster_control::ports::{Operations, Write};
+use muster_control::runner_api::{MachineReport, RunnerApi};
 use muster_domain::ids::JobKey;
+use muster_domain::instance::{Instance, StartReport};
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Stored};
@@ -37,6 +40,39 @@ fn a_plain_delete_is_refused_while_nothing_is_deleted() {
     assert!(message.contains("by mira: moving subnets"), "{message}");
     let ordered = ask(&bench, order(true));
     assert_eq!(ordered.get("error"), None, "{ordered}");
+}
+
+/// DynamoDB takes items of 400 KB: a record that is full could never change again, and its machine
+/// never end.
+#[test]
+fn words_without_end_fill_no_record() {
+    let bench = Bench::new();
+    let mut rows = bench.idle(1);
+    bench.make_due(&mut rows[0]);
+    rows[0].clear_mark(bench.door.now(), "the test");
+    bench.store(&rows);
+    let endless = "é".repeat(150_000);
+    let machine = rows[0].machine().expect("a machine").clone();
+    let (door, settings) = (&bench.door, &std::rc::Rc::clone(&bench.door.sim).settings);
+    let context = || Context::new(door, door, door, door, settings);
+    let report = MachineReport::JobStarted {
+        runner: rows[0].runner_name(),
+        job: StartReport::new("acme/web", Some(true), 1, &endless),
+    };
+    let pass = RunnerApi { context: context(), owner: None };
+    assert_eq!(bench.drive(pass.report(&machine, &report, door.now())), Ok(()));
+    let order = json!({"version": 1, "action": "delete", "name": rows[0].name, "reason": &endless,
+        "by": &endless, "kill_running_job": true});
+    let ordered = ask(&bench, order);
+    assert_eq!(ordered.get("error"), None, "{}", ordered["error"]);
+    let off = json!({"version": 1, "action": "switch", "launches": "off", "reason": &endless});
+    assert_eq!(ask(&bench, off).get("error"), None);
+    let row = bench.change(|world| Instance::clone(&world.tables.instances[&rows[0].name]));
+    let order = row.order().expect("an order");
+    let length = |text: &str| text.chars().count();
+    assert_eq!((length(&order.by), length(&order.reason)), (100, 1000));
+    assert_eq!(row.runner.started.as_ref().map(|job| length(&job.name)), Some(200));
+    assert!(row.events.iter().all(|line| length(&line.what) <= 1200));
 }
 
 #[test]
