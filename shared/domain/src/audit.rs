@@ -1,4 +1,5 @@
-//! The audit trail: every order, kill and refusal, written once and never changed.
+//! The audit trail: every order, kill and refusal. A line is added and never changed by us; who may
+//! write the table may.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,7 @@ pub struct Audit {
     pub kind: AuditKind,
     /// The instance, the machine where there is no instance, the switches, or the pools.
     pub subject: String,
-    /// Who: the operator, or `muster` itself.
+    /// Who, as the caller of an order said, or `muster` itself.
     pub by: String,
     /// Why, in a sentence.
     pub why: String,

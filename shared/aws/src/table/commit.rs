@@ -29,16 +29,15 @@ const MAX_ACTIONS: usize = 100;
 /// What a put asks of the item that stands there.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
-    /// Nothing.
-    Any,
     /// There is none.
     Absent,
+    /// There is none, or it has the same body.
+    AbsentOrSame(AttributeValue),
     /// An attribute has this value.
     Is(&'static str, AttributeValue),
 }
 
 /// A condition as DynamoDB takes it.
-#[derive(Default)]
 struct ConditionText {
     expression: Option<String>,
     names: Option<HashMap<String, String>>,
@@ -49,7 +48,14 @@ impl Condition {
     fn text(self, place: Place) -> ConditionText {
         let named = |name: &str| Some(HashMap::from([("#k".to_owned(), name.to_owned())]));
         match self {
-            Self::Any => ConditionText::default(),
+            Self::AbsentOrSame(body) => ConditionText {
+                expression: Some("attribute_not_exists(#k) OR #body = :v".to_owned()),
+                names: Some(HashMap::from([
+                    ("#k".to_owned(), place.key().to_owned()),
+                    ("#body".to_owned(), keys::BODY.to_owned()),
+                ])),
+                values: Some(HashMap::from([(":v".to_owned(), body)])),
+            },
             Self::Absent => ConditionText {
                 expression: Some("attribute_not_exists(#k)".to_owned()),
                 names: named(place.key()),
@@ -156,14 +162,21 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             }
             // Once for whoever asks about its subject, once for whoever asks about a time.
             Write::Audit(line) => {
-                for item in [item(line, timings)?, item(&row::ByTime(line.clone()), timings)?] {
-                    let (place, condition) = (Place::Control, Condition::Any);
-                    actions.push(Action::Put { place, item, condition });
-                }
+                let by_time = item(&row::ByTime(line.clone()), timings)?;
+                actions.extend([added(item(line, timings)?), added(by_time)]);
             }
         }
     }
     Ok(actions)
+}
+
+/// A line of the audit trail. It replaces none; the same line a second time is the first one.
+fn added(item: Item) -> Action {
+    let condition = match item.get(keys::BODY) {
+        Some(body) => Condition::AbsentOrSame(body.clone()),
+        None => Condition::Absent,
+    };
+    Action::Put { place: Place::Control, item, condition }
 }
 
 fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, CommitError> {
@@ -430,4 +443,27 @@ fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
         .expression_attribute_names("#version", keys::VERSION)
         .expression_attribute_values(":count", n(count))
         .expression_attribute_values(":one", n(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::audit::{Audit, AuditKind};
+    use muster_domain::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_trail_replaces_no_other() {
+        let name = "default-l-1".parse().expect("a name");
+        let line = Audit::new(&name, AuditKind::Ordered, "ada", "a test", Time::default());
+        let written = actions(&[Write::Audit(line)], &Timings::default()).expect("written");
+        assert!(!written.is_empty());
+        for action in written {
+            let Action::Put { place, item, condition } = action else { panic!("{action:?}") };
+            let text = condition.text(place);
+            assert_eq!(text.expression.as_deref(), Some("attribute_not_exists(#k) OR #body = :v"));
+            let body = text.values.as_ref().and_then(|values| values.get(":v"));
+            assert!(body.is_some() && body == item.get(keys::BODY));
+        }
+    }
 }
