@@ -26,14 +26,16 @@ pub fn init(level: Option<&str>) {
     let _ = tracing_subscriber::registry().with(targets).with(json).try_init();
 }
 
-/// The crates whose own lines are wanted at the level that was asked for: all of Muster's. The
-/// runtime's is among them for its span, which carries the request's id. A target matches by its
-/// prefix.
-const OURS: [&str; 2] = ["lambda_runtime", "muster_"];
+/// The runtime, whose span carries the request's id. At `trace` it logs whole events: signed
+/// deliveries, and machines' credentials.
+const RUNTIME: &str = "lambda_runtime";
+/// All of Muster's crates: a target matches by its prefix.
+const OURS: &str = "muster_";
 
 fn targets(own: LevelFilter) -> Targets {
     let others = own.min(LevelFilter::from_level(Level::WARN));
-    Targets::new().with_default(others).with_targets(OURS.map(|target| (target, own)))
+    let runtime = own.min(LevelFilter::from_level(Level::DEBUG));
+    Targets::new().with_default(others).with_target(OURS, own).with_target(RUNTIME, runtime)
 }
 
 #[cfg(test)]
@@ -47,6 +49,13 @@ mod tests {
         assert!(targets.would_enable("hyper", &Level::WARN));
         assert!(!targets.would_enable("hyper", &Level::INFO));
         assert!(!targets.would_enable("aws_config::meta", &Level::INFO));
+    }
+
+    #[test]
+    fn the_runtime_never_logs_events() {
+        let targets = targets(LevelFilter::TRACE);
+        assert!(targets.would_enable("lambda_runtime::layers", &Level::DEBUG));
+        assert!(!targets.would_enable("lambda_runtime::layers::api_response", &Level::TRACE));
     }
 
     #[test]
