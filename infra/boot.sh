@@ -6,7 +6,7 @@
 # It holds no secret: the runner API knows the machine by the signature of its own role, and hands
 # out a just-in-time runner configuration, once. Whatever happens, the end is a power-off.
 #
-# Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_RUNNER_VERSION and
+# Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_PER_BOOT, MUSTER_RUNNER_VERSION and
 # MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS,
 # MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 set -euo pipefail
@@ -14,6 +14,7 @@ set -euo pipefail
 runner_dir=${MUSTER_RUNNER_DIR:-/opt/actions-runner}
 runner_user=${MUSTER_RUNNER_USER:-runner}
 home=${MUSTER_HOME:-/opt/muster}
+per_boot=${MUSTER_PER_BOOT:-/var/lib/cloud/scripts/per-boot}
 register_limit=${MUSTER_REGISTER_LIMIT_SECONDS:-480}
 
 tries=5
@@ -30,8 +31,15 @@ power_off() { until shutdown -h now || [ "$tries" = 1 ]; do sleep 5; done; }
 ) >/dev/null 2>&1 &
 
 umask 022
-mkdir -p "$home"
+mkdir -p "$home" "$per_boot"
+# cloud-init runs user data at the first boot and no other: a machine that boots again has neither agent nor watchdog.
+# What is in this folder it runs at each boot that begins after now.
+printf '#!/bin/sh\nshutdown -h now\n' >"$per_boot/muster"
+chmod 755 "$per_boot/muster"
+# A boot hook may print what jobs are not to read.
 log=$home/boot.log
+touch "$log"
+chmod 600 "$log"
 exec > >(tee -a "$log") 2>&1
 say() { echo "muster: $*"; }
 
@@ -41,8 +49,10 @@ say() { echo "muster: $*"; }
   printf 'MUSTER_IMDS=%q\n' "${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}"
   printf 'MUSTER_START_LIMIT=%q\n' "${MUSTER_START_LIMIT_SECONDS:-600}"
   cat <<'API'
-# Proxies and curl options are the jobs' affair: a proxy would be handed the machine's credentials.
-muster_curl() { curl -q --noproxy '*' "$@"; }
+# Proxies, curl options and certificates are the jobs' affair: a proxy would be handed the machine's credentials.
+muster_curl() {
+  env -u CURL_CA_BUNDLE -u SSL_CERT_FILE -u SSL_CERT_DIR -u SSLKEYLOGFILE curl -q --noproxy '*' "$@"
+}
 # muster_imds PATH [curl options]: instance metadata (version 2), with $imds_token.
 muster_imds() {
   muster_curl -fsS --connect-timeout 2 --max-time 5 --retry 5 --retry-connrefused \
@@ -293,6 +303,12 @@ let_jobs_be_root() {
   ! getent group docker >/dev/null || usermod -aG docker "$runner_user"
 }
 
+# The agent loads this file over its own environment (actions/runner, Program.cs `LoadAndSetEnv`), and images
+# of others name their hooks in it. With those in place of ours, no job's start would be told.
+drop_other_hooks() {
+  [ ! -e "$runner_dir/.env" ] || sed -i -E '/^ACTIONS_RUNNER_HOOK_JOB_(STARTED|COMPLETED)=/d' "$runner_dir/.env"
+}
+
 # Asks for the configuration until there is one in $muster_answer; does not return without.
 register() {
   local attempt action wait
@@ -345,6 +361,7 @@ if [ -n "${answer[2]}" ]; then
 fi
 # After the hook: it may have installed what a job then may use.
 [ -z "${answer[3]}" ] || [ "${#as_user[@]}" = 0 ] || let_jobs_be_root
+drop_other_hooks
 # The configuration is an argument, as the runner wants it: it is good for one registration, and the
 # runner keeps what is in it among its own files anyway.
 # What runs with `&` ignores SIGINT, and with it every step of a job: a cancelled one must hear it.

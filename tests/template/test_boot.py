@@ -167,6 +167,33 @@ class RefusedJob(unittest.TestCase):
         self.assertEqual(self.outcome("listener"), [f"worker {128 + signal.SIGKILL}"])
 
 
+class Surroundings(unittest.TestCase):
+    """What an image or a pool brings along and Muster's own part must not see."""
+
+    def test_certificates_of_jobs_are_not_the_hooks(self):
+        given = {"CURL_CA_BUNDLE": "x", "SSL_CERT_FILE": "x", "SSL_CERT_DIR": "x", "SSLKEYLOGFILE": "x", "KEPT": "y"}
+        with tempfile.TemporaryDirectory() as name:
+            curl = pathlib.Path(name) / "curl"
+            curl.write_text("#!/bin/bash\nenv\n")
+            curl.chmod(0o755)
+            script = f"set -euo pipefail\n{function_of('muster_curl')}muster_curl -fsS x"
+            given["PATH"] = f"{name}:{os.environ['PATH']}"
+            done = subprocess.run(["/bin/bash", "-c", script], env=given, capture_output=True, text=True, check=True)
+        names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+        self.assertEqual(names & given.keys(), {"KEPT", "PATH"})
+
+    def test_hooks_of_another_image_are_dropped(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / ".env"
+            script = f"set -euo pipefail\nrunner_dir={name}\n{function_of('drop_other_hooks')}drop_other_hooks"
+            subprocess.run(["/bin/bash", "-c", script], check=True)
+            self.assertFalse(path.exists())
+            kept = "LANG=C.UTF-8\nMY_ACTIONS_RUNNER_HOOK_JOB_STARTED=/x\n"
+            path.write_text(f"ACTIONS_RUNNER_HOOK_JOB_STARTED=/a\n{kept}ACTIONS_RUNNER_HOOK_JOB_COMPLETED=/b\n")
+            subprocess.run(["/bin/bash", "-c", script], check=True)
+            self.assertEqual(path.read_text(), kept)
+
+
 class Private(unittest.TestCase):
     """What the hook says of a job's repository."""
 

@@ -124,6 +124,7 @@ impl Rack {
             ("MUSTER_RUNNER_DIR", below("actions-runner")),
             ("MUSTER_RUNNER_USER", current_user()),
             ("MUSTER_HOME", below("muster")),
+            ("MUSTER_PER_BOOT", below("per-boot")),
             ("AWS_EC2_METADATA_SERVICE_ENDPOINT", format!("{}/imds/{instance}", self.world_url)),
         ]
     }

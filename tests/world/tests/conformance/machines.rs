@@ -1,6 +1,7 @@
 //! Machines: the real `infra/boot.sh`, run by bash, from the first metadata call to the power-off.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use crate::common::{cloud::Cloud, runner_api::RunnerApi};
@@ -102,6 +103,23 @@ async fn machine_runs_its_user_data_word_for_word_and_keeps_the_configuration_to
         }
     }
     assert!(!cloud.console(&id).await.contains("eyIuY3JlZGVudGlhbHMi"));
+}
+
+#[tokio::test]
+async fn machine_that_boots_again_powers_off_and_its_log_is_for_root() {
+    let (cloud, api) = open("").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
+    let root = cloud.state_dir.join("machines").join(&id);
+    let mode = std::fs::metadata(root.join("muster/boot.log")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // What cloud-init does at the next boot.
+    let path = format!("{}:/usr/bin:/bin", root.join("bin").display());
+    let again = std::process::Command::new(root.join("per-boot/muster")).env("PATH", path).status();
+    assert!(again.unwrap().success());
+    until_terminated(&cloud, &id).await;
+    let reason = instance(&cloud, &id).await["reason"]["code"].clone();
+    assert_eq!(reason, "Client.InstanceInitiatedShutdown");
 }
 
 #[tokio::test]
