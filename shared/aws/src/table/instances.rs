@@ -74,6 +74,11 @@ impl Instances for DynamoTable {
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 
+    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError> {
+        let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
+        self.reader().count(Place::Instances, &ending).await
+    }
+
     async fn ending_instances(
         &self,
         pool: &PoolName,

@@ -7,7 +7,7 @@ use muster_domain::job::Job;
 use muster_domain::stored::Stored;
 
 use super::DynamoTable;
-use super::keys;
+use super::keys::{self, Place};
 use super::read::Range;
 
 impl Jobs for DynamoTable {
@@ -33,6 +33,10 @@ impl Jobs for DynamoTable {
         let (free, held) =
             try_join(self.demand(pool, limit), self.listed(held, Some(limit))).await?;
         Ok([free, held].concat())
+    }
+
+    async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError> {
+        self.reader().count(Place::Jobs, &waiting(pool)).await
     }
 
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {

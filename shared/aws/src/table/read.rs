@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, Select};
 use futures_util::future::join_all;
 use muster_control::causes::with_causes;
 use muster_control::ports::{Page, ReadError, Unavailable};
@@ -168,6 +169,29 @@ impl Reader<'_> {
         limit: Option<u32>,
         start: Option<Item>,
     ) -> Result<(Vec<Item>, Option<Item>), ReadError> {
+        let limit = limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX));
+        let query = self.query(place, range).set_limit(limit).set_exclusive_start_key(start);
+        let answer = query.send().await.map_err(|error| error::read_error("Query", &error))?;
+        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    }
+
+    /// How many records a range has. None of them is sent.
+    pub(crate) async fn count(&self, place: Place, range: &Range) -> Result<usize, ReadError> {
+        let mut count = 0;
+        let mut start = None;
+        loop {
+            let query = self.query(place, range).select(Select::Count);
+            let answer = query.set_exclusive_start_key(start).send().await;
+            let answer = answer.map_err(|error| error::read_error("Query", &error))?;
+            count += usize::try_from(answer.count).unwrap_or_default();
+            start = answer.last_evaluated_key;
+            if start.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn query(&self, place: Place, range: &Range) -> QueryFluentBuilder {
         let query = self
             .client
             .query()
@@ -175,10 +199,8 @@ impl Reader<'_> {
             .index_name(range.index)
             .expression_attribute_names("#p", range.partition.0)
             .expression_attribute_values(":p", s(range.partition.1.as_str()))
-            .scan_index_forward(!range.newest_first)
-            .set_limit(limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
-            .set_exclusive_start_key(start);
-        let query = match &range.order {
+            .scan_index_forward(!range.newest_first);
+        match &range.order {
             None => query.key_condition_expression("#p = :p"),
             Some(Order::StartsWith(attribute, prefix)) => query
                 .key_condition_expression("#p = :p AND begins_with(#o, :o)")
@@ -193,9 +215,7 @@ impl Reader<'_> {
                 .key_condition_expression("#p = :p AND #o <= :o")
                 .expression_attribute_names("#o", *attribute)
                 .expression_attribute_values(":o", s(last.as_str())),
-        };
-        let answer = query.send().await.map_err(|error| error::read_error("Query", &error))?;
-        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+        }
     }
 
     /// The readable records of a range, at most `limit`, and the keys of the others.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use futures_util::future::join3;
+use futures_util::future::{join3, try_join_all, try_join4};
 use muster_domain::SCHEMA;
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
@@ -33,8 +33,11 @@ use crate::context::{Context, Ports};
 use crate::launches::conditions;
 use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, Operations as _};
 
-/// Most jobs and ending instances that `status` counts per pool and group.
+/// Most jobs without a pool that `status` counts.
 const COUNTED: u32 = MAX_LIMIT;
+/// How many waiting jobs of a pool, with and without a claim each, are asked since when they wait.
+/// They come in the order in which GitHub queued them; one that was approved late began to wait later.
+const FIRST: u32 = 20;
 /// Most jobs of a pool that stand for its demand where it is asked why one of them waits.
 const MAX_DEMAND: u32 = 1_000;
 /// How many reasons of jobs that nobody launches for `status` shows at most.
@@ -259,10 +262,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let cooldowns = self.context.table.cooldowns().await?;
-        let mut pools = Vec::new();
-        for pool in &self.context.settings.pools {
-            pools.push(self.pool_status(pool, &switches, cooldowns.as_deref(), now).await?);
-        }
+        let pools = self.context.settings.pools.iter();
+        let pools = pools.map(|pool| self.pool_status(pool, &switches, cooldowns.as_deref(), now));
+        let pools = try_join_all(pools).await?;
         let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
         let (unserved, gated) = self.unserved(COUNTED).await?;
         let orphans = |all: Vec<Stored<Orphan>>| {
@@ -293,10 +295,15 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         cooldowns: Option<&Cooldowns>,
         now: Time,
     ) -> Result<PoolStatus, AdminError> {
-        let capacity = self.context.table.capacity(&pool.name).await?;
-        let waiting = self.context.table.waiting_jobs(&pool.name, COUNTED).await?;
-        let oldest = waiting.iter().map(|job| job.waits_since()).min();
-        let ending = self.context.table.ending_instances(&pool.name, COUNTED).await?;
+        let table = self.context.table;
+        let (capacity, ending, waiting, first) = try_join4(
+            table.capacity(&pool.name),
+            table.count_ending_instances(&pool.name),
+            table.count_waiting_jobs(&pool.name),
+            table.waiting_jobs(&pool.name, FIRST),
+        )
+        .await?;
+        let oldest = first.iter().map(|job| job.waits_since()).min();
         Ok(PoolStatus {
             name: pool.name.clone(),
             labels: pool.labels.clone(),
@@ -307,8 +314,8 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             min_idle: pool.idle_wanted(),
             trouble: cooldowns.and_then(|known| known.trouble(pool)).cloned(),
             live: capacity.map_or(0, |capacity| capacity.live),
-            ending: ending.len(),
-            waiting_jobs: waiting.len(),
+            ending,
+            waiting_jobs: waiting,
             oldest_waiting_job_seconds: oldest.map(|at| now.since(at)),
             launches_off: switches.launches_off(&pool.name).cloned(),
             removed_at: pool.removed_at,

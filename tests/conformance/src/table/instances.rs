@@ -118,4 +118,5 @@ pub(super) async fn ending_instances_are_limited<W: TableWorld>(world: &W) {
     put(world, &[&late, &early]).await;
     let found = world.table().ending_instances(&pool(), 1).await.expect("read");
     assert_eq!(names(&found), [&early.name]);
+    assert_eq!(world.table().count_ending_instances(&pool()).await, Ok(2));
 }

@@ -81,11 +81,13 @@ pub(super) async fn waiting_jobs_come_with_and_without_a_claim<W: TableWorld>(wo
     queue(world, &[&queued(5), &claim(2), &queued(3), &claim(1)]).await;
     let found = world.table().waiting_jobs(&pool(), 10).await.expect("read");
     assert_eq!(numbers(&found), [3, 5, 1, 2]);
+    assert_eq!(world.table().count_waiting_jobs(&pool()).await, Ok(4));
 }
 
 pub(super) async fn waiting_jobs_are_those_of_the_pool<W: TableWorld>(world: &W) {
     queue(world, &[&queued(1)]).await;
     assert_eq!(world.table().waiting_jobs(&other_pool(), 10).await, Ok(vec![]));
+    assert_eq!(world.table().count_waiting_jobs(&other_pool()).await, Ok(0));
 }
 
 pub(super) async fn open_launches_are_listed_until_they_are_settled<W: TableWorld>(world: &W) {

@@ -74,6 +74,9 @@ impl Instances for Replayed<'_> {
     async fn slots_to_retry(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
     }
+    async fn count_ending_instances(&self, _: &PoolName) -> Read<usize> {
+        unreachable!("the admin function alone counts")
+    }
     async fn ending_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
     }
@@ -91,6 +94,9 @@ impl Jobs for Replayed<'_> {
     }
     async fn waiting_jobs(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Job>>> {
         Ok(Vec::new())
+    }
+    async fn count_waiting_jobs(&self, _: &PoolName) -> Read<usize> {
+        unreachable!("the admin function alone counts")
     }
     async fn unmatched_jobs(&self, _: u32) -> Read<Vec<Stored<Job>>> {
         Ok(Vec::new())

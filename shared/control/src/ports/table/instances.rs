@@ -42,6 +42,8 @@ pub trait Instances {
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool in `pending_create`.
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// How many instances of a pool are on their way out.
+    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError>;
     /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),
     /// the one that was marked first before the others, at most `limit`.
     async fn ending_instances(

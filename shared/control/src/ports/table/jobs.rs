@@ -22,6 +22,8 @@ pub trait Jobs {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// How many jobs of a pool wait, with and without a claim.
+    async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError>;
     /// Queued jobs that no pool serves, at most `limit`, oldest first.
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for

@@ -83,6 +83,10 @@ impl Instances for Door {
         self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
     }
 
+    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError> {
+        self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, usize::MAX).len()).await
+    }
+
     async fn ending_instances(
         &self,
         pool: &PoolName,

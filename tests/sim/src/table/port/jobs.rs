@@ -37,6 +37,10 @@ impl Jobs for Door {
         self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
     }
 
+    async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError> {
+        self.of_pool(pool, |of| of.waiting.len()).await
+    }
+
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.list(|tables| {
             let jobs = tables.index.unmatched.values().take(limit as usize);
