@@ -10,6 +10,9 @@ use super::status;
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::{clean, clock};
 
+/// So many lines of the log are shown at least.
+const LEAST: usize = 3;
+
 /// A job or an instance on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
@@ -37,8 +40,11 @@ pub fn stack(
     }
     let note = page.into_text();
     let above = status.map(|status| status::page(status, region, screen)).unwrap_or_default();
+    // What is wrong may fill the screen; the last lines of the log are seen all the same.
+    let most = usize::from(height).saturating_sub(note.lines().count() + LEAST + 2);
+    let above: String = above.split_inclusive('\n').take(most).collect();
     let taken = above.lines().count() + note.lines().count() + 2;
-    let room = usize::from(height).saturating_sub(taken).max(3);
+    let room = usize::from(height).saturating_sub(taken).max(LEAST);
     let mut below = Page::new(screen);
     for line in &lines[lines.len().saturating_sub(room)..] {
         row(&mut below, line, now);

@@ -1,14 +1,12 @@
 //! What is asked of CloudWatch and SQS, and what is watched.
 
 use muster_cli::failure::Failure;
-use muster_cli::page::Screen;
-use muster_cli::views::alarms::{self, Alarm, AlarmState};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, NOW};
 use crate::orders::{refused, told};
-use crate::{compare, recorded};
+use crate::recorded;
 
 type Answer = Result<Value, Failure>;
 
@@ -181,12 +179,6 @@ fn alarms_come_with_what_they_ask_for() {
             (Fake::aws([service("AccessDenied", "cloudwatch:DescribeAlarms")]), vec!["alarms"]),
         ],
     );
-    // All of them are named by the page that goes with the command.
-    let all: Vec<Alarm> = muster_cli::handbook::alarms()
-        .map(|name| Alarm { name: name.to_owned(), state: AlarmState::Red, ..Alarm::default() })
-        .collect();
-    let screen = Screen { width: Some(100), colour: false };
-    compare("alarms_all.txt", &alarms::list(&all, "muster", NOW, screen));
 }
 
 fn queues() -> Answer {
@@ -315,6 +307,15 @@ fn the_stack_is_watched() {
                     patience: 1,
                     answers: [recorded("status_quiet")].into(),
                     ..Fake::aws(denied())
+                },
+                vec!["watch"],
+            ),
+            // What is wrong does not hide the log.
+            (
+                Fake {
+                    patience: 1,
+                    answers: [recorded("status")].into(),
+                    ..Fake::aws(logs().take(5))
                 },
                 vec!["watch"],
             ),
