@@ -181,6 +181,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn months_go_back_over_the_turn_of_a_year() {
+        let told = |from: &str, to: &str| {
+            let at = |day: &str| format!("{day}T00:00:00.000Z").parse().expect("a time");
+            months(at(from), at(to)).join(" ")
+        };
+        assert_eq!(told("2026-11-30", "2027-02-01"), "2027-02 2027-01 2026-12 2026-11");
+        assert_eq!(told("2026-11-01", "2026-11-30"), "2026-11");
+        assert_eq!(told("2027-01-01", "2026-12-31"), "");
+    }
+
+    #[test]
     fn names_spread_over_all_shards() {
         let mut counts = [0_u32; SHARDS as usize];
         for launch in 0..500 {
