@@ -131,6 +131,46 @@ fn an_answer_goes_to_stdout_and_the_call_is_signed() {
 }
 
 #[test]
+fn each_service_is_called_by_its_own_name() {
+    let denied = r#"{"__type":"AccessDeniedException","Message":"it says no"}"#;
+    let queues = r#"{"QueueUrls":["http://x/1/ci-JobsDeadLetters-1"]}"#;
+    let attributes = r#"{"Attributes":{"ApproximateNumberOfMessages":"3"}}"#;
+    let cases: [(&[&str], &str, &[&str], Vec<(u16, &str)>); 3] = [
+        (
+            &["logs", "reaper"],
+            "logs",
+            &["Logs_20140328.FilterLogEvents", "application/x-amz-json-1.1"],
+            vec![(200, r#"{"events":[{"timestamp":0,"message":"a line"}]}"#)],
+        ),
+        (
+            &["alarms"],
+            "monitoring",
+            &["GraniteServiceVersion20100801.DescribeAlarms", "application/x-amz-json-1.0"],
+            vec![(400, denied)],
+        ),
+        (
+            &["dead-letters", "jobs"],
+            "sqs",
+            &["AmazonSQS.", "application/x-amz-json-1.0"],
+            vec![(200, queues), (200, attributes)],
+        ),
+    ];
+    let all = cases.map(|(line, service, headers, answers)| {
+        let answers = answers.into_iter().map(|(status, body)| (status, "", body.to_owned()));
+        let line = [line, &["--stack", "ci"]].concat();
+        let (output, requests) = before(answers.collect(), &line);
+        let scope = format!("/us-east-1/{service}/aws4_request");
+        for request in &requests {
+            assert!(request.starts_with("POST / HTTP/1.1"), "{request}");
+            let told = headers.iter().chain([&scope.as_str()]).all(|part| request.contains(part));
+            assert!(told, "{headers:?} {scope}: {request}");
+        }
+        format!("== muster {}\n{}", line.join(" "), told(&output))
+    });
+    compare("binary_services.txt", &all.join("\n"));
+}
+
+#[test]
 fn what_goes_wrong_has_a_sentence_and_a_code() {
     let error =
         |kind: &str| serde_json::json!({ "__type": kind, "Message": "it says no" }).to_string();
