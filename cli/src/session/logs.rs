@@ -21,6 +21,8 @@ const EVERY: Seconds = Seconds(3);
 const LATE: Seconds = Seconds(30);
 /// Until a throttled call is made again.
 const THROTTLED: Seconds = Seconds(1);
+/// So often in a row.
+const MAX_THROTTLED: u32 = 5;
 /// Most answers of one group in a row, of a megabyte each.
 const MAX_ANSWERS: usize = 100;
 
@@ -109,7 +111,7 @@ impl<W: World> Session<'_, W> {
         let mut stack = self.world.stack().await?;
         let every = |reader: &Reader| reader.sources.iter().map(|one| (*one, None)).collect();
         let mut open: Vec<(Source, Option<String>)> = every(reader);
-        let mut missing = 0;
+        let (mut missing, mut throttled) = (0, 0);
         for _ in 0..MAX_ANSWERS {
             let calls = open.iter().map(|(one, token)| reader.call(&stack, *one, token.as_deref()));
             let answers = self.world.aws(calls.collect()).await?;
@@ -123,7 +125,7 @@ impl<W: World> Session<'_, W> {
                         next.extend(token.map(|token| (source, Some(token))));
                     }
                     Err(failure) if failure.is_missing() => missing += 1,
-                    Err(failure) if failure.is_throttled() => {
+                    Err(failure) if failure.is_throttled() && throttled < MAX_THROTTLED => {
                         is_throttled = true;
                         next.push((source, token));
                     }
@@ -131,6 +133,7 @@ impl<W: World> Session<'_, W> {
                 }
             }
             open = next;
+            throttled = if is_throttled { throttled + 1 } else { 0 };
             if missing == reader.sources.len() {
                 self.world.other_stack().await?;
                 (stack, missing, open) = (self.world.stack().await?, 0, every(reader));

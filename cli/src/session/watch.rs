@@ -28,6 +28,9 @@ const KEPT: usize = 60;
 /// After so many failures in a row nobody is waited for any longer.
 const MAX_FAILURES: u32 = 30;
 
+/// The exit code of a right that is missing.
+const NO_RIGHT: u8 = 4;
+
 /// What came of a look.
 struct Look {
     followed: Followed,
@@ -47,9 +50,9 @@ impl<W: World> Session<'_, W> {
     async fn watch_stack(&mut self) -> Result<String, Failure> {
         let mut reader = Reader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
         let (mut lines, mut told): (Vec<Line>, BTreeSet<String>) = Default::default();
-        // What keeps the logs away, or the last answer.
-        let (mut deaf, mut shown): (Option<String>, Option<StackStatus>) = Default::default();
-        let (mut failures, mut round) = (0, 0);
+        // The last answer, and what keeps the logs away.
+        let (mut shown, mut deaf): (Option<StackStatus>, Option<Failure>) = Default::default();
+        let (mut failures, mut round) = (None, 0);
         loop {
             // Without GitHub: an App has five thousand calls an hour, and this would take many of them.
             let outcome = self.answer(&json!({ "action": "status" })).await;
@@ -61,13 +64,18 @@ impl<W: World> Session<'_, W> {
                     shown = Some(read("status", answer)?);
                 }
                 let first_new = lines.len();
-                if deaf.is_none() && round % ROUNDS_A_LOG == 0 {
+                // Who may not read them gets no right to it in the meantime.
+                let is_barred = deaf.as_ref().is_some_and(|failure| failure.exit() == NO_RIGHT);
+                if !is_barred && round % ROUNDS_A_LOG == 0 {
                     match self.read_lines(&mut reader).await {
-                        Ok(new) => lines.extend(new.into_iter().filter(is_shown)),
-                        Err(failure) => deaf = Some(failure.sentence()),
+                        Ok(new) => {
+                            lines.extend(new.into_iter().filter(is_shown));
+                            deaf = None;
+                        }
+                        Err(failure) => deaf = Some(failure),
                     }
                 }
-                let note = note.or_else(|| deaf.clone());
+                let note = note.or_else(|| deaf.as_ref().map(Failure::sentence));
                 self.show_stack(shown.as_ref(), &lines, first_new, note.as_deref(), &mut told);
                 lines.drain(..lines.len().saturating_sub(KEPT));
             }
@@ -92,35 +100,36 @@ impl<W: World> Session<'_, W> {
             let page = watch::stack(status, &region, lines, note, height, now, self.screen);
             return self.world.redraw(&page);
         }
+        let news = note.filter(|note| !told.contains(*note));
         let mut text = String::new();
         if let Some(status) = status {
             text = watch::changes(status, told, now);
         }
         text.push_str(&crate::views::logs::page(&lines[first_new..], now, self.screen));
         self.world.print(&text);
-        if let Some(note) = note.filter(|note| told.insert((*note).to_owned())) {
-            self.world.say(note);
+        if let Some(news) = news {
+            self.world.say(news);
         }
+        told.extend(note.map(str::to_owned));
     }
 
-    /// An answer, or what to say instead: that nobody answered for once does not end a watch.
-    fn forgiven(
+    /// An answer, or what to say instead: that nobody answers for once does not end a watch that had begun. `failures` is
+    /// how many there were in a row; none before the first answer.
+    fn forgiven<T>(
         &mut self,
-        outcome: Result<Value, Failure>,
-        failures: &mut u32,
-    ) -> Result<(Option<Value>, Option<String>), Failure> {
-        match outcome {
-            Ok(answer) => {
-                *failures = 0;
+        outcome: Result<T, Failure>,
+        failures: &mut Option<u32>,
+    ) -> Result<(Option<T>, Option<String>), Failure> {
+        match (outcome, *failures) {
+            (Ok(answer), _) => {
+                *failures = Some(0);
                 Ok((Some(answer), None))
             }
-            Err(failure @ (Failure::NoAnswer { .. } | Failure::Unreachable { .. }))
-                if *failures < MAX_FAILURES =>
-            {
-                *failures += 1;
+            (Err(failure), Some(before)) if before < MAX_FAILURES && is_passing(&failure) => {
+                *failures = Some(before + 1);
                 Ok((None, Some(failure.sentence())))
             }
-            Err(failure) => Err(failure),
+            (Err(failure), _) => Err(failure),
         }
     }
 
@@ -147,24 +156,20 @@ impl<W: World> Session<'_, W> {
             return Err(Failure::Usage(said));
         }
         let mut told = BTreeSet::new();
-        let mut failures = 0;
+        let mut failures = None;
         loop {
             let outcome = match &found {
                 Found::Jobs(keys) => self.look_at_job(keys[0]).await,
                 Found::Instance(name) => self.look_at_instance(name).await,
             };
-            let look = match outcome {
-                Ok(look) => look,
-                Err(failure) => {
-                    let (_, note) = self.forgiven(Err(failure), &mut failures)?;
-                    self.world.say(&note.unwrap_or_default());
-                    if !self.world.wait(EVERY).await {
-                        return Ok(String::new());
-                    }
-                    continue;
+            let (look, note) = self.forgiven(outcome, &mut failures)?;
+            let Some(look) = look else {
+                self.world.say(&note.unwrap_or_default());
+                if !self.world.wait(EVERY).await {
+                    return Ok(String::new());
                 }
+                continue;
             };
-            failures = 0;
             let now = self.world.now();
             if self.json {
                 self.print_once(Some(&look.answer), &mut told);
@@ -225,6 +230,15 @@ impl<W: World> Session<'_, W> {
         let followed =
             Followed { title, sentences: shown.explanation.clone(), story: events(one).collect() };
         Ok(Look { followed, answer, ended })
+    }
+}
+
+/// Nobody answered, or somebody was busy: the next look may go well.
+fn is_passing(failure: &Failure) -> bool {
+    match failure {
+        Failure::NoAnswer { .. } | Failure::Unreachable { .. } | Failure::Answered { .. } => true,
+        Failure::Refused { code, .. } => code == "unavailable",
+        failure => failure.is_throttled(),
     }
 }
 

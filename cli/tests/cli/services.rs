@@ -86,6 +86,7 @@ fn logs_are_read_side_by_side() {
                 waits(9, vec![throttled(), events(&[one("1", 3, "after all")])]),
                 vec!["logs", "reaper"],
             ),
+            (waits(9, (0..6).map(|_| throttled()).collect()), vec!["logs", "reaper"]),
             // A line that was shown is not shown again, and one that comes late is.
             (
                 waits(
@@ -310,6 +311,10 @@ fn the_stack_is_watched() {
                 },
                 vec!["watch"],
             ),
+            (
+                Fake { patience: 3, width: None, answers: looks().into(), ..Fake::aws(denied()) },
+                vec!["watch"],
+            ),
             // What is wrong does not hide the log.
             (
                 Fake {
@@ -319,7 +324,22 @@ fn the_stack_is_watched() {
                 },
                 vec!["watch"],
             ),
+            // What does not answer at once is not waited for; what does not answer later is.
             (Fake::of([refused("unavailable", "the tables do not answer")]), vec!["watch"]),
+            (
+                Fake {
+                    patience: 3,
+                    width: None,
+                    answers: [
+                        recorded("status_quiet"),
+                        refused("unavailable", "the tables do not answer"),
+                        later.clone(),
+                    ]
+                    .into(),
+                    ..Fake::aws(logs())
+                },
+                vec!["watch"],
+            ),
         ],
     );
 }
@@ -358,6 +378,17 @@ fn a_job_is_followed_to_its_end() {
                 vec!["watch", "i-000000a0000000000"],
             ),
             (follows(None, vec![gone]), vec!["watch", "small-l9"]),
+            (
+                follows(
+                    None,
+                    vec![
+                        recorded("show"),
+                        refused("unavailable", "the tables do not answer"),
+                        deleted.clone(),
+                    ],
+                ),
+                vec!["watch", "small-l0-0"],
+            ),
         ],
     );
 }
