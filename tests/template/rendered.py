@@ -142,6 +142,9 @@ class Rendered:
                 return self.resolve(argument[1]).split(argument[0])
             case "Fn::Select":
                 return self.resolve(argument[1])[int(argument[0])]
+            case "Fn::FindInMap":
+                mapping, *keys = (self.resolve(key) for key in argument)
+                return functools.reduce(dict.__getitem__, keys, self.template["Mappings"][mapping])
             case "Fn::If":
                 return self.resolve(argument[1] if self.condition(argument[0]) else argument[2])
             case "Fn::Base64":

@@ -442,10 +442,22 @@ class Alarms(unittest.TestCase):
             for line in (ROOT / "infra/README.md").read_text(encoding="utf-8").splitlines()
             if line.startswith("#")
         }
+        ((page, *others),) = {tuple(a.values()) for m in source()["Mappings"].values() for a in m.values()}
+        self.assertRegex(page, r"^https://github\.com/[\w-]+/[\w-]+/blob/main/infra/README\.md$")
+        self.assertEqual(others, [])
         for name, alarm in self.alarms().items():
-            anchor = re.search(r"infra/README\.md#([a-z0-9-]+)$", alarm["AlarmDescription"].strip())
-            self.assertIsNotNone(anchor, name)
-            self.assertIn(anchor.group(1), headings, name)
+            address, _, anchor = alarm["AlarmDescription"].rpartition(" ")[2].partition("#")
+            # At night nobody has the checkout.
+            self.assertEqual(address, page, name)
+            self.assertIn(anchor, headings, name)
+
+    def test_the_heartbeat_does_not_ring_before_it_can_beat(self):
+        alarm = rendered().resources["ReaperSilentAlarm"]
+        self.assertEqual(rendered().resources[alarm["DependsOn"]]["Type"], "AWS::Events::Rule")
+        self.assertEqual((alarm["Properties"]["Period"], alarm["Properties"]["DatapointsToAlarm"]), (300, 2))
+
+    def test_the_projects_address_stands_in_one_place(self):
+        self.assertEqual((ROOT / "template.yaml").read_text(encoding="utf-8").count("https://github.com/muster-runners"), 1)
 
     def test_actions_follow_the_topic(self):
         def actions(**given):
