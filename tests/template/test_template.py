@@ -325,6 +325,21 @@ class Deployment(unittest.TestCase):
         config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
         self.assertEqual(config["default"]["deploy"]["parameters"]["on_failure"], "DELETE")
 
+    def test_one_line_deploys_and_changes_no_file(self):
+        """What has no default is in the README's line, and nothing has SAM write the answers into a tracked file."""
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        (line,) = re.findall(r"^ +sam deploy (.*)$", readme, re.MULTILINE)
+        given = set(re.findall(r"(\w+)=", line))
+        parameters = source()["Parameters"]
+        self.assertLessEqual(given, set(parameters))
+        self.assertLessEqual({name for name, definition in parameters.items() if "Default" not in definition}, given)
+        self.assertNotIn("guided", readme)
+
+    def test_few_questions_are_left(self):
+        # GitHubAppId and GitHubApiUrl belong into the App's secret.
+        names = set(source()["Parameters"]) - {"GitHubAppId", "GitHubApiUrl"}
+        self.assertLessEqual(len(names), 13, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
+
 
 class Api(unittest.TestCase):
     def test_routes_and_their_callers(self):
