@@ -6,9 +6,10 @@
 # It holds no secret: the runner API knows the machine by the signature of its own role, and hands
 # out a just-in-time runner configuration, once. Whatever happens, the end is a power-off.
 #
-# Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_PER_BOOT, MUSTER_RUNNER_VERSION and
-# MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS,
-# MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
+# Optional: MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_HOME, MUSTER_PER_BOOT, MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT,
+# MUSTER_RUNNER_VERSION and MUSTER_RUNNER_SHA256 (for an image without the runner), MUSTER_MAX_LIFETIME_SECONDS,
+# MUSTER_LIFETIME_GRACE_SECONDS, MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS,
+# AWS_EC2_METADATA_SERVICE_ENDPOINT.
 set -euo pipefail
 
 runner_dir=${MUSTER_RUNNER_DIR:-/opt/actions-runner}
@@ -256,16 +257,25 @@ quiet_apt() {
   echo 'DPkg::Lock::Timeout "240";' >/etc/apt/apt.conf.d/99muster
 }
 
-# The agent's own script does not know every distribution; .NET needs little beyond libicu.
-install_dependencies() {
-  local try
+# What the agent needs, and what everyday workflows expect: images, services and containers, archives, native builds.
+# A name that a distribution does not have is passed over.
+install_packages() {
+  local try name known
   if ! command -v apt-get >/dev/null; then
+    # The agent's own script does not know every distribution; .NET needs little beyond libicu.
     "$runner_dir/bin/installdependencies.sh" || dnf install -y libicu
+    dnf install -y --setopt=strict=0 docker git tar gzip unzip zip jq gcc gcc-c++ make
+    ! systemctl cat docker.service >/dev/null 2>&1 || systemctl enable --now docker
     return
   fi
-  quiet_apt
   for try in 1 2 3; do
-    "$runner_dir/bin/installdependencies.sh" && return
+    if "$runner_dir/bin/installdependencies.sh"; then
+      known=()
+      for name in docker.io docker-buildx git unzip zip jq build-essential; do
+        ! apt-cache show "$name" >/dev/null 2>&1 || known+=("$name")
+      done
+      DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${known[@]}" && return
+    fi
     say "packages could not be installed (attempt $try)"
     sleep 10
   done
@@ -284,10 +294,12 @@ install_runner() {
   [ -z "${MUSTER_RUNNER_SHA256:-}" ] || sha256sum --check --quiet <<<"$MUSTER_RUNNER_SHA256  $archive"
   mkdir -p "$runner_dir"
   tar -xzf "$archive" -C "$runner_dir"
-  install_dependencies
+  install_packages
 }
 
 id -u "$runner_user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$runner_user"
+# An image that has the runner meets its own updates as well. Where the folder is named, somebody else looks after that.
+[ -n "${MUSTER_RUNNER_DIR:-}" ] || ! command -v apt-get >/dev/null || quiet_apt
 [ -x "$runner_dir/run.sh" ] || install_runner
 as_user=()
 if [ "$runner_user" != "$(id -un)" ]; then
@@ -345,9 +357,18 @@ for name, value in (answer.get("environment") or {}).items():
 ' <<<"$muster_answer")
 runner_name=${answer[0]}
 
-# A clean environment: a job sees what it needs, and nothing of how its machine came up. What the
-# pool says may replace PATH and LANG, and not the hooks.
-clean=("PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "${answer[@]:4}")
+# Tools are kept where the setup actions look for them, whatever they are told (ruby/setup-ruby).
+tools=${MUSTER_TOOL_CACHE:-/opt/hostedtoolcache}
+mkdir -p "$tools"
+[ "${#as_user[@]}" = 0 ] || chown "$runner_user" "$tools"
+# An image says in this file where its tools are.
+named="s/^(export )?([A-Za-z_][A-Za-z0-9_]*)=[\"']?([^\"']*)[\"']?\$/\\2=\\3/p"
+mapfile -t image < <(sed -nE "$named" "${MUSTER_ENVIRONMENT:-/etc/environment}" 2>/dev/null || true)
+image=("RUNNER_TOOL_CACHE=$tools" "AGENT_TOOLSDIRECTORY=$tools" "${image[@]}")
+
+# A clean environment: a job sees what it needs, and nothing of how its machine came up. What the image says
+# may replace PATH and LANG, what the pool says that too, and neither the hooks.
+clean=("PATH=$PATH" "LANG=${LANG:-C.UTF-8}" "${image[@]}" "${answer[@]:4}")
 as_runner=("${as_user[@]}" env -i "HOME=$(getent passwd "$runner_user" | cut -d: -f6)"
   "USER=$runner_user" "${clean[@]}"
   "ACTIONS_RUNNER_HOOK_JOB_STARTED=$home/job-started.sh"

@@ -62,8 +62,8 @@ def function_of(name):
 class Packages(unittest.TestCase):
     """The agent's own packages, on a machine whose commands only tell that they were called."""
 
-    def install(self, commands, fails):
-        """What is called when the agent's script fails so many times, and the exit code."""
+    def install(self, commands, fails, unknown="nothing"):
+        """What is called when the agent's script fails so many times, and the exit code. One package is unknown."""
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name)
             (root / "bin").mkdir()
@@ -74,8 +74,12 @@ class Packages(unittest.TestCase):
                 path.chmod(0o755)
             with agent.open("a") as script:
                 script.write(f"[ $(grep -c ^installdependencies {root}/calls) -gt {fails} ]\n")
-            parts = "".join(map(function_of, ("quiet_apt", "install_dependencies")))
-            script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}install_dependencies\n"
+            if "apt-cache" in commands:
+                with (root / "bin/apt-cache").open("a") as script:
+                    script.write(f'[ "$2" != {unknown} ]\n')
+            parts = "".join(map(function_of, ("quiet_apt", "install_packages")))
+            script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}"
+            script += "! command -v apt-get >/dev/null || quiet_apt\ninstall_packages\n"
             script = script.replace("/etc/apt/", f"{root}/etc/apt/")
             tools = [f"ln -s $(command -v {tool}) {root}/bin/" for tool in ("bash", "grep", "env")]
             subprocess.run("\n".join(tools), shell=True, check=True)
@@ -86,8 +90,9 @@ class Packages(unittest.TestCase):
             return calls, conf, done.returncode
 
     def test_ubuntus_own_updates_are_kept_out_and_waited_for(self):
-        calls, conf, code = self.install(("apt-get", "systemctl"), fails=0)
-        self.assertEqual((calls[-1], code), ("installdependencies.sh ", 0))
+        calls, conf, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0)
+        self.assertIn("installdependencies.sh ", calls)
+        self.assertEqual(code, 0)
         masked = " ".join(call for call in calls if call.startswith("systemctl mask"))
         for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
             self.assertIn(unit, masked)
@@ -96,17 +101,29 @@ class Packages(unittest.TestCase):
         self.assertEqual(stopped, [])
         self.assertRegex(conf, r'DPkg::Lock::Timeout "\d{3}";')
 
+    def test_everyday_workflows_find_their_tools(self):
+        calls, _, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0)
+        self.assertEqual(code, 0)
+        self.assertEqual(calls[-1], "apt-get install -y --no-install-recommends docker.io docker-buildx git unzip zip jq build-essential")
+        # Debian 12 has no docker-buildx.
+        calls, _, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0, unknown="docker-buildx")
+        self.assertEqual(code, 0)
+        self.assertEqual(calls[-1], "apt-get install -y --no-install-recommends docker.io git unzip zip jq build-essential")
+
     def test_a_flaky_mirror_is_asked_again_and_dnf_never(self):
-        calls, _, code = self.install(("apt-get", "systemctl", "dnf"), fails=1)
+        commands = ("apt-get", "apt-cache", "systemctl", "dnf")
+        calls, _, code = self.install(commands, fails=1)
         tries = [call for call in calls if call.startswith("installdependencies")]
         self.assertEqual((len(tries), code), (2, 0))
-        calls, _, code = self.install(("apt-get", "systemctl", "dnf"), fails=9)
+        calls, _, code = self.install(commands, fails=9)
         self.assertNotEqual(code, 0)
         self.assertEqual([call for call in calls if call.startswith("dnf")], [])
 
     def test_what_the_agents_script_does_not_know_gets_its_library_by_dnf(self):
-        calls, conf, code = self.install(("dnf",), fails=9)
-        self.assertEqual(calls, ["installdependencies.sh ", "dnf install -y libicu"])
+        calls, conf, code = self.install(("dnf", "systemctl"), fails=9)
+        self.assertEqual(calls[:2], ["installdependencies.sh ", "dnf install -y libicu"])
+        self.assertIn("docker git ", calls[2])
+        self.assertEqual(calls[-1], "systemctl enable --now docker")
         self.assertEqual((conf, code), ("", 0))
 
 
