@@ -17,6 +17,9 @@ use crate::views::logs::{self, Line, Source};
 
 /// How often new lines are asked for. CloudWatch allows a few calls a second.
 const EVERY: Seconds = Seconds(3);
+/// How often it is asked what else the lines of a job may be named after: within the time of [`LATE`], so that none is
+/// missed.
+const ROUNDS_A_NAME: u32 = 5;
 /// Lines come to CloudWatch late and in any order.
 const LATE: Seconds = Seconds(30);
 /// Until a throttled call is made again.
@@ -72,12 +75,16 @@ impl Reader {
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn logs(&mut self, order: &Logs) -> Result<String, Failure> {
-        let (sources, names) = match order.what.as_deref() {
-            None => (Source::ALL.to_vec(), Vec::new()),
+        let (sources, found) = match order.what.as_deref() {
+            None => (Source::ALL.to_vec(), None),
             Some(what) => match Source::ALL.into_iter().find(|one| one.name() == what) {
-                Some(one) => (vec![one], Vec::new()),
-                None => (Source::FUNCTIONS.to_vec(), self.names(what).await?),
+                Some(one) => (vec![one], None),
+                None => (Source::FUNCTIONS.to_vec(), Some(self.find(what).await?)),
             },
+        };
+        let names = match &found {
+            Some(found) => self.names(found).await?,
+            None => Vec::new(),
         };
         let mut reader = Reader::new(&sources, names, self.world.now() - order.since);
         let lines = self.read_lines(&mut reader).await?;
@@ -89,7 +96,13 @@ impl<W: World> Session<'_, W> {
         }
         let text = self.log_text(&lines);
         self.world.print(&text);
+        let mut round = 0;
         while self.world.wait(EVERY).await {
+            round += 1;
+            // A job that waits gets an instance, and that a machine.
+            if let Some(found) = found.as_ref().filter(|_| round % ROUNDS_A_NAME == 0) {
+                reader.names = self.names(found).await?;
+            }
             let lines = self.read_lines(&mut reader).await?;
             let text = self.log_text(&lines);
             self.world.print(&text);
@@ -156,14 +169,14 @@ impl<W: World> Session<'_, W> {
     }
 
     /// All names that log lines may have for what the person means.
-    async fn names(&mut self, text: &str) -> Result<Vec<String>, Failure> {
-        let (keys, mut instances) = match self.find(text).await? {
-            Found::Instance(name) => (Vec::new(), vec![name]),
-            Found::Jobs(keys) => (keys, Vec::new()),
+    async fn names(&mut self, found: &Found) -> Result<Vec<String>, Failure> {
+        let (keys, mut instances) = match found {
+            Found::Instance(name) => (&[][..], vec![name.clone()]),
+            Found::Jobs(keys) => (keys.as_slice(), Vec::new()),
         };
         let mut names: Vec<String> = keys.iter().map(JobKey::to_string).collect();
         for key in keys {
-            let request = Request::Explain { job: Some(key), name: None };
+            let request = Request::Explain { job: Some(*key), name: None };
             match self.asked::<ExplainedJob>("explain", request).await {
                 Ok(told) => {
                     let claim = told.job.claim.map(|name| name.to_string());

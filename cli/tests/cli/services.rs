@@ -133,6 +133,15 @@ fn logs_are_those_of_a_job_by_any_of_its_names() {
             // Records go after a week, and lines may be kept for longer.
             (asked(vec![gone(), gone()]), vec!["logs", "small-l0-0"]),
             (asked(vec![gone()]), vec!["logs", "1/2"]),
+            // While it is followed, the job gets an instance.
+            (
+                Fake {
+                    patience: 6,
+                    answers: [recorded("explain_job"), job.clone(), recorded("show")].into(),
+                    ..Fake::aws((0..30).map(|_| events(&[])))
+                },
+                vec!["logs", "1/2", "-f"],
+            ),
         ],
     );
 }
