@@ -20,12 +20,13 @@ use crate::words::clock;
 /// The function's sentence in the words of this command: it names the fields of a request.
 #[must_use]
 pub fn told(message: &str) -> String {
-    const WORDS: [(&str, &str); 5] = [
+    const WORDS: [(&str, &str); 6] = [
         ("\"kill_running_job\": true", "--kill-running-job"),
         ("\"force\": true", "--force"),
         ("a \"pool\"", "a --pool"),
         ("\"limit\"", "--limit"),
         ("\"reason\"", "--reason"),
+        ("\"since\"", "--since"),
     ];
     WORDS.iter().fold(message.to_owned(), |told, (field, flag)| told.replace(field, flag))
 }

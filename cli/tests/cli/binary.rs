@@ -135,7 +135,8 @@ fn each_service_is_called_by_its_own_name() {
     let denied = r#"{"__type":"AccessDeniedException","Message":"it says no"}"#;
     let queues = r#"{"QueueUrls":["http://x/1/ci-JobsDeadLetters-1"]}"#;
     let attributes = r#"{"Attributes":{"ApproximateNumberOfMessages":"3"}}"#;
-    let cases: [(&[&str], &str, &[&str], Vec<(u16, &str)>); 3] = [
+    type Case<'a> = (&'a [&'a str], &'a str, &'a [&'a str], Vec<(u16, &'a str)>);
+    let cases: [Case<'_>; 3] = [
         (
             &["logs", "reaper"],
             "logs",

@@ -282,6 +282,10 @@ fn the_audit_trail_is_read_to_its_end() {
                 vec!["audit", "i-0a"],
             ),
             (Fake::of([refused("bad_request", "unknown variant `audit`")]), vec!["audit"]),
+            (
+                Fake::of([refused("too_far", "\"since\" must be less than 400 days back")]),
+                vec!["audit", "--since", "500d"],
+            ),
         ],
     );
 }

@@ -26,7 +26,7 @@ impl<P: Ports> Admin<'_, P> {
             return Err(bad(format!("\"limit\" must be 1 to {MAX_LIMIT}")));
         }
         if until.is_past(since, MAX_SPAN) {
-            return Err(bad("\"since\" must be less than 400 days before \"until\"".to_owned()));
+            return Err(bad("\"since\" must be less than 400 days back".to_owned()));
         }
         let table = self.context.table;
         let mut lines = match subject {
