@@ -115,8 +115,9 @@ async fn machine_that_boots_again_powers_off_and_its_log_is_for_root() {
     assert_eq!(mode & 0o777, 0o600);
     // What cloud-init does at the next boot.
     let path = format!("{}:/usr/bin:/bin", root.join("bin").display());
-    let again = std::process::Command::new(root.join("per-boot/muster")).env("PATH", path).status();
-    assert!(again.unwrap().success());
+    let again =
+        tokio::process::Command::new(root.join("per-boot/muster")).env("PATH", path).status();
+    assert!(again.await.unwrap().success());
     until_terminated(&cloud, &id).await;
     let reason = instance(&cloud, &id).await["reason"]["code"].clone();
     assert_eq!(reason, "Client.InstanceInitiatedShutdown");
