@@ -28,7 +28,7 @@ pub struct Orphan {
     pub last_error: Option<ErrorDetail>,
     /// EC2 does not know it, since when and until which look.
     pub absence: Option<Absence>,
-    /// The last look at it.
+    /// The last look at it, where it is to be ended.
     pub looked_at: Option<Time>,
 }
 
@@ -49,10 +49,11 @@ impl Orphan {
         }
     }
 
-    /// Who is looked at first: those that never were, then those whose last look is longest ago.
+    /// Who is looked at first: those that never were, then those whose last look is longest ago,
+    /// and last what is not to be ended.
     #[must_use]
-    pub fn turn(&self) -> (Option<Time>, Time, &MachineId) {
-        (self.looked_at, self.since, &self.machine)
+    pub fn turn(&self) -> (bool, Option<Time>, Time, &MachineId) {
+        (self.launch.is_none(), self.looked_at, self.since, &self.machine)
     }
 
     /// It is to be ended, and is still there after a try.

@@ -132,7 +132,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         shown: Option<&BTreeMap<MachineId, ShownMachine>>,
         now: Time,
     ) -> Seen {
-        let entry = Orphan { looked_at: Some(now), ..orphan.clone() };
+        let looked_at = orphan.launch.is_some().then_some(now);
+        let entry = Orphan { looked_at, ..orphan.clone() };
         let lives = |entry: Orphan| match entry.launch {
             Some(_) => Seen::Lives(entry),
             None => Seen::Rests(entry),
@@ -173,6 +174,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
                 let struck = Write::OrphanGone(orphan.machine.clone());
                 [struck].into_iter().chain(gone).collect()
             }
+            Seen::Rests(next) | Seen::Lives(next) if next == *orphan.record() => return Ok(false),
             Seen::Rests(next) | Seen::Lives(next) => vec![orphan.change(next).into()],
         };
         Ok(writes::commit_unless_changed(self.context.table, &writes).await? && leaves)

@@ -126,7 +126,7 @@ impl Index {
         let shown: usize = self.pools.iter().map(|(_, of)| of.live.len()).sum();
         let busy = |of: &OfPool| of.waiting.values().any(|job| waits(job)) || !of.open.is_empty();
         self.late.is_empty()
-            && self.orphans.is_empty()
+            && self.orphans.values().all(|orphan| orphan.launch.is_none())
             && shown == live
             && !self.unmatched.values().any(|job| waits(job))
             && !self.pools.iter().any(|(_, of)| busy(of))

@@ -107,6 +107,7 @@ fn a_machine_with_the_stacks_tag_alone_is_told_of_and_never_ended() {
     }
     assert!(!bench.change(|world| world.ec2.is_gone(number)), "{theirs} was ended");
     assert_eq!(ledger(&bench), [theirs], "`status` tells of it");
+    assert_eq!(bench.change(|world| world.calls.commits), 1, "it is written down once");
     bench.change(|world| {
         world.ec2.cloud.at_mut(number as usize).tags.remove(STACK_TAG);
     });
