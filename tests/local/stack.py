@@ -32,7 +32,6 @@ SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 
 # What a stack of the local world needs.
 PARAMETERS = {
-    "GitHubAppId": APP_ID,
     "VpcId": "vpc-0local",
     "SecurityGroupIds": "sg-0local",
     "Subnets": ",".join(SUBNETS),
@@ -127,7 +126,6 @@ def parameters(emulator, name, overrides):
         raise Failed(f"template.yaml has no parameter {', '.join(unknown)}")
     return {
         **PARAMETERS,
-        "GitHubApiUrl": emulator.github_url or "http://127.0.0.1:9",
         "Timings": json.dumps(timings),
         **overrides,
     }
@@ -256,7 +254,7 @@ def finish(emulator, name):
         drop_tls_rule(emulator, outputs)
         allow_batches(emulator, name)
     secrets = emulator.client("secretsmanager")
-    secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app_key())
+    secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app(emulator))
     webhook_secret = secrets.get_secret_value(SecretId=outputs["WebhookSecretName"])["SecretString"]
     if not webhook_secret.isalnum():
         # The emulator ignores ExcludePunctuation, and an env file cannot hold what comes out.
@@ -319,6 +317,12 @@ def allow_batches(emulator, name):
                 changed = changed or bool(more)
             if changed:
                 iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+
+
+def app(emulator):
+    """What the App's secret holds, as an operator puts it in."""
+    url = emulator.github_url or "http://127.0.0.1:9"
+    return json.dumps({"app_id": APP_ID, "api_url": url, "private_key": app_key()})
 
 
 def app_key():

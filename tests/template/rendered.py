@@ -16,7 +16,6 @@ from samtranslator.translator.transform import transform
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ACCOUNT, REGION, STACK = "123456789012", "eu-central-1", "muster"
 GIVEN = {
-    "GitHubAppId": "31415",
     "Subnets": "subnet-0aa,subnet-0bb",
     "VpcId": "vpc-0cc",
 }

@@ -33,7 +33,7 @@ class Local(unittest.TestCase):
         self.assertEqual(set(found["Resources"]), set(source()["Resources"]))
 
     def test_what_has_no_default_is_given(self):
-        given = {*stack.PARAMETERS, "GitHubApiUrl", "Timings"}
+        given = {*stack.PARAMETERS, "Timings"}
         self.assertLessEqual(given, set(source()["Parameters"]))
         needed = {name for name, definition in source()["Parameters"].items() if "Default" not in definition}
         self.assertLessEqual(needed, given)

@@ -1,7 +1,7 @@
 //! The gateway's event, as far as we read it, and the answer to it.
 //!
 //! Read by hand and not with `aws_lambda_events`: of a delivery's dozens of fields and headers we
-//! keep seven, and two headers of the same name must not become one.
+//! keep six, and two headers of the same name must not become one.
 //!
 //! Source:
 //! docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
@@ -129,8 +129,6 @@ pub struct Headers {
     pub event: Value,
     /// `X-GitHub-Delivery`
     pub delivery: Value,
-    /// `X-GitHub-Hook-Installation-Target-ID`: the App's number.
-    pub target: Value,
     /// `Content-Type`
     pub content_type: Value,
     /// `Content-Length`
@@ -142,17 +140,15 @@ enum Name {
     Signature,
     Event,
     Delivery,
-    Target,
     ContentType,
     ContentLength,
     Other,
 }
 
-const NAMES: [(&str, Name); 6] = [
+const NAMES: [(&str, Name); 5] = [
     ("x-hub-signature-256", Name::Signature),
     ("x-github-event", Name::Event),
     ("x-github-delivery", Name::Delivery),
-    ("x-github-hook-installation-target-id", Name::Target),
     ("content-type", Name::ContentType),
     ("content-length", Name::ContentLength),
 ];
@@ -185,7 +181,6 @@ impl Headers {
             Name::Signature => &mut self.signature,
             Name::Event => &mut self.event,
             Name::Delivery => &mut self.delivery,
-            Name::Target => &mut self.target,
             Name::ContentType => &mut self.content_type,
             Name::ContentLength => &mut self.content_length,
             Name::Other => return None,

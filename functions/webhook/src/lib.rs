@@ -63,8 +63,6 @@ pub struct Webhook<S, Q> {
     pub signatures: S,
     /// Takes the messages.
     pub queue: Q,
-    /// Our App's number, if it is known. Deliveries of other Apps are ignored.
-    pub app: Option<u64>,
 }
 
 impl<S: Signatures, Q: Queue> Webhook<S, Q> {
@@ -115,7 +113,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 return LoggedAnswer { error, ..Answer::no_secret().into() };
             }
         }
-        let logged = match decide(event, &body, self.app) {
+        let logged = match decide(event, &body) {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
             DeliveryDecision::Unreadable { answer, origin, problem } => {

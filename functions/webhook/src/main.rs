@@ -28,7 +28,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 }
 
 async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
-    let WebhookConfig { stack, jobs_queue, secret, app } = from_env(WebhookConfig::read)?;
+    let WebhookConfig { stack, jobs_queue, secret } = from_env(WebhookConfig::read)?;
     let config = muster_aws::client::load().await;
     let secret = WebhookSecret::new(&config, secret);
     let queue = SqsQueue::new(&config, QueueUrls { jobs: jobs_queue, ..QueueUrls::default() });
@@ -37,5 +37,5 @@ async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
         // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
         tracing::error!(error = with_causes(&error), "starting without the webhook secret");
     }
-    Ok((stack, Webhook { signatures: secret, queue, app }))
+    Ok((stack, Webhook { signatures: secret, queue }))
 }

@@ -59,23 +59,15 @@ impl SecretError {
     }
 }
 
-/// Reads the private key of the GitHub App, a PEM text.
+/// Reads what says who the GitHub App is, as it stands there; empty where there is no value. What it
+/// must hold, the GitHub client knows.
 ///
 /// # Errors
-/// When it cannot be read, or is still the placeholder that the template wrote.
-pub async fn app_key(config: &SdkConfig, id: &str) -> Result<SecretString, SecretError> {
-    const FILE: &str = "app.private-key.pem";
+/// When it cannot be read.
+pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretError> {
     let answer = get(&Client::new(config), id, CURRENT).await?;
-    match answer.as_ref().and_then(|answer| answer.secret_string()) {
-        Some(pem) if is_private_key(pem) => Ok(pem.to_owned().into()),
-        Some(_) => Err(SecretError::unset(id, "holds no private key in PEM form", FILE)),
-        None => Err(SecretError::unset(id, "has no value yet", FILE)),
-    }
-}
-
-fn is_private_key(text: &str) -> bool {
-    let text = text.trim();
-    text.starts_with("-----BEGIN ") && text.ends_with("PRIVATE KEY-----")
+    let text = answer.and_then(|answer| answer.secret_string().map(str::to_owned));
+    Ok(text.unwrap_or_default().into())
 }
 
 /// The secret that GitHub signs webhooks with. It can be changed without losing a delivery: the
@@ -317,22 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pem_passes_for_the_apps_key() {
-        assert!(is_private_key(
-            "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n"
-        ));
-        assert!(!is_private_key(r#"{"placeholder":"replace me"}"#));
-        assert!(!is_private_key(""));
-        assert!(!is_private_key("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"));
-    }
-
-    #[test]
     fn the_error_names_the_command_that_heals_it() {
-        let error = SecretError::unset("s/app-key", "has no value yet", "app.private-key.pem");
+        let error = SecretError::unset("s/webhook-secret", "has no value yet", FILE);
         assert_eq!(
             error.to_string(),
-            "secret s/app-key has no value yet; set it with: aws secretsmanager put-secret-value \
-             --secret-id s/app-key --secret-string file://app.private-key.pem"
+            "secret s/webhook-secret has no value yet; set it with: aws secretsmanager \
+             put-secret-value --secret-id s/webhook-secret --secret-string file://webhook-secret.txt"
         );
     }
 }

@@ -1,10 +1,14 @@
 //! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting
 //! there is no error of any call: the events simply never come.
 
+mod key;
+
 use std::collections::BTreeMap;
 
 use crate::ids::EntityKind;
 use crate::pool::Pool;
+
+pub use self::key::{BAD_KEY, KeyProblem, NO_KEY, is_before_github, put_command, secret_name};
 
 /// What GitHub says of the App.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app

@@ -5,7 +5,6 @@ use std::io;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
-use http::uri::InvalidUri;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
@@ -38,32 +37,37 @@ pub(crate) struct Call {
     pub(crate) body: Option<serde_json::Value>,
 }
 
-pub(crate) struct Client {
-    octocrab: Octocrab,
+/// Where the API is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
     /// `scheme://authority`.
     origin: String,
     /// What every path starts with; empty, or `/…` without a slash at its end.
     prefix: String,
+}
+
+pub(crate) struct Client {
+    octocrab: Octocrab,
     /// For one exchange as a whole: the time-outs of the connection start anew with every byte.
     limit: Duration,
 }
 
 impl Client {
     pub(crate) fn new(settings: &ClientSettings) -> Result<Self, SetupError> {
-        let (origin, prefix) = split(&settings.api_url)?;
         let octocrab = connect(settings)?;
         let limit = settings.connect_timeout + settings.read_timeout;
-        Ok(Self { octocrab, origin, prefix, limit })
+        Ok(Self { octocrab, limit })
     }
 
     /// Sends a call and reads the whole answer. An error means that there is none.
     pub(crate) async fn send(
         &self,
         call: &Call,
+        base: &Base,
         bearer: &SecretString,
         at: Time,
     ) -> Result<Answer, ProviderError> {
-        let outcome = tokio::time::timeout(self.limit, self.exchange(call, bearer)).await;
+        let outcome = tokio::time::timeout(self.limit, self.exchange(call, base, bearer)).await;
         let failed = |code, message| {
             // A sentence of the client's own, but a header that it cannot send would be quoted.
             let message = redact(message, bearer);
@@ -95,9 +99,10 @@ impl Client {
     async fn exchange(
         &self,
         call: &Call,
+        base: &Base,
         bearer: &SecretString,
     ) -> octocrab::Result<(StatusCode, HeaderMap, String)> {
-        let mut address = format!("{}{}{}", self.origin, self.prefix, call.path);
+        let mut address = format!("{}{}{}", base.origin, base.prefix, call.path);
         let mut redirects = 0;
         loop {
             // octocrab's own base address is not used: it drops a prefix that a path happens to
@@ -112,7 +117,7 @@ impl Client {
             }
             let request = self.octocrab.build_request(request, call.body.as_ref())?;
             let response = self.octocrab.send(request).await?;
-            match self.redirect(&call.method, response.status(), response.headers()) {
+            match base.redirect(&call.method, response.status(), response.headers()) {
                 Some(next) if redirects < MAX_REDIRECTS => {
                     address = next;
                     redirects += 1;
@@ -123,6 +128,24 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+impl Base {
+    /// Splits the API's address into origin and prefix; none for what would send tokens in clear
+    /// text.
+    pub(crate) fn read(url: &str) -> Option<Self> {
+        let uri: Uri = url.trim().parse().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+        if authority.as_str().contains('@') || uri.query().is_some() {
+            return None;
+        }
+        let local = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
+        if scheme != "https" && !(scheme == "http" && local) {
+            return None;
+        }
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        Some(Self { origin: format!("{scheme}://{authority}"), prefix })
     }
 
     /// Where a renamed or transferred repository went. Never to another host: the token goes along.
@@ -147,7 +170,7 @@ fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
             what: "no trusted roots".to_owned(),
             cause: Some(Cause::new(error)),
         })?
-        // `split` has refused http for anything but this machine.
+        // `Base` has refused http for anything but this machine.
         .https_or_http()
         .enable_http1()
         .build();
@@ -163,29 +186,6 @@ fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
         Ok(octocrab) => Ok(octocrab),
         Err(never) => match never {},
     }
-}
-
-/// Splits the base address into origin and prefix, and refuses what would send tokens in clear
-/// text.
-fn split(url: &str) -> Result<(String, String), SetupError> {
-    let bad =
-        |why: &str| SetupError { what: format!("GITHUB_API_URL {url:?}: {why}"), cause: None };
-    let uri: Uri = url.trim().parse().map_err(|error: InvalidUri| SetupError {
-        cause: Some(Cause::new(error)),
-        ..bad("not an address")
-    })?;
-    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return Err(bad("needs a scheme and a host"));
-    };
-    if authority.as_str().contains('@') || uri.query().is_some() {
-        return Err(bad("must hold neither credentials nor a query"));
-    }
-    let local = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
-    if scheme != "https" && !(scheme == "http" && local) {
-        return Err(bad("must be https"));
-    }
-    let prefix = uri.path().trim_end_matches('/').to_owned();
-    Ok((format!("{scheme}://{authority}"), prefix))
 }
 
 fn authorization(bearer: &SecretString) -> HeaderValue {

@@ -55,6 +55,14 @@ pub fn nonce() -> Result<Nonce, KeyError> {
     Ok(nonce)
 }
 
+/// Whether a token can be signed with this key.
+///
+/// # Errors
+/// Why not.
+pub fn check(pem: &SecretString) -> Result<(), KeyError> {
+    read_key(pem).map(drop)
+}
+
 /// Signs a token that GitHub accepts for nine minutes.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ mod answer;
 mod client;
 mod deliveries;
 mod directory;
+mod identity;
 pub mod jwt;
 mod queued;
 mod route;
@@ -30,16 +31,17 @@ use muster_control::causes::Cause;
 use muster_control::ports::{
     Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
 };
+use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::time::Time;
-use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::answer::Answer;
 use crate::client::{Call, Client};
+pub use crate::identity::AppIdentity;
 use crate::token::Token;
 
 /// Most pages of a listing that a search by name reads. Servers that know the filter need one.
@@ -47,45 +49,54 @@ const MAX_PAGES: u32 = 20;
 /// GitHub's largest page.
 const PAGE_SIZE: usize = 100;
 
-/// Where the App's private key comes from.
+/// Where the App's identity comes from.
 ///
 /// Asked at the first call that needs a token, so that an invocation which never talks to GitHub
 /// does not read a secret for it.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppKey {
-    /// The key as PEM. `fresh`: GitHub refused what was signed with the last one, so a cached copy
-    /// may be out of date.
+    /// The App's id, key and API. `fresh`: GitHub refused what was signed with the last one, so a
+    /// cached copy may be out of date.
     ///
     /// # Errors
     /// When there is none.
-    async fn pem(&self, fresh: bool) -> Result<SecretString, AppKeyError>;
+    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError>;
 }
 
-/// Why there is no key. The causes hold no secrets: they come to the log and into records.
+/// Why there is no identity. It holds no secrets: it comes to the log and into records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppKeyError {
     /// Nobody has stored one, or something else: only an operator can help.
-    #[error("the App has no private key")]
-    Unset(#[source] Cause),
+    #[error("{}", problem.sentence(secret))]
+    Unfit {
+        /// What is wrong.
+        problem: KeyProblem,
+        /// The name of the secret.
+        secret: String,
+    },
     /// The store did not answer: that says nothing about our rights at GitHub.
-    #[error("the App's private key cannot be read")]
+    #[error("the App's key cannot be read")]
     Unavailable(#[source] Cause),
 }
 
-/// A key that never changes.
-impl AppKey for SecretString {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, AppKeyError> {
+impl AppKeyError {
+    /// The secret of this name or ARN does not say who the App is.
+    #[must_use]
+    pub fn unfit(problem: KeyProblem, secret: &str) -> Self {
+        Self::Unfit { problem, secret: secret_name(secret).to_owned() }
+    }
+}
+
+/// An identity that never changes.
+impl AppKey for AppIdentity {
+    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
         Ok(self.clone())
     }
 }
 
-/// How to reach GitHub, and as whom.
+/// How to reach GitHub.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// The App's number or client id.
-    pub app_id: String,
-    /// The API's address, with its path prefix where it has one (`https://ghes.example/api/v3`).
-    pub api_url: String,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,
     /// How long to wait for an answer.
@@ -94,13 +105,10 @@ pub struct ClientSettings {
     pub clock: fn() -> Time,
 }
 
-impl ClientSettings {
-    /// The settings of production for an App and an address.
-    #[must_use]
-    pub fn new(app_id: &str, api_url: &str) -> Self {
+impl Default for ClientSettings {
+    /// The settings of production.
+    fn default() -> Self {
         Self {
-            app_id: app_id.to_owned(),
-            api_url: api_url.to_owned(),
             connect_timeout: Duration::from_secs(2),
             read_timeout: Duration::from_secs(10),
             clock: || Time::from_millis(jiff::Timestamp::now().as_millisecond()),
@@ -119,17 +127,16 @@ pub struct SetupError {
 
 /// A GitHub App at work. One per function: it keeps the connections and the tokens.
 pub struct App<K> {
-    app_id: String,
     clock: fn() -> Time,
     key: K,
     client: Client,
     tokens: token::Tokens,
 }
 
-/// Shows who, never with what.
+/// Shows nothing of who, and with what.
 impl<K> fmt::Debug for App<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("app_id", &self.app_id).finish_non_exhaustive()
+        f.debug_struct("App").finish_non_exhaustive()
     }
 }
 
@@ -137,10 +144,9 @@ impl<K: AppKey> App<K> {
     /// A client that has asked nothing yet. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When the address is unusable or the system has no trusted roots.
+    /// When the system has no trusted roots.
     pub fn new(settings: &ClientSettings, key: K) -> Result<Self, SetupError> {
         Ok(Self {
-            app_id: settings.app_id.clone(),
             clock: settings.clock,
             key,
             client: Client::new(settings)?,
@@ -162,7 +168,8 @@ impl<K: AppKey> App<K> {
     ) -> Result<Answer, ProviderError> {
         for last in [false, true] {
             let token = token().await?;
-            let answer = self.client.send(call, &token.secret, (self.clock)()).await?;
+            let at = (self.clock)();
+            let answer = self.client.send(call, &token.base, &token.secret, at).await?;
             if answer.status != StatusCode::UNAUTHORIZED {
                 return Ok(answer);
             }

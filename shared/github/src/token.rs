@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, StatusCode};
 use muster_control::causes::with_causes;
 use muster_control::ports::Registrar;
+use muster_domain::app::{BAD_KEY, NO_KEY};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
@@ -16,8 +17,8 @@ use serde_json::json;
 
 use crate::answer::Answer;
 use crate::answer::fault;
-use crate::client::Call;
-use crate::{App, AppKey, AppKeyError, jwt, route};
+use crate::client::{Base, Call};
+use crate::{App, AppIdentity, AppKey, AppKeyError, jwt, route};
 
 /// A token is not used in its last five minutes: a call may wait in a queue of ours.
 const MARGIN: Seconds = Seconds(300);
@@ -28,6 +29,8 @@ const LIFETIME: Seconds = Seconds(3600);
 #[derive(Clone)]
 pub(crate) struct Token {
     pub(crate) secret: SecretString,
+    /// The API that granted it.
+    pub(crate) base: Base,
     expires: Time,
     scope: TokenScope,
     /// Tells this token from the one that replaced it.
@@ -219,10 +222,11 @@ impl<K: AppKey> App<K> {
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
             body: permissions(scope.rights),
         };
-        let mut answer = self.as_app(&call, false).await.map_err(TokenError::ProviderError)?;
+        let (mut base, mut answer) =
+            self.as_app(&call, false).await.map_err(TokenError::ProviderError)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
             let fresh = answer.status == StatusCode::UNAUTHORIZED;
-            answer = self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
+            (base, answer) = self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
         }
         match answer.status {
             status if status.is_success() => {
@@ -230,7 +234,8 @@ impl<K: AppKey> App<K> {
                 let expires = granted.expires_at.map_or(answer.at + LIFETIME, |timestamp| {
                     Time::from_millis(timestamp.as_millisecond())
                 });
-                Ok(Token { secret: SecretString::from(granted.token), expires, scope, serial })
+                let secret = SecretString::from(granted.token);
+                Ok(Token { secret, base, expires, scope, serial })
             }
             StatusCode::NOT_FOUND => Err(TokenError::Installation(answer.fault())),
             // The App lacks a permission that runners need: for an operator, like a refusal.
@@ -267,29 +272,31 @@ impl<K: AppKey> App<K> {
     /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one
     /// that is known.
     pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
-        let answer = self.as_app(call, false).await?;
+        let (_, answer) = self.as_app(call, false).await?;
         match answer.status {
-            StatusCode::UNAUTHORIZED => self.as_app(call, true).await,
+            StatusCode::UNAUTHORIZED => Ok(self.as_app(call, true).await?.1),
             _ => Ok(answer),
         }
     }
 
-    /// Carries out a call as the App itself, with a JWT of its own.
-    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<Answer, ProviderError> {
+    /// Carries out a call as the App itself, with a JWT of its own. Answers whose API it was as well:
+    /// another one may be put in at any time.
+    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<(Base, Answer), ProviderError> {
         let now = (self.clock)();
-        let unusable =
-            |code: &str, why| ProviderError::Unauthorized(fault("sign-app-token", code, why, now));
-        let pem = self.key.pem(fresh_key).await.map_err(|missing| {
-            let fault = fault("read-app-key", "no-key", with_causes(&missing), now);
-            match missing {
-                AppKeyError::Unset(_) => ProviderError::Unauthorized(fault),
-                AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
-            }
-        })?;
+        let AppIdentity { app_id, base, private_key } =
+            self.key.identity(fresh_key).await.map_err(|missing| {
+                let fault = fault("read-app-key", NO_KEY, with_causes(&missing), now);
+                match missing {
+                    AppKeyError::Unfit { .. } => ProviderError::Unauthorized(fault),
+                    AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
+                }
+            })?;
         let jwt = jwt::nonce()
-            .and_then(|nonce| jwt::sign(&self.app_id, &pem, now, nonce))
-            .map_err(|error| unusable("bad-key", with_causes(&error)))?;
-        self.client.send(call, &jwt, now).await
+            .and_then(|nonce| jwt::sign(&app_id, &private_key, now, nonce))
+            .map_err(|error| fault("sign-app-token", BAD_KEY, with_causes(&error), now))
+            .map_err(ProviderError::Unauthorized)?;
+        let answer = self.client.send(call, &base, &jwt, now).await?;
+        Ok((base, answer))
     }
 }
 

@@ -8,13 +8,16 @@ use std::time::Duration;
 use axum::http::Method;
 use muster_control::causes::Cause;
 use muster_control::ports::Github;
+use muster_domain::app::KeyProblem;
 use muster_domain::ids::{InstallationId, RunnerId};
 use muster_domain::observation::{ProviderError, RunnerSeen};
 use muster_domain::time::Seconds;
-use muster_github::{App, AppKey, AppKeyError};
-use secrecy::SecretString;
+use muster_github::{App, AppIdentity, AppKey, AppKeyError};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use support::{CANARY, Fake, advance, granted, key, now, registrar, reply, settings, unknown};
+use support::{
+    CANARY, Fake, advance, granted, identity, key, now, registrar, reply, secret, settings, unknown,
+};
 
 const TOKENS: &str = "/app/installations/7/access_tokens";
 const ID: RunnerId = RunnerId(5);
@@ -238,17 +241,22 @@ async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
     assert_eq!(seen, Err(ProviderError::RateLimited(now() + Seconds(7))));
 }
 
-/// A key in a store that was changed after we read it.
-#[derive(Default)]
+/// An App in a store that was changed after we read it.
 struct Rotated {
+    stored: RefCell<Result<AppIdentity, AppKeyError>>,
     reads: RefCell<Vec<bool>>,
-    missing: RefCell<Option<AppKeyError>>,
+}
+
+impl Rotated {
+    fn of(fake: &Fake) -> Self {
+        Self { stored: RefCell::new(Ok(identity(&fake.url))), reads: RefCell::default() }
+    }
 }
 
 impl AppKey for &Rotated {
-    async fn pem(&self, fresh: bool) -> Result<SecretString, AppKeyError> {
+    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError> {
         self.reads.borrow_mut().push(fresh);
-        self.missing.borrow().clone().map_or_else(|| Ok(key::pkcs1()), Err)
+        self.stored.borrow().clone()
     }
 }
 
@@ -257,8 +265,8 @@ async fn a_refused_jwt_asks_for_the_key_again() {
     let fake = fake().await;
     let bad = reply(401, json!({"message": "A JSON web token could not be decoded"}));
     fake.on(Method::POST, TOKENS, [bad.clone(), granted("ghs_new", Seconds(3600))]);
-    let key = Rotated::default();
-    let app = App::new(&settings(&fake.url), &key).expect("valid");
+    let key = Rotated::of(&fake);
+    let app = App::new(&settings(), &key).expect("trusted roots");
     app.runner(&registrar("acme"), ID).await.expect("seen");
     assert_eq!(*key.reads.borrow(), [false, true]);
 
@@ -272,34 +280,76 @@ async fn a_refused_jwt_asks_for_the_key_again() {
 #[tokio::test]
 async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     let fake = fake().await;
-    let key = Rotated::default();
-    *key.missing.borrow_mut() = Some(AppKeyError::Unavailable(Cause::new("store unavailable")));
-    let app = App::new(&settings(&fake.url), &key).expect("valid");
+    let key = Rotated::of(&fake);
+    *key.stored.borrow_mut() = Err(AppKeyError::Unavailable(Cause::new("store unavailable")));
+    let app = App::new(&settings(), &key).expect("trusted roots");
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(ProviderError::Unavailable(fault)) = seen else { panic!("{seen:?}") };
     assert_eq!(
         (fault.code.as_str(), fault.message.as_str()),
-        ("no-key", "the App's private key cannot be read: store unavailable")
+        ("no-key", "the App's key cannot be read: store unavailable")
     );
 
-    *key.missing.borrow_mut() = Some(AppKeyError::Unset(Cause::new("set it with: aws …")));
+    let arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:muster/app-key-a1B2c3";
+    *key.stored.borrow_mut() = Err(AppKeyError::unfit(KeyProblem::Unset, arn));
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
     assert_eq!(
         (fault.code.as_str(), fault.message.as_str()),
-        ("no-key", "the App has no private key: set it with: aws …")
+        ("no-key", KeyProblem::Unset.sentence("muster/app-key").as_str())
     );
     assert!(fake.asked().is_empty());
 }
 
+/// Another App, even of another GitHub, is found without a restart.
 #[tokio::test]
-async fn a_key_that_cannot_sign_is_for_an_operator() {
-    let fake = fake().await;
-    let key = SecretString::from(r#"{"placeholder":"replace me CANARY"}"#);
-    let app = App::new(&settings(&fake.url), key).expect("valid");
-    let seen = app.runner(&registrar("acme"), ID).await;
-    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
-    assert_eq!(fault.code, "bad-key");
-    assert!(!format!("{fault:?}").contains(CANARY));
-    assert!(fake.asked().is_empty());
+async fn an_app_that_was_put_in_later_is_used() {
+    let (old, new) = (fake().await, fake().await);
+    let key = Rotated::of(&old);
+    let app = App::new(&settings(), &key).expect("trusted roots");
+    app.runner(&registrar("acme"), ID).await.expect("seen");
+    *key.stored.borrow_mut() = Ok(identity(&new.url));
+    // What the old one granted is used up where it was granted.
+    app.runner(&registrar("acme"), ID).await.expect("seen");
+    assert_eq!((old.count("/runners/5"), new.count("/runners/5")), (2, 0));
+    advance(Seconds(3600));
+    app.runner(&registrar("acme"), ID).await.expect("seen");
+    assert_eq!((old.count("/runners/5"), new.count("/runners/5")), (2, 1));
+}
+
+#[test]
+fn what_is_wrong_with_the_secret_is_told_without_a_word_of_it() {
+    let url = "https://api.github.com";
+    let key = key::pkcs1();
+    let pem = key.expose_secret();
+    let broken = SecretString::from(
+        "-----BEGIN RSA PRIVATE KEY-----\nCANARY\n-----END RSA PRIVATE KEY-----",
+    );
+    for (text, expected) in [
+        ("", KeyProblem::Unset),
+        (r#"{"placeholder":"replace me CANARY","nonce":"x"}"#, KeyProblem::Unset),
+        (pem, KeyProblem::BarePem),
+        ("CANARY", KeyProblem::NotJson),
+        ("[4242]", KeyProblem::NotJson),
+        (&json!({ "private_key": pem }).to_string(), KeyProblem::Lacks("app_id")),
+        (&json!({ "app_id": "", "private_key": pem }).to_string(), KeyProblem::Lacks("app_id")),
+        (&json!({ "app_id": 4242 }).to_string(), KeyProblem::Lacks("private_key")),
+        (&secret(url, &SecretString::from("CANARY")), KeyProblem::NoRsaKey),
+        (&secret(url, &broken), KeyProblem::NoRsaKey),
+    ] {
+        let problem = AppIdentity::read(text).err();
+        assert_eq!(problem, Some(expected), "{text}");
+        assert!(!expected.sentence("s/app-key").contains(CANARY));
+    }
+}
+
+/// GitHub's own answer to a manifest has more fields, and its id is a number.
+#[test]
+fn an_app_is_read_as_github_hands_it_out() {
+    let key = key::pkcs8();
+    for id in [json!(4242), json!("4242"), json!("Iv23liABC")] {
+        let secret = json!({ "app_id": id, "private_key": key.expose_secret(), "slug": "muster-acme",
+            "html_url": "https://github.com/apps/muster-acme" });
+        assert!(AppIdentity::read(&secret.to_string()).is_ok(), "{id}");
+    }
 }

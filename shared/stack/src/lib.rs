@@ -8,12 +8,11 @@ use muster_aws::SdkConfig;
 use muster_aws::config::{GithubConfig, StackConfig, from_env};
 use muster_aws::environment::Reader;
 use muster_aws::queue::SqsQueue;
-use muster_aws::secrets::SecretError;
 use muster_aws::table::DynamoTable;
 use muster_control::Settings;
 use muster_control::causes::Cause;
-use muster_github::{App, AppKey, AppKeyError};
-use secrecy::SecretString;
+use muster_github::{App, AppIdentity, AppKey, AppKeyError};
+use secrecy::ExposeSecret as _;
 
 /// What every function but the webhook works with.
 pub struct Stack {
@@ -46,30 +45,29 @@ impl Stack {
         Self { config, settings, table, queue }
     }
 
-    /// GitHub, with the App's key read when the first call needs it.
+    /// GitHub, with the App's secret read when the first call needs it.
     ///
     /// # Errors
-    /// When the address of GitHub's API is unusable.
-    pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredKey>> {
-        let GithubConfig { app_id, key_secret, api_url } = github;
-        let key = StoredKey { config: self.config.clone(), id: key_secret };
-        App::new(&muster_github::ClientSettings::new(&app_id, &api_url), key)
-            .context("GitHub client")
+    /// When the system has no trusted roots.
+    pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredApp>> {
+        let stored = StoredApp { config: self.config.clone(), id: github.app_secret };
+        App::new(&muster_github::ClientSettings::default(), stored).context("GitHub client")
     }
 }
 
-/// The App's private key in Secrets Manager. Read at every need: GitHub's tokens live for an hour,
-/// so that is rare, and a changed key is found at once.
-pub struct StoredKey {
+/// The App's id and key in Secrets Manager. Read at every need: GitHub's tokens live for an hour, so
+/// that is rare, and a changed key is found at once.
+pub struct StoredApp {
     config: SdkConfig,
     id: String,
 }
 
-impl AppKey for StoredKey {
-    async fn pem(&self, _fresh: bool) -> Result<SecretString, AppKeyError> {
-        muster_aws::secrets::app_key(&self.config, &self.id).await.map_err(|error| match error {
-            SecretError::Unset { .. } => AppKeyError::Unset(Cause::new(error)),
-            SecretError::Unavailable { .. } => AppKeyError::Unavailable(Cause::new(error)),
-        })
+impl AppKey for StoredApp {
+    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        let text = muster_aws::secrets::app(&self.config, &self.id)
+            .await
+            .map_err(|error| AppKeyError::Unavailable(Cause::new(error)))?;
+        AppIdentity::read(text.expose_secret())
+            .map_err(|problem| AppKeyError::unfit(problem, &self.id))
     }
 }

@@ -67,7 +67,7 @@ impl Queue for Counted {
 /// Reads the gateway's event, checks, decides and writes the message, over and over.
 pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let webhook = Webhook { signatures: Secret, queue: Counted::default(), app: None };
+    let webhook = Webhook { signatures: Secret, queue: Counted::default() };
     let text = delivery();
     let begun = Instant::now();
     for number in 0..DELIVERIES {

@@ -20,8 +20,6 @@ pub(crate) const CURRENT: &str = "sample-secret-of-the-muster-events-folder";
 pub(crate) const PREVIOUS: &str = "the-secret-before-the-current-one-of-the-app";
 pub(crate) const QUEUED: &str =
     include_str!("../../../../events/payloads/workflow_job.queued.json");
-/// The App in the samples.
-pub(crate) const APP: u64 = 31415;
 
 /// The value of `X-Hub-Signature-256`.
 pub(crate) fn sign(secret: &str, body: &[u8]) -> String {
@@ -158,11 +156,7 @@ impl Queue for Taken {
 }
 
 pub(crate) fn webhook() -> Webhook<Secrets, Taken> {
-    Webhook {
-        signatures: Secrets(Ok(vec![CURRENT, PREVIOUS])),
-        queue: Taken::default(),
-        app: Some(APP),
-    }
+    Webhook { signatures: Secrets(Ok(vec![CURRENT, PREVIOUS])), queue: Taken::default() }
 }
 
 /// What a delivery leads to: the answer, and how many messages the queue has.

@@ -20,9 +20,6 @@ pub struct WebhookConfig {
     pub jobs_queue: String,
     /// The id of the secret that GitHub signs with.
     pub secret: String,
-    /// The App whose deliveries are accepted; none where it is given as a client id, which cannot
-    /// be compared with what GitHub sends.
-    pub app: Option<u64>,
 }
 
 /// Of every function but the webhook.
@@ -39,12 +36,8 @@ pub struct StackConfig {
 /// Who we are at GitHub.
 #[derive(Debug)]
 pub struct GithubConfig {
-    /// The App's number or client id.
-    pub app_id: String,
-    /// The id of the secret that holds its key.
-    pub key_secret: String,
-    /// The address of GitHub's API.
-    pub api_url: String,
+    /// The id of the secret that holds the App's id, its key and the address of its API.
+    pub app_secret: String,
 }
 
 /// Of scale-up.
@@ -101,7 +94,6 @@ impl WebhookConfig {
             stack: read.required(&variables::STACK),
             jobs_queue: read.required(&variables::JOBS_QUEUE),
             secret: read.required(&variables::WEBHOOK_SECRET),
-            app: read.optional(&variables::APP_ID).and_then(|id| id.trim().parse().ok()),
         }
     }
 }
@@ -162,12 +154,7 @@ impl StackConfig {
 
 impl GithubConfig {
     fn read(read: &mut Reader<'_>) -> Self {
-        let api_url = read.optional(&variables::GITHUB_API_URL);
-        Self {
-            app_id: read.required(&variables::APP_ID),
-            key_secret: read.required(&variables::APP_KEY),
-            api_url: api_url.unwrap_or_else(|| "https://api.github.com".to_owned()),
-        }
+        Self { app_secret: read.required(&variables::APP_KEY) }
     }
 }
 

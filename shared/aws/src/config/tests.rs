@@ -32,7 +32,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 17] = [
+const VARIABLES: [&Variable; 15] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
@@ -45,9 +45,7 @@ const VARIABLES: [&Variable; 17] = [
     &variables::JOBS_QUEUE,
     &variables::LAUNCH_QUEUE,
     &variables::REAP_QUEUE,
-    &variables::APP_ID,
     &variables::APP_KEY,
-    &variables::GITHUB_API_URL,
     &variables::WEBHOOK_SECRET,
     &variables::INSTANCE_ROLE_ID,
 ];

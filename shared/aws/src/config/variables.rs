@@ -40,20 +40,14 @@ pub(crate) const LAUNCH_QUEUE: Variable = Variable {
 };
 pub(crate) const REAP_QUEUE: Variable =
     Variable { name: "MUSTER_REAP_QUEUE_URL", meaning: "The address of the queue of reap passes." };
-pub(crate) const APP_ID: Variable = Variable {
-    name: "MUSTER_APP_ID",
-    meaning: "The GitHub App: its number, or its client id. The webhook accepts deliveries of this \
-              App alone; a client id it cannot compare with them.",
+pub(crate) const APP_KEY: Variable = Variable {
+    name: "MUSTER_APP_KEY",
+    meaning: "The secret that holds the GitHub App: its id, its private key, and the address of GitHub's \
+              API where that is not `https://api.github.com`.",
 };
-pub(crate) const APP_KEY: Variable =
-    Variable { name: "MUSTER_APP_KEY", meaning: "The secret that holds the App's private key." };
 pub(crate) const WEBHOOK_SECRET: Variable = Variable {
     name: "MUSTER_WEBHOOK_SECRET",
     meaning: "The secret that GitHub signs its deliveries with.",
-};
-pub(crate) const GITHUB_API_URL: Variable = Variable {
-    name: "GITHUB_API_URL",
-    meaning: "The address of GitHub's API; `https://api.github.com` when it is not set.",
 };
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",

@@ -3,7 +3,7 @@
 use aws_sdk_secretsmanager::Client;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use muster_aws::clock;
-use muster_aws::secrets::{SecretError, WebhookSecret, app_key};
+use muster_aws::secrets::{SecretError, WebhookSecret, app};
 use muster_domain::time::{Seconds, Time};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -97,14 +97,13 @@ async fn without_a_webhook_secret_nothing_is_called_unsigned() {
 }
 
 #[tokio::test]
-async fn the_apps_key_must_have_been_set() {
+async fn the_app_is_read_as_it_was_put_in_last() {
     let config = config().await;
     let client = Client::new(&config);
-    create(&client, "k1/app-key", r#"{"placeholder":"replace me","nonce":"abc"}"#).await;
-    let error = app_key(&config, "k1/app-key").await.expect_err("a placeholder");
-    assert!(error.to_string().contains("put-secret-value --secret-id k1/app-key"), "{error}");
-    let pem = "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n";
-    put(&client, "k1/app-key", pem).await;
-    assert_eq!(app_key(&config, "k1/app-key").await.expect("a key").expose_secret(), pem);
-    assert!(app_key(&config, "k2/app-key").await.is_err(), "there is no such secret");
+    create(&client, "k1/app-key", "{}").await;
+    put(&client, "k1/app-key", r#"{"app_id":4242}"#).await;
+    let read = app(&config, "k1/app-key").await.expect("a value");
+    assert_eq!(read.expose_secret(), r#"{"app_id":4242}"#);
+    let none = app(&config, "k2/app-key").await.expect("no value");
+    assert_eq!(none.expose_secret(), "", "there is no such secret");
 }

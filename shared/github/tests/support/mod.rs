@@ -18,9 +18,9 @@ use axum::serve::ListenerExt as _;
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::{Seconds, Time};
-use muster_github::{App, ClientSettings};
-use secrecy::SecretString;
-use serde_json::Value;
+use muster_github::{App, AppIdentity, ClientSettings};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
 
 /// Planted wherever GitHub could hand out something secret.
 pub(crate) const CANARY: &str = "CANARY";
@@ -151,33 +151,43 @@ impl Fake {
         self.connections.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn app(&self) -> App<SecretString> {
+    pub(crate) fn app(&self) -> App<AppIdentity> {
         app_at(&self.url)
     }
 }
 
 /// Time-outs that no loaded machine meets.
-pub(crate) fn settings(url: &str) -> ClientSettings {
+pub(crate) fn settings() -> ClientSettings {
     ClientSettings {
         connect_timeout: Duration::from_secs(10),
         read_timeout: Duration::from_secs(10),
         clock: now,
-        ..ClientSettings::new("4242", url)
+        ..ClientSettings::default()
     }
 }
 
 /// Time-outs that are met soon, for the tests about them.
-pub(crate) fn hasty(url: &str) -> App<SecretString> {
+pub(crate) fn hasty(url: &str) -> App<AppIdentity> {
     let settings = ClientSettings {
         connect_timeout: Duration::from_secs(1),
         read_timeout: Duration::from_secs(1),
-        ..settings(url)
+        ..settings()
     };
-    App::new(&settings, key::pkcs1()).expect("valid settings")
+    App::new(&settings, identity(url)).expect("trusted roots")
 }
 
-pub(crate) fn app_at(url: &str) -> App<SecretString> {
-    App::new(&settings(url), key::pkcs1()).expect("valid settings")
+pub(crate) fn app_at(url: &str) -> App<AppIdentity> {
+    App::new(&settings(), identity(url)).expect("trusted roots")
+}
+
+/// App 4242 of the API at this address.
+pub(crate) fn identity(url: &str) -> AppIdentity {
+    AppIdentity::read(&secret(url, &key::pkcs1())).expect("an App")
+}
+
+/// As the App's secret has it.
+pub(crate) fn secret(url: &str, key: &SecretString) -> String {
+    json!({ "app_id": 4242, "api_url": url, "private_key": key.expose_secret() }).to_string()
 }
 
 pub(crate) fn granted(token: &str, lives: Seconds) -> Reply {

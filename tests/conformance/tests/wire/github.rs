@@ -12,9 +12,8 @@ use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::Time;
-use muster_github::{App, ClientSettings};
+use muster_github::{App, AppIdentity, ClientSettings};
 use muster_world::Running;
-use secrecy::SecretString;
 use serde_json::json;
 
 use crate::{RUNTIME, directory, open};
@@ -51,7 +50,7 @@ fn registrar(entity: &str, installation: u64) -> Registrar {
 
 pub(crate) struct Bench {
     pub(crate) running: Running,
-    pub(crate) app: App<SecretString>,
+    pub(crate) app: App<AppIdentity>,
     /// The connections of agents, by the job that they run.
     agents: Mutex<BTreeMap<u64, String>>,
     /// Those of agents that wait, by their runner's name.
@@ -71,8 +70,10 @@ impl Bench {
                 world.register_owner(serde_json::from_value(spec).expect("an owner"));
             }
         });
-        let settings = ClientSettings::new("123", &format!("http://{}", running.github));
-        let app = App::new(&settings, SecretString::from(private.clone())).expect("a client");
+        let url = format!("http://{}", running.github);
+        let secret = json!({ "app_id": 123, "private_key": private, "api_url": url }).to_string();
+        let identity = AppIdentity::read(&secret).expect("an App");
+        let app = App::new(&ClientSettings::default(), identity).expect("a client");
         Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }
 
@@ -86,9 +87,9 @@ impl Bench {
 }
 
 impl GithubWorld for Bench {
-    type Github = App<SecretString>;
+    type Github = App<AppIdentity>;
 
-    fn github(&self) -> &App<SecretString> {
+    fn github(&self) -> &App<AppIdentity> {
         &self.app
     }
 

@@ -8,8 +8,7 @@ use muster_conformance::{differences, run_all};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
 use muster_domain::pool::Arch;
-use muster_github::App;
-use secrecy::SecretString;
+use muster_github::{App, AppIdentity};
 use serde_json::json;
 
 use crate::RUNTIME;
@@ -33,10 +32,10 @@ impl Bench {
 }
 
 impl NamesWorld for Bench {
-    type Github = App<SecretString>;
+    type Github = App<AppIdentity>;
     type Ec2 = muster_ec2::Ec2;
 
-    fn github(&self) -> &App<SecretString> {
+    fn github(&self) -> &App<AppIdentity> {
         &self.github.app
     }
 

@@ -1,0 +1,59 @@
+//! Who we are at GitHub: what the App's secret holds.
+
+use muster_domain::app::KeyProblem;
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use crate::client::Base;
+use crate::jwt;
+
+/// Where GitHub's API is, unless the secret says otherwise.
+const API: &str = "https://api.github.com";
+
+/// The App, as its secret has it. Id, address and key are put in together, so that they fit.
+#[derive(Clone)]
+pub struct AppIdentity {
+    pub(crate) app_id: String,
+    pub(crate) base: Base,
+    pub(crate) private_key: SecretString,
+}
+
+impl AppIdentity {
+    /// Reads the value of the secret: a JSON object with `app_id` (the App's number or client id),
+    /// `private_key` (PEM) and, for GitHub Enterprise Server, `api_url`. Other fields are left alone.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(secret: &str) -> Result<Self, KeyProblem> {
+        let secret = secret.trim();
+        if secret.is_empty() {
+            return Err(KeyProblem::Unset);
+        }
+        if secret.starts_with("-----BEGIN") {
+            return Err(KeyProblem::BarePem);
+        }
+        let fields: Map<String, Value> =
+            serde_json::from_str(secret).map_err(|_| KeyProblem::NotJson)?;
+        // What the template writes, so that an unset secret can be told from a missing permission.
+        if fields.contains_key("placeholder") {
+            return Err(KeyProblem::Unset);
+        }
+        let text = |name: &'static str| {
+            let text = match fields.get(name) {
+                Some(Value::String(text)) => text.trim().to_owned(),
+                // GitHub itself writes the App's id as a number.
+                Some(Value::Number(number)) => number.to_string(),
+                _ => String::new(),
+            };
+            if text.is_empty() { Err(KeyProblem::Lacks(name)) } else { Ok(text) }
+        };
+        let api_url = match fields.contains_key("api_url") {
+            true => text("api_url")?,
+            false => API.to_owned(),
+        };
+        let (app_id, private_key) = (text("app_id")?, SecretString::from(text("private_key")?));
+        jwt::check(&private_key).map_err(|_| KeyProblem::NoRsaKey)?;
+        let base = Base::read(&api_url).ok_or(KeyProblem::Address)?;
+        Ok(Self { app_id, base, private_key })
+    }
+}
