@@ -63,6 +63,14 @@ impl World {
         self.checker.pools.iter().any(|pool| pool.serves(row).is_ok())
     }
 
+    /// Whether a runner's pool does not serve a job. GitHub asks for labels and groups alone.
+    pub(crate) fn is_foreign(&self, runner: &str, job: u32) -> bool {
+        let row = instance_of_runner(runner).and_then(|name| self.tables.instances.get(&name));
+        let pool = row.and_then(|row| self.checker.pools.iter().find(|pool| pool.name == row.pool));
+        let told = self.github.truth_of(job).map(|truth| self.told_of(truth));
+        pool.zip(told).is_some_and(|(pool, told)| pool.serves(&told).is_err())
+    }
+
     /// Closes the books.
     pub fn look_for_leftovers(&mut self) {
         if self.violation.is_some() {

@@ -167,7 +167,7 @@ impl Script {
         if passed && !self.behaviour().no_hooks {
             self.report(MachineReport::JobCompleted { runner: name.to_owned() }).await;
         }
-        self.done(runner, job, conclusion, !passed);
+        self.done(name, runner, job, conclusion, !passed);
         self.pause(SECOND).await;
     }
 
@@ -199,9 +199,10 @@ impl Script {
         Hook::EndsTheAgent
     }
 
-    fn done(&self, runner: u64, job: u32, conclusion: &'static str, refused: bool) {
+    fn done(&self, name: &str, runner: u64, job: u32, conclusion: &'static str, refused: bool) {
         let mut world = self.sim.world.borrow_mut();
         match (refused, conclusion) {
+            (true, _) if world.is_foreign(name, job) => world.tally.foreign += 1,
             (true, _) => world.tally.refused += 1,
             (false, "success") => world.tally.served += 1,
             _ => {}

@@ -30,6 +30,8 @@ tally! {
     claimed_later,
     /// Jobs that ended in their set-up because the runner was being deleted.
     refused,
+    /// Jobs that GitHub gave to a runner whose pool does not serve them: they ended in their set-up.
+    foreign,
     /// Jobs whose work was cut off by something that is not ours (spot, a lost machine).
     lost_to_cloud,
     /// Jobs killed by an order or by the lifetime of the machine.

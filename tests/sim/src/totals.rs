@@ -133,6 +133,7 @@ impl Totals {
             ("jobs that no pool serves", tally.not_ours),
             ("jobs whose events a fault took", tally.never_heard_of),
             ("jobs refused in their set-up", tally.refused),
+            ("jobs that the pool of their runner does not serve", tally.foreign),
             ("jobs cut off by the cloud itself", tally.lost_to_cloud),
             ("jobs killed by an order or by their age", tally.killed_by_order),
             ("… by their age, in the first half of it", tally.cut_short),

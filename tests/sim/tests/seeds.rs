@@ -45,7 +45,7 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     assert_eq!(totals.counts, Counts::default());
     assert_eq!(tally.registrations_left + tally.dead_letters + tally.lost_to_cloud, 0);
     assert_eq!(tally.cut_short, 0, "jobs that a waiting runner's age ended");
-    let ended = tally.served + tally.cancelled + tally.not_ours + tally.refused;
+    let ended = tally.served + tally.cancelled + tally.not_ours + tally.refused + tally.foreign;
     assert_eq!(ended, tally.jobs);
     assert!(tally.refused * 2_000 < tally.jobs, "{} of {}", tally.refused, tally.jobs);
     // A job that is cancelled while its machine boots costs some minutes.
