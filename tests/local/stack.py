@@ -117,7 +117,7 @@ def api_base(emulator, name):
     return f"{emulator.url}/_aws/execute-api/{api_id(name)}"
 
 
-def parameters(emulator, name, overrides):
+def parameters(overrides):
     timings = {**TIMINGS, **{key: int(value) for key, value in overrides.items() if key.islower()}}
     overrides = {key: value for key, value in overrides.items() if not key.islower()}
     known = set(re.findall(r"^  ([A-Za-z]\w+):", TEMPLATE.read_text().split("\nConditions:")[0], re.M))
@@ -136,7 +136,7 @@ def parameters(emulator, name, overrides):
 # What is fixed in the template and must be otherwise here: a pattern, what is put in its place, and how often.
 REWRITTEN = (
     # Where machines call.
-    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 3),
+    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 7),
     # A worker that is stopped, and its messages, come again soon.
     (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
     (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),
@@ -426,7 +426,7 @@ def deploy(name, overrides, with_sam=False, fresh=False):
         raise Failed(f"{name!r} is no stack name: a lower-case letter, then letters, digits, hyphens")
     emulator = Emulator()
     emulator.prepare()
-    values = parameters(emulator, name, overrides)
+    values = parameters(overrides)
     if fresh:
         delete(emulator, name)
     (deploy_with_sam if with_sam else deploy_directly)(emulator, name, values)

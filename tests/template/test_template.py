@@ -5,6 +5,7 @@ import re
 import tomllib
 import unittest
 import unittest.mock
+import urllib.parse
 
 from ministack.services import ec2
 from ministack.services.cloudformation import engine as cloudformation
@@ -38,6 +39,27 @@ ENVIRONMENT = {
 
 def environment(name):
     return rendered().properties(name)["Environment"]["Variables"]
+
+
+class GitHubApp(unittest.TestCase):
+    def test_a_click_makes_an_app_that_lacks_nothing(self):
+        """Parameters as GitHub documents them; the permissions are those that shared/domain/src/app.rs asks for."""
+        value = {name: rendered().resolve(output["Value"]) for name, output in source()["Outputs"].items() if "Value" in output}
+        known = set(re.findall(r'^const \w+: &str =\s+"(\w+)";', (DOMAIN / "app.rs").read_text(encoding="utf-8"), re.MULTILINE))
+        for output, path, runners in (
+            ("NewAppUrl", "/organizations/ORG/settings/apps/new", "organization_self_hosted_runners"),
+            ("NewPersonalAppUrl", "/settings/apps/new", "administration"),
+        ):
+            url = urllib.parse.urlsplit(value[output])
+            self.assertEqual((url.scheme, url.netloc, url.path), ("https", "github.com", path))
+            given = dict(urllib.parse.parse_qsl(url.query, strict_parsing=True))
+            self.assertEqual(
+                {name: given.pop(name) for name in ("public", "webhook_active", "webhook_url", "events[]")},
+                {"public": "false", "webhook_active": "true", "webhook_url": value["WebhookUrl"], "events[]": "workflow_job"},
+            )
+            self.assertTrue(given.pop("name").startswith("muster-") and given.pop("url").startswith("https://"))
+            self.assertEqual(given, {"actions": "read", runners: "write"}, output)
+            self.assertLessEqual({"workflow_job", *given}, known)
 
 
 class Functions(unittest.TestCase):
