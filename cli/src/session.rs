@@ -172,7 +172,7 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn status(&mut self) -> Result<String, Failure> {
-        let answer = self.answer(&json!(Request::Status {})).await?;
+        let answer = self.answer(&json!(Request::Status { github: true })).await?;
         if self.json {
             return Ok(pretty(&answer));
         }

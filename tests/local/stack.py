@@ -136,7 +136,7 @@ def parameters(overrides):
 # What is fixed in the template and must be otherwise here: a pattern, what is put in its place, and how often.
 REWRITTEN = (
     # Where machines call.
-    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 7),
+    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 8),
     # A worker that is stopped, and its messages, come again soon.
     (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
     (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),

@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "ScaleUpFunction": SHARED | TABLES | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_LAUNCH_QUEUE_URL"},
     "ReaperFunction": SHARED | TABLES | WAKES | APP,
     "RunnerApiFunction": SHARED | TABLES | APP | {"MUSTER_REAP_QUEUE_URL", "MUSTER_INSTANCE_ROLE_ID"},
-    "AdminFunction": SHARED | TABLES | WAKES | APP,
+    "AdminFunction": SHARED | TABLES | WAKES | APP | {"MUSTER_WEBHOOK_URL"},
 }
 
 
@@ -358,8 +358,7 @@ class Deployment(unittest.TestCase):
         self.assertNotIn("guided", readme)
 
     def test_few_questions_are_left(self):
-        # GitHubAppId and GitHubApiUrl belong into the App's secret.
-        names = set(source()["Parameters"]) - {"GitHubAppId", "GitHubApiUrl"}
+        names = set(source()["Parameters"])
         self.assertLessEqual(len(names), 14, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
 
 

@@ -92,7 +92,7 @@ fn word(waiting: &Waiting) -> (&'static str, Look) {
         Waiting::Busy => ("the end of its job, says GitHub", Look::Plain),
         Waiting::SecondRead => ("a second look", Look::Plain),
         Waiting::RateLimited => ("GitHub's rate limit", Look::Warning),
-        Waiting::Unauthorized => ("GitHub, which refuses our credentials", Look::Bad),
+        Waiting::Unauthorized => ("access to GitHub", Look::Bad),
         Waiting::GithubUnavailable => ("GitHub, which does not answer", Look::Warning),
         Waiting::LaunchOpen => ("EC2's answer to its launch", Look::Plain),
         Waiting::Provider => ("EC2, which refuses or fails", Look::Bad),

@@ -32,7 +32,9 @@ pub fn page(answer: &StackStatus, region: &str, screen: Screen) -> String {
             Text::from(format!("  {region}  {}  ", answer.release)),
             Text::new(minute(answer.now), Look::Dim),
         ]);
-        page.line([app(&answer.app)]);
+        if let Some(known) = &answer.app {
+            page.line([app(known)]);
+        }
         page.gap();
     }
     let rows = answer.pools.iter().map(|pool| row(pool, answer));
@@ -54,10 +56,10 @@ pub fn talk(answer: &StackStatus) -> String {
 }
 
 fn app(app: &AppStatus) -> Text {
-    match app {
-        AppStatus::Known { lacks } if lacks.is_empty() => Text::new("GitHub App ✓", Look::Good),
-        AppStatus::Known { .. } => Text::new("GitHub App ✗", Look::Bad),
-        AppStatus::Unknown { .. } => Text::new("GitHub App ?", Look::Warning),
+    match (app.lacks.is_empty(), app.unknown.is_empty()) {
+        (true, true) => Text::new("GitHub App ✓", Look::Good),
+        (false, _) => Text::new("GitHub App ✗", Look::Bad),
+        (true, false) => Text::new("GitHub App ?", Look::Warning),
     }
 }
 
@@ -132,11 +134,9 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
     let now = answer.now;
     let row = |look: Look, said: String| (Text::new("!", look), Text::from(said));
     let mut rows = off(&answer.switches, now);
-    match &answer.app {
-        AppStatus::Known { lacks } => {
-            rows.extend(lacks.iter().map(|lack| row(Look::Bad, lack.to_string())));
-        }
-        AppStatus::Unknown { unknown } => rows.push(row(Look::Warning, unknown.clone())),
+    if let Some(AppStatus { lacks, unknown }) = &answer.app {
+        rows.extend(lacks.iter().map(|lack| row(Look::Bad, lack.clone())));
+        rows.extend(unknown.iter().map(|why| row(Look::Warning, why.clone())));
     }
     let troubles = answer.entities.iter().flat_map(|entity| &entity.troubles);
     rows.extend(troubles.filter_map(|one| {
@@ -187,6 +187,9 @@ fn trouble(one: &Trouble, now: Time) -> String {
     let (since, until) = (clock(one.since, now), clock(one.until, now));
     let reason = &one.reason;
     match &one.scope {
+        TroubleScope::Entity(entity) if one.is_before_github() => {
+            format!("GitHub cannot be asked about {entity} since {since}: {reason}")
+        }
         TroubleScope::Entity(entity) if one.by_machine => format!(
             "GitHub refuses to register runners for {entity} since {since}: {reason}; one machine \
              finds out at {until}"

@@ -53,6 +53,8 @@ pub struct Settings {
     /// The longest life of any machine: the stack's launch template has it power off then, whatever
     /// its pool says.
     pub longest_life: Seconds,
+    /// Where GitHub is to send events, where that is known: the admin function alone asks.
+    pub webhook_url: Option<String>,
 }
 
 impl Settings {
@@ -75,6 +77,7 @@ impl Settings {
             balance: Balance::default(),
             timings,
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
+            webhook_url: None,
         }
     }
 

@@ -84,6 +84,7 @@ impl Settings {
             balance,
             timings: self.timings.clone(),
             longest_life: self.longest_life,
+            webhook_url: self.webhook_url.clone(),
         })
     }
 

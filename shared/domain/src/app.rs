@@ -1,6 +1,7 @@
 //! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting
 //! there is no error of any call: the events simply never come.
 
+mod findings;
 mod key;
 
 use std::collections::BTreeMap;
@@ -8,12 +9,21 @@ use std::collections::BTreeMap;
 use crate::ids::EntityKind;
 use crate::pool::Pool;
 
-pub use self::key::{BAD_KEY, KeyProblem, NO_KEY, is_before_github, put_command, secret_name};
+pub use self::findings::{
+    AppFacts, AppProblem, Findings, Hook, HookAnswer, Installation, OwnStack, narrow_groups,
+};
+pub use self::key::{
+    BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED, is_before_github, put_command, secret_name,
+};
 
 /// What GitHub says of the App.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppSettings {
+    /// The login of the account that it belongs to.
+    pub owner: Option<String>,
+    /// Its page at GitHub; empty where GitHub does not say.
+    pub html_url: String,
     /// The events that it is subscribed to.
     pub events: Vec<String>,
     /// `read`, `write` or `admin`, by the name of each permission.
@@ -71,6 +81,7 @@ mod tests {
         AppSettings {
             events: events.iter().map(ToString::to_string).collect(),
             permissions: permissions.iter().map(owned).collect(),
+            ..AppSettings::default()
         }
     }
 

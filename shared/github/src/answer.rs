@@ -1,6 +1,6 @@
 //! What an answer of GitHub's means: the one place where a status becomes a word of the domain.
 
-use http::header::{LINK, RETRY_AFTER};
+use http::header::{DATE, LINK, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
@@ -141,6 +141,12 @@ impl Answer {
         let links = self.header(LINK.as_str())?;
         let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
         next.split(['<', '>']).nth(1)
+    }
+
+    /// How far GitHub's clock is ahead of ours, seconds; 0 where it does not say.
+    pub(crate) fn clock_ahead(&self) -> i64 {
+        let date = self.header(DATE.as_str()).and_then(|text| jiff::fmt::rfc2822::parse(text).ok());
+        date.map_or(0, |date| date.timestamp().as_second() - self.at.as_secs())
     }
 
     fn header(&self, name: &str) -> Option<&str> {

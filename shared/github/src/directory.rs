@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
 use muster_control::ports::{Directory, Registrar};
-use muster_domain::app::AppSettings;
+use muster_domain::app::{
+    AppProblem, AppSettings, Hook, HookAnswer, Installation as Installed, is_before_github,
+};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
+use muster_domain::time::Time;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::answer::fault;
@@ -18,6 +21,8 @@ use crate::{App, AppKey, PAGE_SIZE, route};
 
 /// Most pages of one listing: ten thousand entries. What has more would take minutes.
 const MAX_PAGES: u32 = 100;
+/// How many of the last deliveries are looked at.
+const LAST_DELIVERIES: usize = 20;
 
 /// Source: docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
 #[derive(Deserialize)]
@@ -26,7 +31,13 @@ struct Installation {
     target_type: String,
     account: Option<Account>,
     #[serde(default)]
-    suspended_at: Option<IgnoredAny>,
+    suspended_at: Option<Time>,
+    #[serde(default)]
+    created_at: Option<Time>,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
+    #[serde(default)]
+    html_url: String,
 }
 
 /// An organization or a person has a login, an enterprise a slug.
@@ -43,9 +54,32 @@ struct Account {
 #[derive(Deserialize)]
 struct GithubApp {
     #[serde(default)]
+    owner: Option<Account>,
+    #[serde(default)]
+    html_url: String,
+    #[serde(default)]
     events: Vec<String>,
     #[serde(default)]
     permissions: BTreeMap<String, String>,
+}
+
+/// Source: docs.github.com/en/rest/apps/webhooks#get-a-webhook-configuration-for-an-app
+#[derive(Default, Deserialize)]
+struct HookConfig {
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    content_type: Option<String>,
+    /// 1, as text or as a number: the certificate is not verified.
+    #[serde(default)]
+    insecure_ssl: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Attempt {
+    /// 0 or absent when there was no answer.
+    #[serde(default)]
+    status_code: Option<u16>,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +102,43 @@ struct Groups {
 struct RunnerGroup {
     id: u64,
     name: String,
+    // What an older server does not say is not held against the group.
+    #[serde(default)]
+    allows_public_repositories: Option<bool>,
+    /// `all`, `selected` or `private`.
+    #[serde(default)]
+    visibility: Option<String>,
+    #[serde(default)]
+    restricted_to_workflows: bool,
+}
+
+impl From<RunnerGroup> for Group {
+    fn from(group: RunnerGroup) -> Self {
+        Self {
+            id: group.id,
+            name: group.name,
+            refuses_public: group.allows_public_repositories == Some(false)
+                || group.visibility.as_deref() == Some("private"),
+            restricted_to_workflows: group.restricted_to_workflows,
+        }
+    }
+}
+
+impl From<Installation> for Installed {
+    fn from(one: Installation) -> Self {
+        let account = one.account.and_then(|account| match account {
+            Account { login: Some(login), .. } => Some(login),
+            Account { slug, .. } => slug.map(|slug| format!("enterprises/{slug}")),
+        });
+        Self {
+            account: account.unwrap_or_else(|| format!("installation {}", one.id)),
+            is_person: one.target_type == "User",
+            suspended_at: one.suspended_at,
+            created_at: one.created_at,
+            permissions: one.permissions,
+            html_url: one.html_url,
+        }
+    }
 }
 
 impl Installation {
@@ -85,17 +156,15 @@ impl Installation {
 }
 
 impl<K: AppKey> App<K> {
-    /// The App's installations that are not suspended.
-    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
-        let all: Vec<Installation> = self
-            .all(
-                "list-installations",
-                "/app/installations",
-                async |call| self.call_as_app(call).await,
-                Answer::read,
-            )
-            .await?;
-        Ok(all.into_iter().filter(|one| one.suspended_at.is_none()).collect())
+    /// The App's installations.
+    async fn all_installations(&self) -> Result<Vec<Installation>, ProviderError> {
+        self.all(
+            "list-installations",
+            "/app/installations",
+            async |call| self.call_as_app(call).await,
+            Answer::read,
+        )
+        .await
     }
 
     /// A repository among those that an installation covers.
@@ -150,7 +219,8 @@ impl<K: AppKey> App<K> {
 
 impl<K: AppKey> Directory for App<K> {
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError> {
-        let installations = self.installations().await?;
+        let mut installations = self.all_installations().await?;
+        installations.retain(|one| one.suspended_at.is_none());
         if id.kind != EntityKind::Repository {
             return Ok(installations.iter().find_map(|one| one.entity(id)));
         }
@@ -162,15 +232,64 @@ impl<K: AppKey> Directory for App<K> {
         Ok(None)
     }
 
-    async fn app(&self) -> Result<AppSettings, ProviderError> {
+    async fn app(&self) -> Result<AppSettings, AppProblem> {
         let (operation, path) = ("get-app", "/app".to_owned());
         let call = Call { operation, method: Method::GET, path, body: None };
+        let (app, answer) = self.call_as_named_app(&call).await.map_err(no_app)?;
+        match answer.status {
+            StatusCode::OK => {
+                let GithubApp { owner, html_url, events, permissions } =
+                    answer.read().map_err(AppProblem::Unanswered)?;
+                let owner = owner.and_then(|owner| owner.login.or(owner.slug));
+                Ok(AppSettings { owner, html_url, events, permissions })
+            }
+            StatusCode::NOT_FOUND => Err(AppProblem::Unknown { app }),
+            // "Integration" is GitHub's older word for an App.
+            StatusCode::UNAUTHORIZED if answer.body.contains("Integration not found") => {
+                Err(AppProblem::Unknown { app })
+            }
+            StatusCode::UNAUTHORIZED => {
+                Err(AppProblem::Refused { app, ahead: answer.clock_ahead() })
+            }
+            _ => Err(AppProblem::Unanswered(answer.trouble())),
+        }
+    }
+
+    async fn installations(&self) -> Result<Vec<Installed>, ProviderError> {
+        Ok(self.all_installations().await?.into_iter().map(Installed::from).collect())
+    }
+
+    async fn hook(&self) -> Result<Hook, ProviderError> {
+        let (operation, path) = ("get-hook", "/app/hook/config".to_owned());
+        let call = Call { operation, method: Method::GET, path, body: None };
+        let answer = self.call_as_app(&call).await?;
+        let config: HookConfig = match answer.status {
+            StatusCode::OK => answer.read()?,
+            // An App without a webhook.
+            StatusCode::NOT_FOUND => HookConfig::default(),
+            _ => return Err(answer.trouble()),
+        };
+        Ok(Hook {
+            url: config.url.unwrap_or_default(),
+            content_type: config.content_type.unwrap_or_default(),
+            insecure: config.insecure_ssl.is_some_and(|value| value == "1" || value == 1),
+        })
+    }
+
+    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+        let call = Call {
+            operation: "list-deliveries",
+            method: Method::GET,
+            path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
+            body: None,
+        };
         let answer = self.call_as_app(&call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
-        let GithubApp { events, permissions } = answer.read()?;
-        Ok(AppSettings { events, permissions })
+        let all: Vec<Attempt> = answer.read()?;
+        let status = |one: Attempt| one.status_code.filter(|code| *code > 0);
+        Ok(all.into_iter().map(|one| HookAnswer { status: status(one) }).collect())
     }
 
     /// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups
@@ -184,6 +303,16 @@ impl<K: AppKey> Directory for App<K> {
                 |answer| Ok(answer.read::<Groups>()?.runner_groups),
             )
             .await?;
-        Ok(all.into_iter().map(|RunnerGroup { id, name }| Group { id, name }).collect())
+        Ok(all.into_iter().map(Group::from).collect())
+    }
+}
+
+/// What kept the App from being asked for.
+fn no_app(trouble: ProviderError) -> AppProblem {
+    match trouble {
+        ProviderError::Unauthorized(fault) if is_before_github(&fault.code) => {
+            AppProblem::NoKey(fault.message)
+        }
+        other => AppProblem::Unanswered(other),
     }
 }

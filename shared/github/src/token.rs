@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, StatusCode};
 use muster_control::causes::with_causes;
 use muster_control::ports::Registrar;
-use muster_domain::app::{BAD_KEY, NO_KEY};
+use muster_domain::app::{BAD_KEY, NO_KEY, NOT_INSTALLED};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
@@ -222,11 +222,12 @@ impl<K: AppKey> App<K> {
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
             body: permissions(scope.rights),
         };
-        let (mut base, mut answer) =
+        let (mut identity, mut answer) =
             self.as_app(&call, false).await.map_err(TokenError::ProviderError)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
             let fresh = answer.status == StatusCode::UNAUTHORIZED;
-            (base, answer) = self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
+            (identity, answer) =
+                self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
         }
         match answer.status {
             status if status.is_success() => {
@@ -235,7 +236,7 @@ impl<K: AppKey> App<K> {
                     Time::from_millis(timestamp.as_millisecond())
                 });
                 let secret = SecretString::from(granted.token);
-                Ok(Token { secret, base, expires, scope, serial })
+                Ok(Token { secret, base: identity.base, expires, scope, serial })
             }
             StatusCode::NOT_FOUND => Err(TokenError::Installation(answer.fault())),
             // The App lacks a permission that runners need: for an operator, like a refusal.
@@ -262,7 +263,11 @@ impl<K: AppKey> App<K> {
                 Ok(installation)
             }
             StatusCode::NOT_FOUND => Err(ProviderError::Unauthorized(ErrorDetail {
-                message: format!("the App is not installed on {entity}"),
+                code: NOT_INSTALLED.to_owned(),
+                message: format!(
+                    "the App is not installed on {entity}: install it there, and where it has \
+                     selected repositories, select this one"
+                ),
                 ..answer.fault()
             })),
             _ => Err(answer.trouble()),
@@ -272,31 +277,42 @@ impl<K: AppKey> App<K> {
     /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one
     /// that is known.
     pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
-        let (_, answer) = self.as_app(call, false).await?;
-        match answer.status {
-            StatusCode::UNAUTHORIZED => Ok(self.as_app(call, true).await?.1),
-            _ => Ok(answer),
-        }
+        Ok(self.call_as_named_app(call).await?.1)
     }
 
-    /// Carries out a call as the App itself, with a JWT of its own. Answers whose API it was as well:
-    /// another one may be put in at any time.
-    async fn as_app(&self, call: &Call, fresh_key: bool) -> Result<(Base, Answer), ProviderError> {
+    /// As [`Self::call_as_app`], with the number or client id of the App that was asked for.
+    pub(crate) async fn call_as_named_app(
+        &self,
+        call: &Call,
+    ) -> Result<(String, Answer), ProviderError> {
+        let (mut identity, mut answer) = self.as_app(call, false).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            (identity, answer) = self.as_app(call, true).await?;
+        }
+        Ok((identity.app_id, answer))
+    }
+
+    /// Carries out a call as the App itself, with a JWT of its own. Answers as which App it was: another
+    /// one may be put in at any time.
+    async fn as_app(
+        &self,
+        call: &Call,
+        fresh_key: bool,
+    ) -> Result<(AppIdentity, Answer), ProviderError> {
         let now = (self.clock)();
-        let AppIdentity { app_id, base, private_key } =
-            self.key.identity(fresh_key).await.map_err(|missing| {
-                let fault = fault("read-app-key", NO_KEY, with_causes(&missing), now);
-                match missing {
-                    AppKeyError::Unfit { .. } => ProviderError::Unauthorized(fault),
-                    AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
-                }
-            })?;
+        let identity = self.key.identity(fresh_key).await.map_err(|missing| {
+            let fault = fault("read-app-key", NO_KEY, with_causes(&missing), now);
+            match missing {
+                AppKeyError::Unfit { .. } => ProviderError::Unauthorized(fault),
+                AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
+            }
+        })?;
         let jwt = jwt::nonce()
-            .and_then(|nonce| jwt::sign(&app_id, &private_key, now, nonce))
+            .and_then(|nonce| jwt::sign(&identity.app_id, &identity.private_key, now, nonce))
             .map_err(|error| fault("sign-app-token", BAD_KEY, with_causes(&error), now))
             .map_err(ProviderError::Unauthorized)?;
-        let answer = self.client.send(call, &base, &jwt, now).await?;
-        Ok((base, answer))
+        let answer = self.client.send(call, &identity.base, &jwt, now).await?;
+        Ok((identity, answer))
     }
 }
 

@@ -4,12 +4,12 @@ mod support;
 
 use axum::http::Method;
 use muster_control::ports::Directory;
-use muster_domain::app::AppSettings;
+use muster_domain::app::{AppProblem, AppSettings, Hook};
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
 use serde_json::{Value, json};
-use support::{Fake, Reply, reply};
+use support::{Fake, Reply, now, reply};
 
 const INSTALLATIONS: &str = "/app/installations";
 const REPOSITORIES: &str = "/installation/repositories";
@@ -129,8 +129,7 @@ async fn groups_are_those_of_the_organization_or_enterprise() {
     for (text, path) in [("acme", "/orgs/acme"), ("enterprises/big", "/enterprises/big")] {
         fake.on(Method::GET, GROUPS, [page(&listed(1, "Default")), last(&listed(5, "gpu"))]);
         let groups = fake.app().groups(&entity(text)).await;
-        let group = |id, name: &str| Group { id, name: name.to_owned() };
-        assert_eq!(groups, Ok(vec![group(1, "Default"), group(5, "gpu")]));
+        assert_eq!(groups, Ok(vec![Group::new(1, "Default"), Group::new(5, "gpu")]));
         let asked = fake.paths();
         let expected = format!("GET {path}{GROUPS}?per_page=100&page=2");
         assert_eq!(asked.last(), Some(&expected), "{asked:?}");
@@ -173,18 +172,141 @@ async fn the_app_is_asked_for_as_itself() {
     let fake = Fake::start().await;
     let answer = json!({
         "id": 31415, "slug": "muster", "name": "Muster", "installations_count": 1,
+        "owner": { "id": 9919, "login": "acme", "type": "Organization" },
+        "html_url": "https://github.com/apps/muster",
         "events": ["push", "workflow_job"],
         "permissions": { "actions": "read", "organization_self_hosted_runners": "write" },
     });
-    fake.on(
-        Method::GET,
-        "/app",
-        [reply(200, answer), reply(200, json!({ "id": 31415 })), reply(401, json!({}))],
-    );
+    fake.on(Method::GET, "/app", [reply(200, answer), reply(200, json!({ "id": 31415 }))]);
     let app = fake.app();
     let settings = app.app().await.expect("an answer");
     assert_eq!(settings.events, ["push", "workflow_job"]);
     assert_eq!(settings.permissions.get("actions").map(String::as_str), Some("read"));
+    assert_eq!(settings.owner.as_deref(), Some("acme"));
     assert_eq!(app.app().await, Ok(AppSettings::default()), "what GitHub leaves out is not there");
-    assert!(matches!(app.app().await, Err(ProviderError::Unauthorized(_))));
+}
+
+/// A wrong id, a key of another App and a clock that is wrong are all refused alike.
+#[tokio::test]
+async fn why_there_is_no_app_is_told_apart() {
+    let at = |seconds: i64| {
+        let time = jiff::Timestamp::from_millisecond(now().as_millis()).expect("a time");
+        let time = time + jiff::SignedDuration::from_secs(seconds);
+        time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+    };
+    let undecodable = json!({ "message": "A JSON web token could not be decoded" });
+    let integration = json!({ "message": "Integration not found" });
+    let app = || "4242".to_owned();
+    for (answer, expected) in [
+        (
+            reply(401, &undecodable).header("date", at(0)),
+            AppProblem::Refused { app: app(), ahead: 0 },
+        ),
+        (
+            reply(401, &undecodable).header("date", at(75)),
+            AppProblem::Refused { app: app(), ahead: 75 },
+        ),
+        (
+            reply(401, &undecodable).header("date", at(-600)),
+            AppProblem::Refused { app: app(), ahead: -600 },
+        ),
+        (reply(401, &integration), AppProblem::Unknown { app: app() }),
+        (reply(404, &integration), AppProblem::Unknown { app: app() }),
+    ] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, "/app", [answer]);
+        assert_eq!(fake.app().app().await, Err(expected));
+    }
+    let fake = Fake::start().await;
+    fake.on(Method::GET, "/app", [reply(502, "")]);
+    let silent = fake.app().app().await;
+    assert!(matches!(silent, Err(AppProblem::Unanswered(ProviderError::Unavailable(_)))));
+}
+
+#[tokio::test]
+async fn installations_are_shown_with_what_their_owners_have_accepted() {
+    let fake = Fake::start().await;
+    let mut all = installations();
+    all[0]["permissions"] = json!({ "actions": "read" });
+    all[0]["html_url"] = json!("https://github.com/organizations/acme/settings/installations/11");
+    all[0]["created_at"] = json!("2026-10-01T00:00:00Z");
+    fake.on(Method::GET, INSTALLATIONS, [reply(200, &all)]);
+    let shown = fake.app().installations().await.expect("an answer");
+    let accounts: Vec<(&str, bool)> =
+        shown.iter().map(|one| (one.account.as_str(), one.is_person)).collect();
+    let expected =
+        [("acme", false), ("octocat", true), ("enterprises/big", false), ("asleep", false)];
+    assert_eq!(accounts, expected);
+    assert_eq!(shown[0].permissions.get("actions").map(String::as_str), Some("read"));
+    assert_eq!(shown[0].created_at, "2026-10-01T00:00:00Z".parse().ok());
+    assert!(shown[0].html_url.ends_with("/11") && shown[0].suspended_at.is_none());
+    assert_eq!(shown[3].suspended_at, "2026-11-01T00:00:00Z".parse().ok());
+}
+
+#[tokio::test]
+async fn the_webhook_is_shown_as_github_has_it() {
+    let hook = |url: &str, content_type: &str, insecure| Hook {
+        url: url.to_owned(),
+        content_type: content_type.to_owned(),
+        insecure,
+    };
+    let url = "https://h.example/webhook";
+    for (answer, expected) in [
+        (
+            reply(
+                200,
+                json!({ "url": url, "content_type": "json", "insecure_ssl": "0", "secret": "********" }),
+            ),
+            hook(url, "json", false),
+        ),
+        (
+            reply(200, json!({ "url": url, "content_type": "form", "insecure_ssl": "1" })),
+            hook(url, "form", true),
+        ),
+        (
+            reply(200, json!({ "url": url, "content_type": "json", "insecure_ssl": 1 })),
+            hook(url, "json", true),
+        ),
+        (reply(200, json!({ "content_type": "form" })), hook("", "form", false)),
+        (reply(404, json!({ "message": "Not Found" })), hook("", "", false)),
+    ] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, "/app/hook/config", [answer]);
+        assert_eq!(fake.app().hook().await, Ok(expected));
+    }
+}
+
+#[tokio::test]
+async fn the_last_deliveries_of_any_event_are_looked_at() {
+    let fake = Fake::start().await;
+    let attempts = json!([
+        { "id": 3, "event": "workflow_job", "status_code": 401 },
+        { "id": 2, "event": "installation", "status_code": 0 },
+        { "id": 1, "event": "ping", "status_code": null },
+        { "id": 0, "event": "ping", "status_code": 200 },
+    ]);
+    fake.on(Method::GET, "/app/hook/deliveries", [reply(200, attempts)]);
+    let answers = fake.app().hook_answers().await.expect("an answer");
+    let statuses: Vec<Option<u16>> = answers.into_iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [Some(401), None, None, Some(200)]);
+    assert_eq!(fake.paths(), ["GET /app/hook/deliveries?per_page=20"]);
+}
+
+#[tokio::test]
+async fn groups_are_shown_with_what_they_keep_out() {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, "/installation", [reply(200, json!({ "id": 11 }))]);
+    let group = |id: u64, public: bool, visibility: &str, restricted: bool| {
+        json!({ "id": id, "name": "g", "allows_public_repositories": public,
+            "visibility": visibility, "restricted_to_workflows": restricted })
+    };
+    let groups = json!({ "total_count": 4, "runner_groups": [
+        group(1, false, "all", false), group(2, true, "private", false),
+        group(3, true, "selected", true), group(4, true, "all", false),
+    ] });
+    fake.on(Method::GET, GROUPS, [reply(200, groups)]);
+    let shown = fake.app().groups(&entity("acme")).await.expect("an answer");
+    let kept_out: Vec<(bool, bool)> =
+        shown.iter().map(|one| (one.refuses_public, one.restricted_to_workflows)).collect();
+    assert_eq!(kept_out, [(true, false), (true, false), (false, true), (false, false)]);
 }

@@ -42,6 +42,7 @@ checks! { NamesWorld:
     an_unknown_id_is_nobodys,
     an_id_is_of_its_kind,
     the_app_is_sent_events_and_may_do_things,
+    the_app_is_installed_and_its_hook_has_an_address,
     the_groups_of_an_organization_are_listed_with_the_default_one,
     the_newest_image_is_found,
     an_image_of_another_architecture_or_name_is_not_found,
@@ -85,15 +86,28 @@ async fn the_app_is_sent_events_and_may_do_things<W: NamesWorld>(world: &W) {
     let right = world.github().app().await.expect("an answer");
     assert!(right.lacks(&[]).is_empty(), "{right:?}");
     let actions = ("actions".to_owned(), "read".to_owned());
-    let wrong = AppSettings { events: vec!["push".to_owned()], permissions: [actions].into() };
+    let (events, permissions) = (vec!["push".to_owned()], [actions].into());
+    let wrong = AppSettings { events, permissions, ..right };
     world.have_app(&wrong).await;
     assert_eq!(world.github().app().await, Ok(wrong));
+}
+
+async fn the_app_is_installed_and_its_hook_has_an_address<W: NamesWorld>(world: &W) {
+    let (_, organization) = world.organization().await;
+    let installed = world.github().installations().await.expect("an answer");
+    let one = installed.iter().find(|one| one.account == organization.as_str()).expect("installed");
+    assert!(
+        one.suspended_at.is_none() && !one.is_person && one.permissions.contains_key("actions")
+    );
+    let hook = world.github().hook().await.expect("an answer");
+    assert!(hook.url.ends_with("/webhook") && hook.content_type == "json" && !hook.insecure);
+    world.github().hook_answers().await.expect("an answer");
 }
 
 async fn the_groups_of_an_organization_are_listed_with_the_default_one<W: NamesWorld>(world: &W) {
     let (_, named) = world.organization().await;
     world.have_group(5, "Linux-Builders").await;
-    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    let group = |id, name: &str| Group::new(id, name);
     let groups = world.github().groups(&named).await;
     assert_eq!(groups, Ok(vec![group(1, "Default"), group(5, "Linux-Builders")]));
 }
@@ -117,6 +131,8 @@ async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
     let answers = [
         world.github().entity(organization(number)).await.map(drop),
         world.github().groups(&named).await.map(drop),
+        world.github().hook().await.map(drop),
+        world.github().hook_answers().await.map(drop),
         world.ec2().newest(&runners(Arch::X64)).await.map(drop),
     ];
     for answer in answers {

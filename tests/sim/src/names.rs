@@ -1,7 +1,9 @@
 //! What GitHub and EC2 know behind the names of a pool file.
 
+use std::collections::BTreeMap;
+
 use muster_control::ports::{Directory, Images};
-use muster_domain::app::AppSettings;
+use muster_domain::app::{AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::Entity;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
@@ -17,10 +19,34 @@ impl Directory for Door {
         .await
     }
 
-    async fn app(&self) -> Result<AppSettings, ProviderError> {
+    async fn app(&self) -> Result<AppSettings, AppProblem> {
         self.call(|world| {
-            world.github_answers("get-app")?;
-            Ok(world.app.clone())
+            world.github_answers("get-app").map_err(AppProblem::Unanswered)?;
+            world.app.app.clone()
+        })
+        .await
+    }
+
+    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
+        self.call(|world| {
+            world.github_answers("list-installations")?;
+            world.app.installations.clone()
+        })
+        .await
+    }
+
+    async fn hook(&self) -> Result<Hook, ProviderError> {
+        self.call(|world| {
+            world.github_answers("get-hook")?;
+            world.app.hook.clone()
+        })
+        .await
+    }
+
+    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+        self.call(|world| {
+            world.github_answers("list-deliveries")?;
+            world.app.deliveries.clone()
         })
         .await
     }
@@ -44,16 +70,40 @@ impl Images for Door {
     }
 }
 
-/// An App that was made as the README says.
-pub(crate) fn right_app() -> AppSettings {
+/// An App that was made and installed as the README says, and what its webhook answers.
+pub(crate) fn right_app() -> AppFacts {
     let permissions = [
         ("actions", "read"),
         ("administration", "write"),
         ("organization_self_hosted_runners", "write"),
     ];
     let owned = |(name, level): (&str, &str)| (name.to_owned(), level.to_owned());
-    AppSettings {
+    let permissions: BTreeMap<String, String> = permissions.into_iter().map(owned).collect();
+    let app = AppSettings {
+        owner: Some("acme".to_owned()),
+        html_url: "https://github.com/apps/muster-acme".to_owned(),
         events: vec!["workflow_job".to_owned()],
-        permissions: permissions.into_iter().map(owned).collect(),
+        permissions: permissions.clone(),
+    };
+    let installed = |(number, account): (u32, &str)| Installation {
+        account: account.to_owned(),
+        is_person: false,
+        suspended_at: None,
+        created_at: None,
+        permissions: permissions.clone(),
+        html_url: format!(
+            "https://github.com/organizations/{account}/settings/installations/{number}"
+        ),
+    };
+    AppFacts {
+        app: Ok(app),
+        installations: Ok([(77, "acme"), (78, "zoo")].map(installed).into()),
+        hook: Ok(Hook {
+            url: "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook".to_owned(),
+            content_type: "json".to_owned(),
+            insecure: false,
+        }),
+        deliveries: Ok(vec![HookAnswer { status: Some(202) }]),
+        groups: Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use muster_control::Settings;
-use muster_domain::app::AppSettings;
+use muster_domain::app::AppFacts;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
 use muster_domain::pool_file::Answers;
@@ -100,8 +100,8 @@ pub struct World {
     pub windows: Vec<Window>,
     /// What GitHub and EC2 know behind the names of a pool file.
     pub names: Answers,
-    /// The App as GitHub has it.
-    pub app: AppSettings,
+    /// The App as GitHub has it; its runner groups are among the names.
+    pub app: AppFacts,
     /// A job whose item the table refuses, and every transaction with it, as it does with one of
     /// more than 400 KB.
     pub refused_item: Option<JobKey>,

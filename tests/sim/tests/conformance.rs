@@ -338,11 +338,11 @@ impl names::NamesWorld for Bench {
     }
 
     async fn have_app(&self, app: &AppSettings) {
-        self.change(|world| world.app = app.clone());
+        self.change(|world| world.app.app = Ok(app.clone()));
     }
 
     async fn have_group(&self, id: u64, name: &str) {
-        let group = |id, name: &str| Group { id, name: name.to_owned() };
+        let group = |id, name: &str| Group::new(id, name);
         let groups = vec![group(1, "Default"), group(id, name)];
         let acme = "acme".parse().expect("an entity");
         self.change(|world| world.names.groups.insert(acme, groups));

@@ -32,7 +32,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 15] = [
+const VARIABLES: [&Variable; 16] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
@@ -47,6 +47,7 @@ const VARIABLES: [&Variable; 15] = [
     &variables::REAP_QUEUE,
     &variables::APP_KEY,
     &variables::WEBHOOK_SECRET,
+    &variables::WEBHOOK_URL,
     &variables::INSTANCE_ROLE_ID,
 ];
 

@@ -49,6 +49,10 @@ pub(crate) const WEBHOOK_SECRET: Variable = Variable {
     name: "MUSTER_WEBHOOK_SECRET",
     meaning: "The secret that GitHub signs its deliveries with.",
 };
+pub(crate) const WEBHOOK_URL: Variable = Variable {
+    name: "MUSTER_WEBHOOK_URL",
+    meaning: "The address of the webhook. `status` compares it with the one that GitHub has.",
+};
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",
     meaning: "The id (`AROA…`) of the machines' role. Runner-api answers its sessions alone.",

@@ -89,7 +89,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Audit(request) => self.audit(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
-            Request::Status {} => self.status(now).await,
+            Request::Status { github } => self.status(github, now).await,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The set of pools: shown, applied from a file, restored.
 
+use futures_util::future::join_all;
+use muster_domain::app::{AppFacts, narrow_groups};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::message::WakePool;
@@ -120,11 +122,13 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
         what: &str,
         now: Time,
     ) -> Result<Answer, AdminError> {
+        let narrow = self.narrow_groups(file).await;
         let answer = |set: &PoolSet, diff: Diff, applied| {
             let pools_version = set.version;
             let (resolved, mut lines) = (resolved.clone(), lines(&diff));
             lines.extend(self.above_the_stack(file));
             lines.extend(without_a_group(file));
+            lines.extend(narrow.clone());
             let dry_run = request.dry_run;
             Answer::Applied(AppliedPools { applied, dry_run, pools_version, resolved, diff, lines })
         };
@@ -153,6 +157,19 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             Ok(answer(&next, diff, true))
         })
         .await
+    }
+
+    /// What keeps jobs of public repositories from pools that serve them, at GitHub. A warning: the
+    /// group can be opened after the pool, and without an answer `status` says it later.
+    async fn narrow_groups(&self, file: &PoolFile) -> Vec<String> {
+        let pools = &file.pools;
+        let wanted = AppFacts::groups_wanted(&Ok(Vec::new()), pools);
+        let asked = wanted.iter().map(async |entity| {
+            let groups = self.context.github.groups(entity).await.ok()?;
+            Some(narrow_groups(entity, &groups, pools))
+        });
+        let told = join_all(asked).await.into_iter().flatten().flatten();
+        told.map(|sentence| format!("! {sentence}")).collect()
     }
 
     /// Lets the passes find at once what they would find in time: jobs that have room now, and

@@ -72,7 +72,11 @@ pub enum Request {
     /// Shows, applies or restores the set of pools.
     Pools(PoolsRequest),
     /// The stack, its pools, entities, orphans and switches.
-    Status {},
+    Status {
+        /// GitHub is asked what is wrong with the App there: some calls, side by side.
+        #[serde(default)]
+        github: bool,
+    },
 }
 
 /// Which lines of the audit trail.

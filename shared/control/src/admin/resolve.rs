@@ -1,5 +1,6 @@
 //! What a pool file names, asked of GitHub and EC2 before anything else is done with it.
 
+use muster_domain::app::{NOT_INSTALLED, is_before_github};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{self, Answers, Question, ReadPoolFile, UnreadPoolFile};
@@ -72,6 +73,16 @@ pub(super) fn told(whom: &str, trouble: &ProviderError) -> (AdminErrorCode, Stri
     let told =
         |fault: &ErrorDetail| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
     match trouble {
+        ProviderError::Unauthorized(fault) if is_before_github(&fault.code) => {
+            (AdminErrorCode::NotAllowed, format!("{whom} was not asked: {}", fault.message))
+        }
+        ProviderError::Unavailable(fault) if is_before_github(&fault.code) => (
+            AdminErrorCode::Unavailable,
+            format!("{whom} was not asked: {}; try again", fault.message),
+        ),
+        ProviderError::Unauthorized(fault) if fault.code == NOT_INSTALLED => {
+            (AdminErrorCode::NotAllowed, fault.message.clone())
+        }
         ProviderError::Unavailable(fault) => (
             AdminErrorCode::Unavailable,
             format!("{whom} gives no answer to {}; try again", told(fault)),

@@ -1,10 +1,10 @@
 //! What an operator is shown.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use futures_util::future::{join3, try_join_all, try_join4};
+use futures_util::future::{join_all, join3, join4, try_join_all, try_join4};
 use muster_domain::SCHEMA;
+use muster_domain::app::{AppFacts, Findings, OwnStack};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
@@ -246,19 +246,34 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(scopes.into_iter().map(status).collect())
     }
 
-    /// What the App lacks at GitHub, whose settings no event and no error tells of. Without an
-    /// answer the rest is shown.
-    async fn app(&self) -> AppStatus {
-        match self.context.github.app().await {
-            Ok(app) => {
-                let lacks = app.lacks(&self.context.settings.pools);
-                AppStatus::Known { lacks: lacks.into_iter().map(Cow::from).collect() }
-            }
-            Err(trouble) => AppStatus::Unknown { unknown: told("GitHub", &trouble).1 },
-        }
+    /// What is wrong with the App at GitHub: no event and no error tells of that. What cannot be found
+    /// out hides nothing of the rest.
+    async fn app(&self, now: Time) -> AppStatus {
+        let Context { github, settings, .. } = self.context;
+        let (app, installations, hook, deliveries) =
+            join4(github.app(), github.installations(), github.hook(), github.hook_answers()).await;
+        let wanted = match app {
+            Ok(_) => AppFacts::groups_wanted(&installations, &settings.pools),
+            Err(_) => Vec::new(),
+        };
+        let groups = wanted.into_iter().map(async |entity| {
+            let groups = github.groups(&entity).await;
+            (entity, groups)
+        });
+        let groups = join_all(groups).await;
+        let facts = AppFacts { app, installations, hook, deliveries, groups };
+        let stack = OwnStack {
+            name: &settings.stack,
+            pools: &settings.pools,
+            webhook: settings.webhook_url.as_deref(),
+            now,
+        };
+        let Findings { lacks, unknown } = facts.findings(stack);
+        let unknown = unknown.into_iter().map(|trouble| told("GitHub", trouble).1).collect();
+        AppStatus { lacks, unknown }
     }
 
-    pub(super) async fn status(&self, now: Time) -> Result<Answer, AdminError> {
+    pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         let cooldowns = self.context.table.cooldowns().await?;
@@ -282,7 +297,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             switches: switches.into(),
             cooldowns: cooldowns.as_ref().map(|known| known.on(now)),
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
-            app: self.app().await,
+            app: if github { Some(self.app(now).await) } else { None },
             entities: self.entities(troubles, now),
             orphans: orphans(self.context.table.orphans().await?),
         })))

@@ -1,6 +1,6 @@
 //! GitHub.
 
-use muster_domain::app::AppSettings;
+use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus};
@@ -157,8 +157,14 @@ pub trait Directory {
     /// The entity of an id, as it is called now; none when the App is not installed there, or
     /// suspended.
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
-    /// Which events the App is sent, and what it may do.
-    async fn app(&self) -> Result<AppSettings, ProviderError>;
+    /// Whose App it is, which events it is sent, and what it may do.
+    async fn app(&self) -> Result<AppSettings, AppProblem>;
+    /// Who has installed it, those that suspended it as well.
+    async fn installations(&self) -> Result<Vec<Installation>, ProviderError>;
+    /// Where its events are sent.
+    async fn hook(&self) -> Result<Hook, ProviderError>;
+    /// How the last of them were answered, the newest first.
+    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError>;
     /// All runner groups of an organization or enterprise.
     async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
 }

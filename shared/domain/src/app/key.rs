@@ -22,6 +22,9 @@ pub const NO_KEY: &str = "no-key";
 /// The code of a fault whose reason is that nothing can be signed with the App's key.
 pub const BAD_KEY: &str = "bad-key";
 
+/// The code of a fault whose reason is that the App is not installed there.
+pub const NOT_INSTALLED: &str = "not-installed";
+
 /// Whether a fault of this code is ours: GitHub was not asked.
 #[must_use]
 pub fn is_before_github(code: &str) -> bool {

@@ -1,5 +1,6 @@
 //! Why things are as they are, in sentences for people.
 
+use crate::app::is_before_github;
 use crate::instance::{ErrorDetail, Instance, RunnerState, State, Waiting};
 use crate::job::run::Doubt;
 use crate::job::{Job, JobStatus};
@@ -246,8 +247,14 @@ fn ending(instance: &Instance) -> Vec<String> {
             | State::Deleted => "On its way out",
         };
         lines.push(format!("{how}: {}.", mark.reason.as_str()));
-        if let Some(waiting) = &mark.waiting {
-            lines.push(format!("{}.", waits_for(waiting, instance.attempts)));
+        let is_ours = instance.last_error.as_ref().is_some_and(|one| is_before_github(&one.code));
+        match &mark.waiting {
+            Some(Waiting::Unauthorized) if is_ours => lines.push(
+                "GitHub cannot be asked to end its runner (bypass_github_unauthorized passes this)."
+                    .to_owned(),
+            ),
+            Some(waiting) => lines.push(format!("{}.", waits_for(waiting, instance.attempts))),
+            None => {}
         }
     }
     lines

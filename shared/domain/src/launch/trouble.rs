@@ -9,6 +9,7 @@ mod record;
 use serde::{Deserialize, Serialize};
 
 pub use self::github::{Asked, question_due};
+use crate::app::is_before_github;
 use crate::backoff;
 use crate::ids::{Entity, InstanceName, PoolName};
 use crate::instance::{Instance, RunnerState, State};
@@ -223,6 +224,9 @@ impl Trouble {
                 "the last {failures} machines of pool {pool} served nothing, launched since \
                  {since} (at {at}: {reason}); one at a time finds out whether that is over"
             ),
+            TroubleScope::Entity(entity) if self.is_before_github() => {
+                format!("GitHub cannot be asked about {entity} since {since} ({reason})")
+            }
             TroubleScope::Entity(entity) if self.by_machine => format!(
                 "GitHub refuses to register runners for {entity} since {since} ({reason}); one \
                  machine at a time finds out whether that is over"
@@ -246,6 +250,12 @@ impl Trouble {
     pub fn holds(&self, pool: &Pool) -> bool {
         let is_of = |name: &PoolName| *name == pool.name && self.generation == pool.generation;
         self.scope.pool().is_none_or(is_of) && self.makes_wait()
+    }
+
+    /// Whether the reason is our own secret: GitHub was not asked.
+    #[must_use]
+    pub fn is_before_github(&self) -> bool {
+        self.reason.split_once(": ").is_some_and(|(code, _)| is_before_github(code))
     }
 
     /// Whether GitHub refuses, and somebody has to mend that. A limit ends by itself.

@@ -22,6 +22,19 @@ pub struct Group {
     pub id: u64,
     /// Its name.
     pub name: String,
+    /// It takes no job of a public repository, however it says so.
+    pub refuses_public: bool,
+    /// It takes jobs of selected workflows alone.
+    pub restricted_to_workflows: bool,
+}
+
+impl Group {
+    /// A group that takes whatever comes.
+    #[must_use]
+    pub fn new(id: u64, name: &str) -> Self {
+        let name = name.to_owned();
+        Self { id, name, refuses_public: false, restricted_to_workflows: false }
+    }
 }
 
 /// Images of which the newest is meant.

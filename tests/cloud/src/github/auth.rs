@@ -104,6 +104,9 @@ impl GitHub {
             .installation(installation)
             .filter(|owner| owner.spec.app_id == app)
             .ok_or_else(GitHubError::not_found)?;
+        if owner.spec.suspended_at.is_some() {
+            return Err(GitHubError::new(403, "This installation has been suspended"));
+        }
         let token = InstallationToken {
             token: format!("ghs_{:016x}{:016x}wrld", ids.scrambled(), ids.scrambled()),
             installation_id: installation,

@@ -96,6 +96,8 @@ pub struct Group {
     pub name: String,
     #[serde(default)]
     pub public_repositories: bool,
+    #[serde(default)]
+    pub restricted_to_workflows: bool,
 }
 
 /// How GitHub's answers about runners differ from the truth.
@@ -148,6 +150,12 @@ pub struct OwnerSpec {
     pub rate_limit: u32,
     #[serde(default)]
     pub lies: Lies,
+    /// Since when the owner has suspended the App.
+    #[serde(default)]
+    pub suspended_at: Option<Millis>,
+    /// What the owner has accepted, where that is not all that the App asks for.
+    #[serde(default)]
+    pub accepted: Option<BTreeMap<String, String>>,
 }
 
 impl OwnerSpec {
@@ -181,6 +189,7 @@ impl Owner {
             id: 1,
             name: "Default".to_owned(),
             public_repositories: self.spec.public_repositories,
+            restricted_to_workflows: false,
         };
         std::iter::once(default).chain(self.spec.groups.iter().cloned())
     }
@@ -218,6 +227,22 @@ pub(crate) struct App {
     pub(crate) public_key: String,
     pub(crate) used: BTreeSet<String>,
     pub(crate) settings: AppSettings,
+    pub(crate) hook: HookConfig,
+}
+
+/// Where an App's events go, as GitHub shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookConfig {
+    pub content_type: String,
+    /// `"1"`: the certificate is not verified.
+    pub insecure_ssl: String,
+    pub url: Option<String>,
+}
+
+impl Default for HookConfig {
+    fn default() -> Self {
+        Self { content_type: "json".to_owned(), insecure_ssl: "0".to_owned(), url: None }
+    }
 }
 
 /// What an App is sent and may do.
@@ -295,6 +320,9 @@ impl GitHub {
     pub fn register_owner(&mut self, spec: OwnerSpec, fresh_id: u64) {
         let app = self.apps.entry(spec.app_id.clone()).or_default();
         app.public_key.clone_from(&spec.app_public_key);
+        if spec.webhook_url.is_some() {
+            app.hook.url.clone_from(&spec.webhook_url);
+        }
         let key = spec.owner.to_ascii_lowercase();
         let id = self.owners.get(&key).map_or(fresh_id, |owner| owner.id);
         let owner = Owner { spec, id, rate_used: 0, rate_resets_at: 0, listed: BTreeMap::new() };
@@ -315,6 +343,18 @@ impl GitHub {
     /// The App's settings are changed. None without such an App.
     pub fn set_app(&mut self, app: &str, settings: AppSettings) -> Option<()> {
         self.apps.get_mut(app)?.settings = settings;
+        Some(())
+    }
+
+    /// Where an App's events go. What is delivered goes to each account's own address all the same.
+    #[must_use]
+    pub fn hook(&self, app: &str) -> Option<&HookConfig> {
+        self.apps.get(app).map(|app| &app.hook)
+    }
+
+    /// The webhook's settings are changed. None without such an App.
+    pub fn set_hook(&mut self, app: &str, hook: HookConfig) -> Option<()> {
+        self.apps.get_mut(app)?.hook = hook;
         Some(())
     }
 

@@ -192,14 +192,37 @@ impl GitHub {
     #[must_use]
     pub fn installations_view(&self, app: &str) -> Vec<Value> {
         let owners = self.owners.values().filter(|owner| owner.spec.app_id == app);
-        owners.map(installation).collect()
+        owners.map(|owner| self.installed(owner)).collect()
     }
 
     /// An App's installation that covers a scope.
     #[must_use]
     pub fn installation_view(&self, app: &str, scope: &RunnerScope) -> Option<Value> {
         let owner = self.owner(scope.owner()).filter(|owner| owner.spec.app_id == app)?;
-        Some(installation(owner))
+        Some(self.installed(owner))
+    }
+
+    /// An App as it sees itself. It belongs to the first account that installed it.
+    #[must_use]
+    pub fn app_view(&self, app: &str) -> Option<Value> {
+        let settings = self.app_settings(app)?;
+        let number: Option<u64> = app.parse().ok();
+        let owner = self.owners.values().find(|owner| owner.spec.app_id == app);
+        Some(json!({
+            "id": number,
+            "slug": "muster",
+            "owner": owner.map(account),
+            "html_url": "https://github.com/apps/muster",
+            "events": settings.events,
+            "permissions": settings.permissions,
+        }))
+    }
+
+    fn installed(&self, owner: &Owner) -> Value {
+        let mut view = installation(owner);
+        let asked = self.app_settings(&owner.spec.app_id).map(|app| &app.permissions);
+        view["permissions"] = json!(owner.spec.accepted.as_ref().or(asked));
+        view
     }
 
     /// The repositories of an account, as far as a job was ever queued there.
@@ -232,6 +255,7 @@ impl GitHub {
                     "default": group.id == 1,
                     "visibility": "all",
                     "allows_public_repositories": group.public_repositories,
+                    "restricted_to_workflows": group.restricted_to_workflows,
                     "inherited": false,
                 })
             })
@@ -303,7 +327,11 @@ fn installation(owner: &Owner) -> Value {
         "target_id": owner.id,
         "target_type": target,
         "repository_selection": "all",
-        "suspended_at": null,
+        "suspended_at": owner.spec.suspended_at.map(rfc3339),
+        "html_url": format!(
+            "https://github.com/organizations/{}/settings/installations/{}",
+            owner.spec.owner, owner.spec.installation_id
+        ),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The names of a pool file: crates `github` and `ec2` at the world's doors.
 
 use muster_cloud::faults::{Answer, FaultSpec};
-use muster_cloud::github::Group;
+use muster_cloud::github::{Group, HookConfig};
 use muster_cloud::{Millis, World};
 use muster_conformance::names::{CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
@@ -22,6 +22,12 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         let github = crate::github::Bench::new().await;
+        let url = Some("https://hooks.example/webhook".to_owned());
+        let hook = HookConfig { url, ..HookConfig::default() };
+        github.running.cloud.with(|world, _| {
+            world.github.set_hook("123", hook).expect("the App");
+            world.github.specs_mut().for_each(|spec| spec.public_repositories = true);
+        });
         let ec2 = crate::ec2::client(&github.running).await;
         Self { github, ec2 }
     }
@@ -65,7 +71,12 @@ impl NamesWorld for Bench {
     }
 
     async fn have_group(&self, id: u64, name: &str) {
-        let group = Group { id, name: name.to_owned(), public_repositories: false };
+        let group = Group {
+            id,
+            name: name.to_owned(),
+            public_repositories: true,
+            restricted_to_workflows: false,
+        };
         self.change(|world, _| world.set_groups("acme", vec![group])).expect("the owner");
     }
 
@@ -85,6 +96,8 @@ impl NamesWorld for Bench {
     async fn fall_silent(&self) {
         let calls = [
             ("github", "get-app"),
+            ("github", "get-hook"),
+            ("github", "list-deliveries"),
             ("github", "list-installations"),
             ("github", "list-runner-groups"),
             ("ec2", "DescribeImages"),

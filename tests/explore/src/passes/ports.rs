@@ -12,7 +12,7 @@ use muster_control::ports::{
     Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
     Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine,
 };
-use muster_domain::app::AppSettings;
+use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -189,8 +189,17 @@ impl Directory for Replayed<'_> {
     async fn entity(&self, _: EntityId) -> Result<Option<Entity>, ProviderError> {
         unreachable!("no pool file is applied")
     }
-    async fn app(&self) -> Result<AppSettings, ProviderError> {
-        unreachable!("no pool file is applied")
+    async fn app(&self) -> Result<AppSettings, AppProblem> {
+        unreachable!("nobody asks for the status")
+    }
+    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
+        unreachable!("nobody asks for the status")
+    }
+    async fn hook(&self) -> Result<Hook, ProviderError> {
+        unreachable!("nobody asks for the status")
+    }
+    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+        unreachable!("nobody asks for the status")
     }
     async fn groups(&self, _: &Entity) -> Result<Vec<Group>, ProviderError> {
         unreachable!("no pool file is applied")

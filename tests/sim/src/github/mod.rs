@@ -268,7 +268,12 @@ impl Github {
 /// An account with the groups of these pools. Which pools serve public repositories is theirs to
 /// say, so every group does.
 fn account(pools: &[Pool]) -> OwnerSpec {
-    let group = |id: u64| Group { id, name: format!("group {id}"), public_repositories: true };
+    let group = |id: u64| Group {
+        id,
+        name: format!("group {id}"),
+        public_repositories: true,
+        restricted_to_workflows: false,
+    };
     let ids: BTreeSet<u64> = pools.iter().map(|pool| pool.runner_group_id).collect();
     OwnerSpec {
         owner: String::new(),
@@ -285,5 +290,7 @@ fn account(pools: &[Pool]) -> OwnerSpec {
         deleted_groups: BTreeSet::new(),
         rate_limit: u32::MAX,
         lies: Lies::default(),
+        suspended_at: None,
+        accepted: None,
     }
 }

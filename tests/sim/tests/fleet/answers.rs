@@ -12,6 +12,7 @@ use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Instances, ReadError, Unavailable, Write};
+use muster_domain::app::AppSettings;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::ids::{Entity, JobKey, PoolName};
@@ -28,7 +29,7 @@ use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::github;
 use muster_sim::schedule;
-use muster_sim::world::Window;
+use muster_sim::world::{Window, World};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, waiting};
@@ -275,7 +276,7 @@ fn single_records() {
 #[test]
 fn status() {
     let shown = |bench: &Bench| {
-        let mut answer = ask(bench, json!({ "action": "status" }));
+        let mut answer = ask(bench, json!({ "action": "status", "github": true }));
         assert_eq!(answer["release"], muster_control::RELEASE);
         answer["release"] = json!("(the release)");
         answer
@@ -287,13 +288,17 @@ fn status() {
     let off = json!({ "action": "switch", "launches": "off", "pools": { "own": "off" },
         "reason": "moving subnets", "by": "mira" });
     check(&bench, "switch", off);
-    bench.change(|world| world.app.events = vec!["push".to_owned()]);
+    bench.change(|world| app(world).events = vec!["push".to_owned()]);
     compare("status", &shown(&bench));
     bench.change(|world| {
         let (fault, from) = (Fault::OutageGithub, world.now);
         world.windows.push(Window { fault, from, until: Millis::MAX });
     });
     compare("status_without_github", &shown(&bench)["app"]);
+}
+
+fn app(world: &mut World) -> &mut AppSettings {
+    world.app.app.as_mut().expect("an App")
 }
 
 #[test]

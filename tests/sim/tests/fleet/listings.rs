@@ -114,27 +114,6 @@ fn a_job_that_no_pool_serves_is_shown_and_counted_and_watched() {
     assert_eq!(swept(), 1);
 }
 
-/// Without the event GitHub tells of no job, and no error tells of that.
-#[test]
-fn status_says_what_the_app_lacks() {
-    let bench = Bench::new();
-    let shown = || ask(&bench, json!({"version": 1, "action": "status"}))["app"].clone();
-    assert_eq!(shown(), json!({ "lacks": [] }));
-    bench.change(|world| world.app.events = vec!["push".to_owned()]);
-    let told = shown()["lacks"][0].as_str().expect("a sentence").to_owned();
-    assert!(told.contains("not subscribed to the event \"Workflow job\""), "{told}");
-    bench.change(|world| {
-        let window = muster_sim::world::Window {
-            fault: muster_sim::fault::Fault::OutageGithub,
-            from: world.now,
-            until: muster_sim::agenda::Millis::MAX,
-        };
-        world.windows.push(window);
-    });
-    let status = ask(&bench, json!({"version": 1, "action": "status"}));
-    assert!(status["app"]["unknown"].is_string() && status["pools"].is_array(), "{status}");
-}
-
 #[test]
 fn a_limit_out_of_bounds_is_refused() {
     let bench = Bench::new();

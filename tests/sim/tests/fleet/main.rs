@@ -5,6 +5,7 @@
 //! for an enterprise, what a machine says without end, and how fast hundreds of machines end.
 
 mod answers;
+mod app;
 mod asking;
 mod backlog;
 mod batches;

@@ -17,7 +17,7 @@ use crate::bench::Bench;
 const ACME: EntityId = EntityId { kind: EntityKind::Organization, number: 9919 };
 
 fn names() -> Answers {
-    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    let group = |id, name: &str| Group::new(id, name);
     Answers {
         entities: [(ACME, Some("acme".parse().expect("an entity")))].into(),
         groups: [(
@@ -147,6 +147,32 @@ fn a_file_that_names_nothing_makes_no_call() {
     let answer = apply(&bench, &plain);
     assert_eq!((&answer["applied"], &answer["resolved"]), (&json!(true), &json!([])));
     assert_eq!(asked(&bench), (0, 0));
+}
+
+/// The runners would idle beside the jobs, and nothing at GitHub says so.
+#[test]
+fn a_runner_group_that_keeps_public_repositories_out_is_a_warning() {
+    let bench = bench();
+    bench.change(|world| {
+        let groups = world.names.groups.values_mut().next().expect("groups");
+        groups[1].refuses_public = true;
+    });
+    let public = |group: u64| {
+        file(&json!({ "entity": "acme", "runner_group": group, "public_repositories": true }))
+    };
+    let warning = |answer: &Value| {
+        let lines = answer["lines"].as_array().expect("lines").clone();
+        lines.into_iter().find(|line| line.as_str().is_some_and(|line| line.starts_with("! ")))
+    };
+    for answer in [dry_run(&bench, &public(5)), apply(&bench, &public(5))] {
+        let told = warning(&answer).expect("a warning").to_string();
+        assert!(told.contains("group \\\"Linux-Builders\\\" of acme refuses public"), "{told}");
+    }
+    assert_eq!(warning(&apply(&bench, &public(1))), None, "this group takes them");
+    // Without an answer the file counts all the same.
+    silence(&bench, Fault::OutageGithub);
+    let answer = apply(&bench, &public(5));
+    assert_eq!((&answer["applied"], warning(&answer)), (&json!(true), None));
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub struct StackStatus {
     pub cooldowns: Option<Vec<Cooldown>>,
     /// The last lines of the audit trail about switches, newest first.
     pub switched: Vec<Audit>,
-    /// The App at GitHub.
-    pub app: AppStatus,
+    /// The App at GitHub; none where GitHub was not asked.
+    pub app: Option<AppStatus>,
     /// Those that a pool names, and those that GitHub refuses.
     pub entities: Vec<EntityStatus>,
     /// The orphan ledger.
@@ -105,20 +105,13 @@ pub struct LimitStatus {
     pub live: u32,
 }
 
-/// What the App lacks at GitHub.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum AppStatus {
-    /// GitHub has told its settings.
-    Known {
-        /// Each in a sentence.
-        lacks: Vec<Cow<'static, str>>,
-    },
-    /// GitHub has not.
-    Unknown {
-        /// Why, in a sentence.
-        unknown: String,
-    },
+/// What is wrong with the App at GitHub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppStatus {
+    /// What is wrong and how it is mended, each in a sentence.
+    pub lacks: Vec<String>,
+    /// Why something could not be found out, each in a sentence.
+    pub unknown: Vec<String>,
 }
 
 /// An entity.

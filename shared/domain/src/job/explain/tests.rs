@@ -6,7 +6,7 @@ use crate::job::{FailedMachine, Job, JobStatus};
 use crate::launch::verdict::Conditions;
 use crate::testkit::{
     CLAIMED, Story, With, active, active_by_github, at, boot_failed, booting, creating, error,
-    exited, forced, idle, installing, job, plain, pool, retrying, slot, timings,
+    exited, fault, forced, idle, installing, job, plain, pool, retrying, slot, timings,
 };
 use crate::time::Seconds;
 
@@ -218,6 +218,9 @@ fn a_row_on_its_way_out_names_who_and_why() {
     let kill = Order { by: "eve".to_owned(), reason: "runaway".to_owned(), ..forced(700) };
     let ordered = format!("Delete ordered by ada at {}: not needed.", at(700));
     let by_force = format!("Forced delete ordered by eve at {}: runaway.", at(700));
+    let no_key = fault(crate::app::NO_KEY);
+    let last_error =
+        format!("Last error, at {}: {}: no-key: {}.", no_key.at, no_key.operation, no_key.message);
     let rows = [
         (idle().ordered(plain(700)), vec![ordered.as_str(), "On its way out: ordered."]),
         (idle().ordered(kill), vec![by_force.as_str(), "On its way out: ordered."]),
@@ -237,6 +240,18 @@ fn a_row_on_its_way_out_names_who_and_why() {
                 "Its runner default-l-1-1 waits.",
                 "Marked for delete unless a job starts: idle.",
                 "GitHub refuses the App's credentials (bypass_github_unauthorized passes this).",
+            ],
+        ),
+        (
+            idle().unclaimed().marked(DeleteReason::Idle, 700).with(|i| {
+                i.update_mark(|mark| mark.waiting = Some(Waiting::Unauthorized));
+                i.last_error = Some(fault(crate::app::NO_KEY));
+            }),
+            vec![
+                "Its runner default-l-1-1 waits.",
+                "Marked for delete unless a job starts: idle.",
+                "GitHub cannot be asked to end its runner (bypass_github_unauthorized passes this).",
+                last_error.as_str(),
             ],
         ),
     ];

@@ -1,6 +1,7 @@
 use super::*;
 use crate::launch::cooldown::Cooldowns;
-use crate::testkit::{With as _, active, at, booting, idle, pool};
+use crate::observation::ProviderError;
+use crate::testkit::{With as _, active, at, booting, fault, idle, pool};
 
 /// A machine that was launched then.
 fn launched(n: u32, second: u32) -> Instance {
@@ -102,4 +103,20 @@ fn another_configuration_is_not_in_the_old_one_s_trouble() {
     });
     let healed = record.after_service(&served, at(520)).expect("the new one's");
     assert!(healed.troubles.is_empty());
+}
+
+/// Our own secret is no refusal of GitHub's: it was not asked.
+#[test]
+fn github_is_not_blamed_for_our_secret() {
+    let acme = "acme".parse().expect("an entity");
+    for (code, begins) in [
+        (crate::app::NO_KEY, "GitHub cannot be asked about acme since "),
+        (crate::app::BAD_KEY, "GitHub cannot be asked about acme since "),
+        ("401", "GitHub refuses our credentials for acme since "),
+    ] {
+        let refused = ProviderError::Unauthorized(fault(code));
+        let known = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&refused), at(9));
+        let told = known.expect("a trouble").troubles[0].sentence();
+        assert!(told.starts_with(begins), "{code}: {told}");
+    }
 }

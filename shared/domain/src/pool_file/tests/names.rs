@@ -50,7 +50,7 @@ fn open(text: &str, answers: &Answers) -> BTreeSet<Question> {
 
 /// What GitHub and EC2 know in these tests.
 fn answers() -> Answers {
-    let group = |id, name: &str| Group { id, name: name.to_owned() };
+    let group = |id, name: &str| Group::new(id, name);
     let image = |id: &str| {
         Some(FoundImage { id: id.to_owned(), name: "acme-runner-2026-11-01".to_owned() })
     };

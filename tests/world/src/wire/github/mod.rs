@@ -123,6 +123,7 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
     let answered = match &request.route {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
         Route::GetApp => get_app(world, request, now),
+        Route::GetHook => get_hook(world, request, now),
         Route::ListDeliveries => list_deliveries(world, request, now),
         Route::Redeliver(attempt) => redeliver(world, request, *attempt, now),
         Route::ListInstallations => list_installations(world, request, now),
@@ -152,17 +153,14 @@ fn app_of(world: &mut World, request: &Request, now: Millis) -> Result<String, G
 
 fn get_app(world: &mut World, request: &Request, now: Millis) -> Result<Reply, GitHubError> {
     let app = app_of(world, request, now)?;
-    let settings = world.github.app_settings(&app).ok_or_else(GitHubError::not_found)?;
-    let number: Option<u64> = app.parse().ok();
-    Ok(json(
-        200,
-        &json!({
-            "id": number,
-            "slug": "muster",
-            "events": settings.events,
-            "permissions": settings.permissions,
-        }),
-    ))
+    let view = world.github.app_view(&app).ok_or_else(GitHubError::not_found)?;
+    Ok(json(200, &view))
+}
+
+fn get_hook(world: &mut World, request: &Request, now: Millis) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let hook = world.github.hook(&app).ok_or_else(GitHubError::not_found)?;
+    Ok(json(200, &json!(hook)))
 }
 
 /// Its pages begin where the last one ended; the next one's beginning is in the `Link` header.
@@ -317,6 +315,7 @@ fn act(
         }
         Route::AccessToken(_)
         | Route::GetApp
+        | Route::GetHook
         | Route::ListDeliveries
         | Route::Redeliver(_)
         | Route::ListInstallations

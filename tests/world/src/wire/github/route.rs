@@ -8,6 +8,7 @@ use muster_cloud::github::{GitHubError, RunnerScope};
 pub(super) enum Route {
     AccessToken(u64),
     GetApp,
+    GetHook,
     ListDeliveries,
     Redeliver(u64),
     ListInstallations,
@@ -39,6 +40,7 @@ impl Route {
                 return Some(Self::AccessToken(id.parse().ok()?));
             }
             ["app"] if method == Method::GET => return Some(Self::GetApp),
+            ["app", "hook", "config"] if method == Method::GET => return Some(Self::GetHook),
             ["app", "hook", "deliveries"] if method == Method::GET => {
                 return Some(Self::ListDeliveries);
             }
@@ -105,6 +107,7 @@ impl Route {
         match self {
             Self::AccessToken(_) => "access-token",
             Self::GetApp => "get-app",
+            Self::GetHook => "get-hook",
             Self::ListDeliveries => "list-deliveries",
             Self::Redeliver(_) => "redeliver",
             Self::ListInstallations => "list-installations",
@@ -139,6 +142,7 @@ impl Route {
             }
             Self::AccessToken(_)
             | Self::GetApp
+            | Self::GetHook
             | Self::ListDeliveries
             | Self::Redeliver(_)
             | Self::ListInstallations
@@ -162,6 +166,7 @@ impl Route {
             }
             Self::Unknown(what) => vec![what.clone()],
             Self::GetApp
+            | Self::GetHook
             | Self::ListDeliveries
             | Self::ListInstallations
             | Self::GetInstallation(_)

@@ -1,0 +1,262 @@
+//! Each mistake at GitHub that keeps a first job from running: what `status` says of it.
+
+use muster_control::Settings;
+use muster_control::admin::{Admin, YamlError};
+use muster_control::causes::Cause;
+use muster_control::context::Context;
+use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation, KeyProblem};
+use muster_domain::pool_file::Group;
+use muster_domain::time::Seconds;
+use muster_sim::agenda::Millis;
+use muster_sim::fault::Fault;
+use muster_sim::world::{Window, World};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+const OWN: &str = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
+
+/// Asks a stack that serves public repositories of whoever has installed the App.
+fn status(bench: &Bench, github: bool) -> Value {
+    let door = &bench.door;
+    let yaml = |text: &str| Err(YamlError(Cause::new(text)));
+    let mut settings = Settings {
+        stack: "muster".to_owned(),
+        webhook_url: Some(OWN.to_owned()),
+        ..door.sim.settings.clone()
+    };
+    settings.pools[0].public_repositories = true;
+    let pass = Admin { context: Context::new(door, door, door, door, &settings), yaml };
+    let request = json!({ "version": 1, "action": "status", "github": github });
+    json!(bench.drive(pass.answer(request, door.now())))
+}
+
+fn app(world: &mut World) -> &mut AppSettings {
+    world.app.app.as_mut().expect("an App")
+}
+
+fn acme(world: &mut World) -> &mut Installation {
+    &mut world.app.installations.as_mut().expect("installations")[0]
+}
+
+fn hook(world: &mut World) -> &mut Hook {
+    world.app.hook.as_mut().expect("a hook")
+}
+
+/// The last answers to deliveries, the newest first.
+fn answered(world: &mut World, newest: Option<u16>, before: u16) {
+    let all = [newest, newest, Some(before)].map(|status| HookAnswer { status });
+    world.app.deliveries = Ok(all.into());
+}
+
+fn group(world: &mut World, change: impl FnOnce(&mut Group)) {
+    let mut group = Group::new(1, "Default");
+    change(&mut group);
+    world.names.groups.insert("acme".parse().expect("an entity"), vec![group]);
+}
+
+/// What is wrong at GitHub, and the beginning and the end of the one sentence about it.
+type Row = (&'static str, fn(&mut World), &'static str, &'static str);
+
+const ROWS: &[Row] = &[
+    (
+        "no key",
+        |world| {
+            let why = KeyProblem::Unset.sentence("muster/app-key");
+            world.app.app = Err(AppProblem::NoKey(why));
+        },
+        "the App's key was never put into secret muster/app-key; put it in with: jq ",
+        "--secret-id muster/app-key --secret-string file:///dev/stdin",
+    ),
+    (
+        "a bare PEM",
+        |world| {
+            let why = KeyProblem::BarePem.sentence("muster/app-key");
+            world.app.app = Err(AppProblem::NoKey(why));
+        },
+        "secret muster/app-key holds a private key alone; it must be JSON that says whose it is",
+        "--secret-string file:///dev/stdin",
+    ),
+    (
+        "the key of another App",
+        |world| world.app.app = Err(AppProblem::Refused { app: "4242".to_owned(), ahead: 3 }),
+        "the private key in secret muster/app-key is not one of App 4242, or that id is mistyped",
+        "--secret-string file:///dev/stdin",
+    ),
+    (
+        "clocks",
+        |world| world.app.app = Err(AppProblem::Refused { app: "4242".to_owned(), ahead: -75 }),
+        "the clocks of AWS and GitHub are 75 s apart, so GitHub takes no token of the App: try again",
+        "(NTP)",
+    ),
+    (
+        "no such App",
+        |world| world.app.app = Err(AppProblem::Unknown { app: "4242".to_owned() }),
+        "GitHub knows no App 4242: it was deleted, or its id in secret muster/app-key is mistyped",
+        "--secret-string file:///dev/stdin",
+    ),
+    (
+        "no event",
+        |world| app(world).events = vec!["push".to_owned()],
+        "the App is not subscribed to the event \"Workflow job\"",
+        "Subscribe to events, Workflow job",
+    ),
+    (
+        "installed nowhere",
+        |world| world.app.installations = Ok(Vec::new()),
+        "the App is installed nowhere, so GitHub tells of no job: install it at ",
+        "https://github.com/apps/muster-acme/installations/new",
+    ),
+    (
+        "suspended",
+        |world| acme(world).suspended_at = Some("2026-11-24T08:00:00Z".parse().expect("a time")),
+        "acme suspended the App at 2026-11-24T08:00:00.000Z, so GitHub tells of no job there",
+        "https://github.com/organizations/acme/settings/installations/77",
+    ),
+    (
+        "a permission that was added later",
+        |world| drop(acme(world).permissions.remove("organization_self_hosted_runners")),
+        "acme has not accepted the App's new permission \"Self-hosted runners\": accept it at ",
+        "https://github.com/organizations/acme/settings/installations/77",
+    ),
+    (
+        "a permission that grew later",
+        |world| {
+            drop(acme(world).permissions.insert("administration".to_owned(), "read".to_owned()))
+        },
+        "acme has not accepted the App's new permission \"Administration\": accept it at ",
+        "https://github.com/organizations/acme/settings/installations/77",
+    ),
+    (
+        "no webhook",
+        |world| hook(world).url = String::new(),
+        "the App has no webhook: in its settings (General, Webhook) tick Active and give the URL ",
+        OWN,
+    ),
+    (
+        "the webhook of another stack",
+        |world| hook(world).url = "https://old.example/webhook".to_owned(),
+        "GitHub sends events to https://old.example/webhook, not to this stack: ",
+        OWN,
+    ),
+    (
+        "a form",
+        |world| hook(world).content_type = "form".to_owned(),
+        "GitHub sends events as \"form\", which the webhook refuses: set content_type to \"json\"",
+        "the settings page does not show it)",
+    ),
+    (
+        "any certificate",
+        |world| hook(world).insecure = true,
+        "GitHub does not verify the TLS certificate of the webhook: ",
+        "enable SSL verification",
+    ),
+    (
+        "a webhook that is not active",
+        |world| {
+            acme(world).created_at = Some(world.time() - Seconds(2 * 86_400));
+            world.app.deliveries = Ok(Vec::new());
+        },
+        "GitHub has sent no event, though the App was installed at ",
+        "in https://github.com/apps/muster-acme (General, Webhook) tick Active",
+    ),
+    (
+        "401",
+        |world| answered(world, Some(401), 202),
+        "2 of GitHub's last 3 deliveries were answered 401, the newest among them: the webhook's \
+         secret at GitHub differs from secret muster/webhook-secret",
+        "save that one in the App's settings",
+    ),
+    (
+        "503",
+        |world| answered(world, Some(503), 202),
+        "2 of GitHub's last 3 deliveries were answered 503, the newest among them: see why with: ",
+        "aws logs tail /aws/lambda/muster-webhook --since 1h",
+    ),
+    (
+        "no connection",
+        |world| answered(world, None, 202),
+        "2 of GitHub's last 3 deliveries met no connection, the newest among them: ",
+        "see to the URL of the webhook in the App's settings",
+    ),
+    (
+        "a group without public repositories",
+        |world| group(world, |group| group.refuses_public = true),
+        "runner group \"Default\" of acme refuses public repositories, and pool small serves them: ",
+        "allow public repositories in the group's settings",
+    ),
+    (
+        "a group of some workflows",
+        |world| group(world, |group| group.restricted_to_workflows = true),
+        "runner group \"Default\" of acme takes selected workflows alone, and pool small serves any",
+        "see to the group's settings",
+    ),
+];
+
+#[test]
+fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
+    let mut wrong = Vec::new();
+    for (name, change, begins, ends) in ROWS {
+        let bench = Bench::new();
+        bench.change(change);
+        let shown = status(&bench, true)["app"].clone();
+        let lacks: Vec<&str> =
+            shown["lacks"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        // Nobody refuses what he was not asked.
+        let is_told = |told: &str| {
+            told.starts_with(begins) && told.ends_with(ends) && !told.contains("GitHub refuses")
+        };
+        if shown["unknown"] != json!([]) || !matches!(lacks[..], [told] if is_told(told)) {
+            wrong.push((name, shown));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn nothing_is_said_of_what_is_right() {
+    let rows: &[(&str, fn(&mut World))] = &[
+        ("as the README says", |_| ()),
+        ("failures before the newest delivery", |world| answered(world, Some(200), 401)),
+        ("a quiet week", |world| {
+            acme(world).created_at = Some(world.time() - Seconds(4 * 86_400));
+            world.app.deliveries = Ok(Vec::new());
+        }),
+        ("a person, who has no organization's permissions", |world| {
+            let acme = acme(world);
+            acme.is_person = true;
+            acme.permissions.remove("organization_self_hosted_runners");
+        }),
+        ("a webhook's address in capitals", |world| hook(world).url = OWN.to_uppercase()),
+    ];
+    for (name, change) in rows {
+        let bench = Bench::new();
+        bench.change(change);
+        assert_eq!(status(&bench, true)["app"], json!({ "lacks": [], "unknown": [] }), "{name}");
+    }
+}
+
+#[test]
+fn a_pool_of_somebody_who_has_not_installed_the_app_is_told() {
+    let bench = Bench::new().belonging_to("Elsewhere/web");
+    let told = status(&bench, true)["app"]["lacks"][0].as_str().expect("a sentence").to_owned();
+    let begins = "pool small registers at Elsewhere/web, where the App is not installed: ";
+    assert!(told.starts_with(begins), "{told}");
+}
+
+/// What cannot be found out hides nothing else, and GitHub is asked only where that is wanted.
+#[test]
+fn what_github_does_not_say_is_unknown() {
+    let bench = Bench::new();
+    let asked = |bench: &Bench| bench.change(|world| world.calls.github);
+    assert_eq!((&status(&bench, false)["app"], asked(&bench)), (&Value::Null, 0));
+    bench.change(|world| {
+        let (fault, from) = (Fault::OutageGithub, world.now);
+        world.windows.push(Window { fault, from, until: Millis::MAX });
+    });
+    let told = status(&bench, true);
+    assert!(told["pools"].is_array(), "{told}");
+    let shown = json!(["GitHub gives no answer to get-app: simulated (502); try again"]);
+    assert_eq!(told["app"], json!({ "lacks": [], "unknown": shown }));
+    assert_eq!(asked(&bench), 4, "no group is asked for");
+}
