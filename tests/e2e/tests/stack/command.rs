@@ -40,7 +40,8 @@ pub(super) async fn first_mistakes(test: Test) -> Result<()> {
     ensure!(dead.code == 0, "dead-letters ended with {}: {}", dead.code, dead.err);
     let logs = stack.muster(&["logs", "scale-up", "--since", "5m"]).await?;
     ensure!(logs.code == 0, "logs ended with {}: {}", logs.code, logs.err);
-    stack.until_all_deleted(60).await
+    stack.until_all_deleted(60).await?;
+    Ok(())
 }
 
 /// `jobs` and `explain` both name it.
