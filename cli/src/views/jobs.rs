@@ -29,14 +29,21 @@ const UNSERVED: [Column; 5] = [
 #[must_use]
 pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    if answer.jobs.is_empty() && !page.is_piped() {
-        page.line(["No job waits.".into()]);
+    let JobList { jobs, unserved, waiting_for_approval, more: truncated } = answer;
+    if page.is_piped() {
+        let mut rows: Vec<_> = jobs.iter().map(|job| row(job, now)).collect();
+        rows.extend(unserved.iter().chain(waiting_for_approval).map(row_of_another));
+        page.table(&COLUMNS, rows);
     } else {
-        waiting(&mut page, &answer.jobs, now);
+        if jobs.is_empty() {
+            page.line(["No job waits.".into()]);
+        } else {
+            waiting(&mut page, jobs, now);
+        }
+        others(&mut page, "No pool serves these:", unserved);
+        others(&mut page, "These wait for an approval at GitHub:", waiting_for_approval);
     }
-    others(&mut page, "No pool serves these:", &answer.unserved);
-    others(&mut page, "These wait for an approval at GitHub:", &answer.waiting_for_approval);
-    more(&mut page, &answer.more);
+    more(&mut page, truncated);
     page.into_text()
 }
 
@@ -62,46 +69,60 @@ pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
         }
         page.line([said.join(" ").into()]);
     }
-    if !taken_in.is_empty() {
-        page.gap();
-        waiting(&mut page, taken_in, now);
+    if page.is_piped() {
+        let mut rows: Vec<_> = taken_in.iter().map(|job| row(job, now)).collect();
+        rows.extend(unserved.iter().map(row_of_another));
+        page.table(&COLUMNS, rows);
+    } else {
+        if !taken_in.is_empty() {
+            page.gap();
+            waiting(&mut page, taken_in, now);
+        }
+        others(&mut page, "No pool serves these:", unserved);
     }
-    others(&mut page, "No pool serves these:", unserved);
     page.into_text()
 }
 
 fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {
-    let rows = jobs.iter().map(|job| {
-        vec![
-            Text::from(format!("{} {}", job.repository, job.name)),
-            Text::new(job.job.to_string(), Look::Dim),
-            Text::from(labels(&job.labels)),
-            job.pool.as_ref().map_or_else(Text::none, |pool| pool.as_str().into()),
-            Text::from(span(job.age_seconds)),
-            why(job, now),
-        ]
-    });
-    page.table(&COLUMNS, rows.collect());
+    page.table(&COLUMNS, jobs.iter().map(|job| row(job, now)).collect());
 }
 
-/// Jobs that nobody launches for, below a headline. Through a pipe they stand on stderr alone, as
-/// the waiting ones are lines of another form.
+fn row(job: &WaitingJob, now: Time) -> Vec<Text> {
+    vec![
+        Text::from(format!("{} {}", job.repository, job.name)),
+        Text::new(job.job.to_string(), Look::Dim),
+        Text::from(labels(&job.labels)),
+        job.pool.as_ref().map_or_else(Text::none, |pool| pool.as_str().into()),
+        Text::from(span(job.age_seconds)),
+        why(job, now),
+    ]
+}
+
+/// A job that nobody launches for, among those that wait: through a pipe all lines have one form.
+fn row_of_another(job: &UnservedJob) -> Vec<Text> {
+    let mut row = other(job);
+    row.insert(3, Text::none());
+    row
+}
+
+/// Jobs that nobody launches for, below a headline.
 fn others(page: &mut Page, headline: &str, jobs: &[UnservedJob]) {
-    if jobs.is_empty() || page.is_piped() {
+    if jobs.is_empty() {
         return;
     }
     page.gap();
     page.line([Text::new(headline, Look::Warning)]);
-    let rows = jobs.iter().map(|job| {
-        vec![
-            Text::from(format!("{} {}", job.repository, job.name)),
-            Text::new(job.job.to_string(), Look::Dim),
-            Text::from(labels(&job.labels)),
-            Text::from(span(job.age_seconds)),
-            Text::from(&job.reason),
-        ]
-    });
-    page.table(&UNSERVED, rows.collect());
+    page.table(&UNSERVED, jobs.iter().map(other).collect());
+}
+
+fn other(job: &UnservedJob) -> Vec<Text> {
+    vec![
+        Text::from(format!("{} {}", job.repository, job.name)),
+        Text::new(job.job.to_string(), Look::Dim),
+        Text::from(labels(&job.labels)),
+        Text::from(span(job.age_seconds)),
+        Text::from(&job.reason),
+    ]
 }
 
 /// What it waits for.

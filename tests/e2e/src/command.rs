@@ -18,12 +18,13 @@ pub struct Said {
 }
 
 impl Said {
-    /// The answer's line that holds all of these words.
+    /// The line of the answer, or of what was said beside it, that holds all of these words.
     ///
     /// # Errors
     /// When there is none; the message has the whole answer.
     pub fn line(&self, words: &[&str]) -> Result<&str> {
-        let found = self.out.lines().find(|line| words.iter().all(|word| line.contains(word)));
+        let mut said = self.out.lines().chain(self.err.lines());
+        let found = said.find(|line| words.iter().all(|word| line.contains(word)));
         found.with_context(|| format!("no line with {words:?} in:\n{}{}", self.out, self.err))
     }
 }
