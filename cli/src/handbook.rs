@@ -1,38 +1,76 @@
-//! What `infra/README.md` says of the alarms, cut out of it.
+//! What `docs/alarms` says of the alarms. The pages go with the command.
 
-/// The page; it goes with the command.
-const PAGE: &str = include_str!("../../infra/README.md");
-const HEADING: &str = "### Alarm ";
-
-/// The alarms that the page knows, by their names without the stack's.
-pub fn alarms() -> impl Iterator<Item = &'static str> {
-    PAGE.lines().filter_map(|line| line.strip_prefix(HEADING)).map(str::trim)
+macro_rules! pages {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../docs/alarms/", $name, ".md")))),+]
+    };
 }
 
-/// What an alarm asks of whoever is called: paragraphs.
+/// The alarms of the template, by their names without the stack's; a test compares.
+const PAGES: [(&str, &str); 19] = pages![
+    "api-5xx",
+    "api-refused",
+    "blast-radius",
+    "delete-stuck",
+    "entity-unhealthy",
+    "job-waiting",
+    "jobs-dead-letters",
+    "jobs-refused",
+    "jobs-unread",
+    "jobs-unserved",
+    "launch-failed",
+    "orphans",
+    "pool-in-trouble",
+    "pool-refused",
+    "quota",
+    "reaper-silent",
+    "switched-off",
+    "webhooks-failing",
+    "webhooks-unreadable",
+];
+const FIRST: &str = "Look first: ";
+
+/// What an alarm asks of whoever is called: paragraphs, and rows of lists, which begin with `- `.
 #[must_use]
 pub fn alarm(name: &str, stack: &str) -> Option<Vec<String>> {
-    let own = |line: &&str| line.strip_prefix(HEADING).map(str::trim) != Some(name);
-    let mut lines = PAGE.lines().skip_while(own);
-    lines.next()?;
-    let lines: Vec<&str> = lines.take_while(|line| !line.starts_with('#')).collect();
-    let paragraphs = lines.split(|line| line.trim().is_empty()).filter(|lines| !lines.is_empty());
-    Some(paragraphs.map(|lines| plain(&lines.join(" ")).replace("$STACK", stack)).collect())
+    let (_, page) = PAGES.iter().find(|(known, _)| *known == name)?;
+    let mut told: Vec<String> = Vec::new();
+    let mut is_new = true;
+    for line in page.lines().skip_while(|line| line.starts_with('#')).map(str::trim) {
+        match told.last_mut() {
+            Some(last) if !is_new && !line.is_empty() && !line.starts_with("- ") => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ if !line.is_empty() => told.push(line.to_owned()),
+            _ => {}
+        }
+        is_new = line.is_empty();
+    }
+    Some(told.iter().map(|part| plain(part).replace("$STACK", stack)).collect())
+}
+
+/// The first sentence of what to look at.
+#[must_use]
+pub fn first(name: &str, stack: &str) -> Option<String> {
+    let told = alarm(name, stack)?;
+    let look = told.iter().find_map(|part| part.strip_prefix(FIRST))?;
+    Some(first_sentence(look).to_owned())
 }
 
 /// The first sentence of a paragraph.
-#[must_use]
-pub fn first_sentence(text: &str) -> &str {
+fn first_sentence(text: &str) -> &str {
     let ends = text.match_indices(". ").map(|(at, _)| at);
     let begins =
         |at: &usize| text[at + 2..].starts_with(|one: char| one.is_uppercase() || one == '`');
     ends.filter(|at| text[..*at].len() > 20).find(begins).map_or(text, |at| &text[..=at])
 }
 
-/// Without what Markdown needs: links lose their addresses. Between backticks stands a command's own text.
+/// Without what Markdown needs: links lose their addresses, and words their weight. Between
+/// backticks stands a command's own text.
 fn plain(text: &str) -> String {
     let pieces = text.split('`').enumerate().map(|(index, piece)| {
-        if index % 2 == 1 { piece.to_owned() } else { without_addresses(piece) }
+        if index % 2 == 1 { piece.to_owned() } else { without_addresses(&piece.replace("**", "")) }
     });
     pieces.collect::<Vec<_>>().join("`")
 }
@@ -55,32 +93,44 @@ fn without_addresses(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The template names the alarms, and this command finds them, their groups of logs and their queues by those names.
+    /// The template names the alarms, and this command finds them by those names.
     const TEMPLATE: &str = include_str!("../../template.yaml");
 
     #[test]
-    fn every_alarm_of_the_template_has_its_section() {
+    fn every_alarm_of_the_template_has_its_page() {
         const NAME: &str = "AlarmName: !Sub \"${AWS::StackName}-";
-        let of_template: Vec<&str> = TEMPLATE
+        let mut of_template: Vec<&str> = TEMPLATE
             .lines()
             .filter_map(|line| line.trim().strip_prefix(NAME)?.strip_suffix('"'))
             .collect();
-        assert!(of_template.len() > 10, "{of_template:?}");
-        for name in &of_template {
-            let told = alarm(name, "muster").unwrap_or_default().join(" ");
-            assert!(told.len() > 60, "{name}: {told}");
-            assert!(!told.contains("$STACK") && !told.contains("]("), "{name}: {told}");
-        }
-        let known: Vec<&str> = alarms().collect();
-        assert_eq!(known.len(), of_template.len(), "{known:?}");
+        of_template.sort_unstable();
+        let known: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(known, of_template);
     }
 
     #[test]
-    fn a_section_is_text() {
-        let told = alarm("delete-stuck", "ci").unwrap_or_default().join("\n");
-        assert!(told.contains("GitHub refuses us → entity-unhealthy. EC2"), "{told}");
+    fn every_page_has_the_same_parts() {
+        for (name, page) in PAGES {
+            assert!(page.starts_with(&format!("# Alarm {name}: ")), "{name}");
+            let told = alarm(name, "ci").unwrap_or_default();
+            assert!(told[0].starts_with("For users: "), "{name}: {told:?}");
+            assert!(told[1].starts_with(FIRST), "{name}: {told:?}");
+            assert!(told.iter().any(|part| part.starts_with("- ")), "{name}: {told:?}");
+            for part in &told {
+                let is_text =
+                    !part.contains("$STACK") && !part.contains("](") && !part.contains("**");
+                assert!(is_text, "{name}: {part}");
+            }
+            assert!(first(name, "ci").is_some_and(|said| said.ends_with(['.', ':'])), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_text() {
+        let told = alarm("delete-stuck", "ci").unwrap_or_default();
+        assert!(told.contains(&"- GitHub refuses us → entity-unhealthy.".to_owned()), "{told:?}");
         assert_eq!(alarm("nothing", "ci"), None);
-        assert_eq!(plain("a [b](c), `[d](e)` [f](g) [h"), "a b, `[d](e)` f [h");
+        assert_eq!(plain("**a** [b](c), `[d](e)` [f](g) [h"), "a b, `[d](e)` f [h");
     }
 
     #[test]

@@ -473,19 +473,18 @@ class Alarms(unittest.TestCase):
         self.assertEqual(breaching, {"ReaperSilentAlarm"})
 
     def test_every_alarm_says_what_to_do(self):
-        headings = {
-            re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-            for line in (ROOT / "infra/README.md").read_text(encoding="utf-8").splitlines()
-            if line.startswith("#")
-        }
-        ((page, *others),) = {tuple(a.values()) for m in source()["Mappings"].values() for a in m.values()}
-        self.assertRegex(page, r"^https://github\.com/[\w-]+/[\w-]+/blob/main/infra/README\.md$")
+        ((folder, *others),) = {tuple(a.values()) for m in source()["Mappings"].values() for a in m.values()}
+        self.assertRegex(folder, r"^https://github\.com/[\w-]+/[\w-]+/blob/main/docs/alarms$")
         self.assertEqual(others, [])
-        for name, alarm in self.alarms().items():
-            address, _, anchor = alarm["AlarmDescription"].rpartition(" ")[2].partition("#")
+        index = (ROOT / "docs/alarms/README.md").read_text(encoding="utf-8")
+        for alarm in self.alarms().values():
+            name = alarm["AlarmName"].removeprefix("muster-")
             # At night nobody has the checkout.
-            self.assertEqual(address, page, name)
-            self.assertIn(anchor, headings, name)
+            self.assertEqual(alarm["AlarmDescription"].rpartition(" ")[2], f"{folder}/{name}.md")
+            self.assertTrue((ROOT / f"docs/alarms/{name}.md").is_file(), name)
+            self.assertIn(f"]({name}.md)", index)
+        pages = {path.stem for path in (ROOT / "docs/alarms").glob("*.md")} - {"README"}
+        self.assertEqual(pages, {alarm["AlarmName"].removeprefix("muster-") for alarm in self.alarms().values()})
 
     def test_the_heartbeat_does_not_ring_before_it_can_beat(self):
         alarm = rendered().resources["ReaperSilentAlarm"]

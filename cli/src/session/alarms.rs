@@ -69,7 +69,7 @@ fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
     let text = |name: &str| alarm[name].as_str().unwrap_or_default();
     let name = text("AlarmName").strip_prefix(stack)?.strip_prefix('-')?;
     let (what, page) = text("AlarmDescription").split_once("What to do:")?;
-    page.trim().ends_with(&format!("#alarm-{name}")).then_some(())?;
+    page.trim().ends_with(&format!("/{name}.md")).then_some(())?;
     let state = match text("StateValue") {
         "ALARM" => AlarmState::Red,
         "OK" => AlarmState::Quiet,

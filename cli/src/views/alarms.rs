@@ -56,8 +56,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
     let red = listed.iter().filter(|alarm| alarm.state == AlarmState::Red);
     let asks: Vec<(Text, Text)> = red
         .filter_map(|alarm| {
-            let asks = handbook::alarm(&alarm.name, stack)?;
-            let first = handbook::first_sentence(asks.first()?).to_owned();
+            let first = handbook::first(&alarm.name, stack)?;
             let said = format!("{}: {first}  muster alarms {}", alarm.name, alarm.name);
             Some((Text::new("!", Look::Bad), Text::from(said)))
         })
@@ -91,9 +90,17 @@ pub fn one(alarm: &Alarm, asks: &[String], now: Time, screen: Screen) -> String 
     if !alarm.reason.is_empty() {
         page.marked([(Text::from(""), Text::new(&alarm.reason, Look::Dim))]);
     }
-    for paragraph in asks {
-        page.gap();
-        page.marked([(Text::from(""), Text::from(paragraph))]);
+    let mut was_row = false;
+    for part in asks {
+        let (mark, said, is_row) = match part.strip_prefix("- ") {
+            Some(row) => ("-", row, true),
+            None => ("", part.as_str(), false),
+        };
+        if !(is_row && was_row) {
+            page.gap();
+        }
+        was_row = is_row;
+        page.marked([(Text::from(mark), Text::from(said))]);
     }
     page.into_text()
 }

@@ -154,7 +154,7 @@ fn alarm(name: &str, state: &str, seconds: u32) -> Value {
     json!({
         "AlarmName": name, "StateValue": state, "StateTransitionedTimestamp": f64::from(i32::try_from(at / 1000).expect("seconds")),
         "StateUpdatedTimestamp": 1, "StateReason": "Threshold Crossed: 1 datapoint [1800.0] was greater.",
-        "AlarmDescription": format!("What {anchor} means. What to do: infra/README.md#alarm-{anchor}"),
+        "AlarmDescription": format!("What {anchor} means. What to do: docs/alarms/{anchor}.md"),
     })
 }
 
