@@ -127,7 +127,7 @@ impl One {
 
 impl Queues {
     /// How many messages were sent so far.
-    pub(crate) const fn sent(&self) -> u64 {
+    pub const fn sent(&self) -> u64 {
         self.sent
     }
 

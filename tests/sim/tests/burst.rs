@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use muster_control::Settings;
+use muster_domain::job::JobStatus;
 use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
 use muster_domain::pool_set::PoolSet;
@@ -21,11 +22,15 @@ const JOBS: u32 = 100;
 /// A world with one pool, and a hundred jobs of it that GitHub has queued; nobody has been told of
 /// them yet.
 fn world(seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
+    world_of(JOBS, seed, slowest_call, by_hand)
+}
+
+fn world_of(jobs: u32, seed: u64, slowest_call: Millis, by_hand: bool) -> (World, Settings) {
     let pools = vec![pool("default", &["linux", "x64"], 500, "spot", None)];
     let redrives = true;
     let cloud_config = CloudConfig { replay_shows_machines: true, slowest_call, redrives, by_hand };
     let mut world = World::new(seed, &pools, muster_sim::fault::FaultRates::none(), cloud_config);
-    for number in 0..JOBS {
+    for number in 0..jobs {
         let job = Job::planned(number, "acme/web", true, Labels::new(["linux"]), Some(MINUTE));
         world.github.jobs.push(job);
         world.queue_job(number);
@@ -279,4 +284,22 @@ fn four_calls_of_the_tables_stand_between_an_event_and_its_launch() {
         let (moments, calls) = in_sequence(jobs, at_work);
         assert_eq!((moments, calls.conflicts), (4, 0), "{jobs} jobs, {at_work}: {calls:?}");
     }
+}
+
+/// docs/costs.md reckons with these. Each minute's sweep comes on top, and costs the same without a
+/// job.
+#[test]
+fn a_job_costs_few_calls_from_its_event_to_the_end_of_its_machine() {
+    let (world, settings) = world_of(1, 1, 1, false);
+    let mut executor = Executor::new(world, settings);
+    executor.run(START + HOUR);
+    let world = executor.sim().world.borrow();
+    assert!(world.violation.is_none(), "{:?}", world.violation);
+    let over = world.tables.jobs.values().filter(|job| job.status() == JobStatus::Completed);
+    assert_eq!((over.count(), world.ec2.live()), (1, 0));
+    let Calls { reads, commits, conflicts, launches, looks, github, .. } = world.calls;
+    assert_eq!((conflicts, launches, looks, github), (0, 1, 1, 1));
+    assert!(reads <= 50 && commits <= 15, "{:?}", world.calls);
+    let (messages, invocations) = (world.queues.sent(), world.tally.invocations);
+    assert!(messages <= 8 && invocations <= 16, "{messages} messages, {invocations} invocations");
 }
