@@ -1,11 +1,16 @@
 """The pages: their links lead somewhere, and what they name exists."""
 
+import json
 import os
 import re
 import subprocess
+import textwrap
 import unittest
 
-from rendered import ROOT
+import jsonschema
+import yaml
+
+from rendered import ROOT, source
 
 
 def tracked():
@@ -49,6 +54,58 @@ class Links(unittest.TestCase):
                     self.assertIn(page, PAGES)
                     if anchor:
                         self.assertIn(anchor, anchors(page))
+
+
+def codes(text):
+    """What stands as code: between backticks, and in indented blocks."""
+    return re.findall(r"`([^`]+)`", text) + re.findall(r"(?m)^ {4,}(\S.*)$", text)
+
+
+class Names(unittest.TestCase):
+    """What a reader types exists."""
+
+    def test_each_command_of_the_pages_is_one_of_the_operators_command(self):
+        text = (ROOT / "cli/tests/cli/pages/help.txt").read_text(encoding="utf-8")
+        known = set(re.findall(r"(?m)^  ([a-z-]+)  ", text.partition("Commands:")[2].partition("Options:")[0]))
+        self.assertIn("watch", known)
+        named = 0
+        for page in PAGES:
+            for code in codes(PAGES[page]):
+                for command in re.findall(r"(?:^|[|&;$] *|\$\()muster ([a-z][a-z-]*)", code):
+                    with self.subTest(f"{page}: {code}"):
+                        named += 1
+                        self.assertIn(command, known)
+        self.assertGreater(named, 50)
+
+    def test_each_goal_of_make_is_in_the_makefile(self):
+        known = set(re.findall(r"(?m)^([a-z0-9-]+):", TEXTS["Makefile"]))
+        for page in PAGES:
+            for code in codes(PAGES[page]):
+                for goal in re.findall(r"^make ([a-z-]+)", code):
+                    with self.subTest(f"{page}: {code}"):
+                        self.assertIn(goal, known)
+
+
+class FrontPage(unittest.TestCase):
+    TEXT = PAGES["README.md"]
+
+    def test_it_is_read_in_five_minutes(self):
+        lines = self.TEXT.splitlines()
+        self.assertLessEqual(len(lines), 120)
+        self.assertLessEqual(max(map(len, lines)), 142)
+
+    def test_it_says_first_what_was_not_done(self):
+        self.assertIn("not yet run on AWS with GitHub", " ".join(self.TEXT.splitlines()[:5]))
+
+    def test_parameters_and_outputs_are_the_templates(self):
+        known = {*source()["Parameters"], *source()["Outputs"]}
+        for name in re.findall(r"['`]([A-Z][a-z]+(?:[A-Z][a-z]+)+)[`'=]", self.TEXT):
+            self.assertIn(name, known)
+
+    def test_its_pool_file_fits(self):
+        (block,) = re.findall(r"(?m)^    pools:\n(?:    .+\n)+", self.TEXT)
+        schema = json.loads((ROOT / "infra/pools.schema.json").read_text(encoding="utf-8"))
+        jsonschema.validate(yaml.safe_load(textwrap.dedent(block)), schema)
 
 
 if __name__ == "__main__":
