@@ -108,5 +108,24 @@ class FrontPage(unittest.TestCase):
         jsonschema.validate(yaml.safe_load(textwrap.dedent(block)), schema)
 
 
+class Costs(unittest.TestCase):
+    TEXT = PAGES["docs/costs.md"]
+
+    def test_what_stands_still_is_counted_from_the_template(self):
+        resources = source()["Resources"].values()
+        for what, kind in (("alarms", "AWS::CloudWatch::Alarm"), ("secrets", "AWS::SecretsManager::Secret")):
+            (count,) = re.findall(rf"(?m)^\| {what} \| (\d+)", self.TEXT)
+            self.assertEqual(int(count), sum(resource["Type"] == kind for resource in resources), what)
+
+    def test_the_sums_are_right_and_the_front_page_tells_them(self):
+        still, job, *_ = re.findall(r"(?ms)^(\|.*?)\n\n", self.TEXT)
+        for table, places in ((still, 2), (job, 5)):
+            *parts, total = [float(cell) for cell in re.findall(r"(?m)\| \**([0-9.]+)\** \|$", table)]
+            self.assertGreater(len(parts), 5)
+            self.assertAlmostEqual(sum(parts), total, places=places)
+        (told,) = re.findall(r"about (\d+) US dollars a month standing still", PAGES["README.md"])
+        self.assertAlmostEqual(float(told), float(re.findall(r"\*\*([0-9.]+)\*\* \|$", still)[0]), delta=0.5)
+
+
 if __name__ == "__main__":
     unittest.main()
