@@ -100,7 +100,7 @@ async fn provoke(stack: &Stack) -> Result<()> {
 
 /// The older job is of a repository that the pool does not list, and GitHub gives it the machine.
 async fn refuse_a_job(stack: &Stack) -> Result<()> {
-    let owner = &stack.owner;
+    let (owner, label) = (&stack.owner, &stack.name);
     let file = format!(
         "
 defaults:
@@ -109,7 +109,7 @@ defaults:
 pools:
   - name: default
     entity: {owner}
-    labels: [linux]
+    labels: [{label}]
     repositories: [{owner}/app]
     limits: {{ max: 5 }}
 "
