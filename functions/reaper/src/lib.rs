@@ -83,7 +83,7 @@ async fn sweep<P: Ports>(
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
     let Context { table, settings, .. } = context;
-    let settings = &settings.followed(table, now()).await.context("the set of pools")?;
+    let settings = &settings.current(table).await.context("the set of pools")?;
     let context = context.with(settings);
     let begun = now();
     let mut report = Sweep { context }.sweep(begun).await;

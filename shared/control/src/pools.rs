@@ -10,7 +10,7 @@ use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::pool::Pool;
 use muster_domain::pool::select;
 use muster_domain::pool_set::PoolSet;
-use muster_domain::stored::{Change, Stored};
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
@@ -32,9 +32,8 @@ pub(crate) const MAX_UNMATCHED: u32 = 500;
 const UNSERVED_AFTER: Seconds = Seconds(1800);
 
 impl Settings {
-    /// These settings, as the stack's parameters say, with the pools as they were applied last.
-    /// Without any, the pools of the parameters hold. Read at every invocation: no pass decides on
-    /// what it remembers.
+    /// These settings with the pools as they were applied last; without any, the built-in pool
+    /// holds. Read at every invocation: no pass decides on what it remembers.
     ///
     /// # Errors
     /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its
@@ -43,39 +42,9 @@ impl Settings {
         Ok(self.with_set(table.pool_set().await?.map(Stored::into_record)))
     }
 
-    /// As [`Self::current`], and puts on record what the pools of the parameters are, while no file
-    /// was applied. Whoever writes rows under a pool's name asks so, and the sweep: a pool that is
-    /// renamed in the parameters leaves no job and no machine behind.
-    ///
-    /// # Errors
-    /// When the set cannot be read or written.
-    pub async fn followed<T: Table>(
-        &self,
-        table: &T,
-        now: Time,
-    ) -> Result<Cow<'_, Self>, PassError> {
-        let stored = table.pool_set().await?;
-        let Some(next) = PoolSet::following(stored.as_deref(), &self.pools, now) else {
-            return Ok(self.with_set(stored.map(Stored::into_record)));
-        };
-        let change = Change::from_read(stored.as_ref(), next.clone());
-        match writes::commit_unless_changed(table, &[change.into()]).await? {
-            true => Ok(self.with_set(Some(next))),
-            // Another sweep was faster, or somebody has applied a file.
-            false => Ok(self.current(table).await?),
-        }
-    }
-
     fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
         let Some(set) = stored else { return Cow::Borrowed(self) };
-        if set.version == 0 && !set.holds_others_than(&self.pools) {
-            return Cow::Borrowed(self);
-        }
-        let set = self.with_template(set);
-        if set.version == 0 {
-            return Cow::Owned(Self { pools: set.behind(&self.pools), ..self.clone() });
-        }
-        let PoolSet { pools, limits, balance, .. } = set;
+        let PoolSet { pools, limits, balance, .. } = self.with_template(set);
         Cow::Owned(Self {
             stack: self.stack.clone(),
             pools,

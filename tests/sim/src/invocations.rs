@@ -178,8 +178,7 @@ async fn jobs(door: &Door, batch: &[Received]) {
     // This invocation has a request id as well, which nothing asks for: drawn, so that all that is
     // drawn after it stays what the timelines have recorded.
     let _ = door.random();
-    let parameters = parameters(door);
-    let settings = parameters.of(door);
+    let settings = &door.sim.settings;
     let pass = jobs::JobsBatch {
         context: Context::new(door, door, &(), &(), settings),
         clock: &|| door.now(),
@@ -192,12 +191,11 @@ async fn jobs(door: &Door, batch: &[Received]) {
 /// What the launch queue has handed over: one wake-up, in the stack. Where a story hands over more
 /// at once, each has an invocation's time after the one before.
 async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
-    let parameters = parameters(door);
     let mut done = Vec::new();
     for received in batch {
         let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
         let pass = WakeUp {
-            context: Context::new(door, door, compute, &(), parameters.of(door)),
+            context: Context::new(door, door, compute, &(), &door.sim.settings),
             invocation: &format!("invocation-{:016x}", door.random()),
             deadline: door.now() + TIME_LIMIT,
             clock: &|| door.now(),
@@ -223,7 +221,6 @@ fn handed_over<M>(received: &Received, message: M) -> jobs::Received<M> {
 }
 
 async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &impl Github) {
-    let parameters = parameters(door);
     let (mut messages, mut received) = (Vec::new(), Vec::new());
     for one in batch {
         let Body::Reap(message) = &*one.body else { continue };
@@ -232,7 +229,7 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
         messages.push(batch::Received::new(message.clone(), &id, one.receives, receipt));
         received.push(one);
     }
-    let settings = parameters.of(door);
+    let settings = &door.sim.settings;
     let context = Context::new(door, door, compute, github, settings);
     let deadline = door.now() + TIME_LIMIT;
     let report = Batch { context }.run(&messages, deadline, &|| door.now()).await;
@@ -252,8 +249,7 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 }
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
-    let parameters = parameters(door);
-    let Some(settings) = &followed(door, &parameters).await else { return };
+    let Some(settings) = &settings(door).await else { return };
     let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
     let (begun, deadline) = (door.now(), door.now() + TIME_LIMIT);
     let mut report = pass.sweep(begun).await;
@@ -281,8 +277,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let now = door.now();
-    let parameters = parameters(door);
-    let answer = match look(parameters.of(door), door, &machine).await {
+    let answer = match look(&door.sim.settings, door, &machine).await {
         Err(error) => Err(error.into()),
         Ok((settings, owner)) => {
             let context = Context::new(door, door, door, github, &settings);
@@ -312,8 +307,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let parameters = parameters(door);
-    let Some(settings) = &settings(door, &parameters).await else { return };
+    let Some(settings) = &settings(door).await else { return };
     let yaml =
         |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
@@ -342,34 +336,12 @@ async fn operator(door: &Door, number: u32) {
 }
 
 /// The pools as they are now. Without an answer the invocation ends, and its messages stay.
-async fn settings<'a>(door: &'a Door, parameters: &'a Parameters) -> Option<Cow<'a, Settings>> {
-    let settings = parameters.of(door).current(door).await;
+async fn settings(door: &Door) -> Option<Cow<'_, Settings>> {
+    let settings = door.sim.settings.current(door).await;
     if let Err(error) = &settings {
         note(door, || format!("  the set of pools cannot be read: {error}"));
     }
     settings.ok()
-}
-
-/// The same for whoever puts the parameters' pools on record.
-async fn followed<'a>(door: &'a Door, parameters: &'a Parameters) -> Option<Cow<'a, Settings>> {
-    let settings = parameters.of(door).followed(door, door.now()).await;
-    if let Err(error) = &settings {
-        note(door, || format!("  the set of pools cannot be read: {error}"));
-    }
-    settings.ok()
-}
-
-/// The stack's parameters, if a later deployment has changed them.
-struct Parameters(Option<Rc<Settings>>);
-
-impl Parameters {
-    fn of<'a>(&'a self, door: &'a Door) -> &'a Settings {
-        self.0.as_deref().unwrap_or(&door.sim.settings)
-    }
-}
-
-fn parameters(door: &Door) -> Parameters {
-    Parameters(door.sim.world.borrow().deployed.clone())
 }
 
 fn note(door: &Door, line: impl FnOnce() -> String) {

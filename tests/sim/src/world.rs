@@ -1,8 +1,5 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
-use std::rc::Rc;
-
-use muster_control::Settings;
 use muster_domain::app::AppFacts;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
@@ -133,8 +130,6 @@ pub struct World {
     pub(crate) disturbed: Option<Disturbed>,
     /// What one invocation's calls are answered, where a test chooses.
     pub chosen: Option<ChosenAnswers>,
-    /// What the stack's parameters say since a later deployment.
-    pub deployed: Option<Rc<Settings>>,
 }
 
 /// A time in which one service is away.
@@ -208,7 +203,6 @@ impl World {
             naive: None,
             disturbed: None,
             chosen: None,
-            deployed: None,
         }
     }
 

@@ -6,7 +6,6 @@ use muster_control::Settings;
 use muster_domain::job::JobStatus;
 use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
-use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Stored, Version};
 use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use muster_sim::calls::Calls;
@@ -38,9 +37,6 @@ fn world_of(jobs: u32, seed: u64, slowest_call: Millis, by_hand: bool) -> (World
     let timings = muster_domain::timings::Timings::default();
     let settings = Settings::from_parameters(STACK.to_owned(), pools, timings).with_at_most(2_000);
     world.checker.know(&settings);
-    // The stack has run before: its pools are on record.
-    let pools = PoolSet::following(None, &settings.pools, world.time());
-    world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));
     (world, settings)
 }
 
@@ -206,8 +202,6 @@ fn thousand_events(seed: u64) -> (Millis, Millis, u64) {
     let timings = muster_domain::timings::Timings::default();
     let settings = Settings::from_parameters(STACK.to_owned(), pools, timings).with_at_most(2_000);
     world.checker.know(&settings);
-    let pools = PoolSet::following(None, &settings.pools, world.time());
-    world.tables.pools = pools.map(|set| Stored::read(set, Version(0)));
     world.ec2.real_buckets = true;
     world.ec2.launch_takes = 4 * SECOND;
     let delivered = (0..1000).map(|number| event(&world, number)).collect::<Vec<_>>();

@@ -64,7 +64,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         if told.is_empty() {
             return acked;
         }
-        match self.context.settings.followed(self.context.table, (self.clock)()).await {
+        match self.context.settings.current(self.context.table).await {
             Ok(settings) => self.take_in(&settings, messages, &events, told, &mut acked).await,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.

@@ -44,7 +44,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
         let last_call = last_call(now, self.deadline);
         let Context { table, settings, .. } = self.context;
         let (settings, looked) =
-            join(settings.followed(table, now), Looked::read(table, wake, now)).await;
+            join(settings.current(table), Looked::read(table, wake, now)).await;
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {

@@ -23,15 +23,13 @@ pub const MAX_VERSIONS: u64 = 20;
 /// with the set before may still match a job to the pool.
 pub const REMOVED_FOR: Seconds = Seconds(900);
 
-/// The record: one for the whole stack. Before a file was ever applied it only remembers the pools
-/// of the stack's parameters: see [`PoolSet::following`].
+/// The record: one for the whole stack, from the first file on that was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSet {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every apply. Zero: no file was ever applied, and the pools are those of the
-    /// stack's parameters.
+    /// Bumped by every apply. Zero: no file was ever applied, and the pool is the built-in one.
     pub version: u64,
     /// When it was applied.
     pub applied_at: Time,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{PoolSet, REMOVED_FOR};
 use crate::ids::PoolName;
 use crate::pool::Pool;
-use crate::pool::limits::{Balance, Limits};
 use crate::pool_file::PoolFile;
 use crate::time::Time;
 
@@ -32,44 +31,6 @@ impl PoolSet {
             balance: file.balance,
             ..self.clone()
         }
-    }
-
-    /// What is to be put on record of the pools of the stack's parameters, so that one whose name
-    /// goes from them is seen out: its machines, its slots and the jobs that wait for it. Nothing
-    /// where a pool file holds, and where all is on record already.
-    #[must_use]
-    pub fn following(stored: Option<&Self>, parameters: &[Pool], now: Time) -> Option<Self> {
-        let before = stored.map_or(&[][..], |set| &set.pools);
-        if stored.is_some_and(|set| set.version > 0) {
-            return None;
-        }
-        let listed = parameters.iter().cloned().map(without_template);
-        let gone = before.iter().filter(|pool| !is_among(parameters, &pool.name));
-        let removed =
-            |pool: &Pool| Pool { removed_at: pool.removed_at.or(Some(now)), ..pool.clone() };
-        let pools: Vec<Pool> = listed.chain(gone.map(removed)).collect();
-        if pools == before {
-            return None;
-        }
-        let set = Self::from_parameters(pools, Limits::default(), Balance::default());
-        Some(Self { applied_at: now, ..set })
-    }
-
-    /// Whether some of its pools are not among the stack's parameters any more.
-    #[must_use]
-    pub fn holds_others_than(&self, parameters: &[Pool]) -> bool {
-        self.pools.iter().any(|pool| !is_among(parameters, &pool.name))
-    }
-
-    /// The pools of the stack's parameters, and behind them those that were among them once and are
-    /// not seen out yet.
-    #[must_use]
-    pub fn behind(&self, parameters: &[Pool]) -> Vec<Pool> {
-        let gone = self.pools.iter().filter(|pool| !is_among(parameters, &pool.name));
-        // Not on record as removed until the next sweep.
-        let removed_at = |pool: &Pool| pool.removed_at.or(Some(self.applied_at));
-        let gone = gone.map(|pool| Pool { removed_at: removed_at(pool), ..pool.clone() });
-        parameters.iter().cloned().chain(gone).collect()
     }
 
     /// The pool of the file with its generations. A generation is the version of the set that
@@ -134,10 +95,6 @@ impl Pool {
     pub fn may_go(&self, now: Time) -> bool {
         self.removed_at.is_some_and(|at| now.is_past(at, REMOVED_FOR))
     }
-}
-
-fn is_among(pools: &[Pool], name: &PoolName) -> bool {
-    pools.iter().any(|pool| pool.name == *name)
 }
 
 /// Whether an idle machine of the pool before is not what the pool says now. What only decides

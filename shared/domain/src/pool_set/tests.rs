@@ -5,7 +5,7 @@ use crate::job::labels::{LabelRows, Labels};
 use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Pool, Requirements};
 use crate::pool_file::PoolFile;
 use crate::testkit::{With, at, job};
-use crate::time::{Seconds, Time};
+use crate::time::Seconds;
 
 fn pool(name: &str) -> Pool {
     Pool {
@@ -178,28 +178,6 @@ fn the_pools_of_the_parameters_are_succeeded_like_any() {
             (pool.generation, pool.machines_since) = (1, 1);
         })]
     );
-}
-
-#[test]
-fn a_pool_that_goes_from_the_parameters_is_seen_out() {
-    let names = |pools: &[Pool]| -> Vec<(String, Option<Time>)> {
-        pools.iter().map(|pool| (pool.name.to_string(), pool.removed_at)).collect()
-    };
-    let (old, new) = (vec![pool("old")], vec![pool("new")]);
-    let known = PoolSet::following(None, &old, at(1)).expect("nothing is on record");
-    assert_eq!(known.version, 0);
-    assert_eq!(PoolSet::following(Some(&known), &old, at(2)), None, "all is on record");
-    // Renamed: removed at once for whoever reads it, and on record with the next sweep.
-    let both = [("new".to_owned(), None), ("old".to_owned(), Some(at(1)))];
-    assert_eq!(names(&known.behind(&new)), both);
-    let renamed = PoolSet::following(Some(&known), &new, at(3)).expect("another name");
-    assert_eq!(names(&renamed.pools), [("new".to_owned(), None), ("old".to_owned(), Some(at(3)))]);
-    // Named so again, it serves again.
-    let back = PoolSet::following(Some(&renamed), &old, at(4)).expect("another name");
-    assert_eq!(names(&back.pools), [("old".to_owned(), None), ("new".to_owned(), Some(at(4)))]);
-    // Once a file was applied, the parameters' pools are nobody's.
-    let applied = known.succeeded_by(&file(vec![pool("x")]), "ada", at(5));
-    assert_eq!(PoolSet::following(Some(&applied), &new, at(6)), None);
 }
 
 #[test]

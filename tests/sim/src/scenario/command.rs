@@ -112,7 +112,6 @@ impl Scenario {
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
             ["explain", "job", number] => self.explain(index(number)?)?,
             ["apply", pools @ ..] => self.apply(pools)?,
-            ["rename", "pool", from, "to", to] => self.rename(from, to)?,
             ["restore", version] => {
                 let version: u64 = number(version)?;
                 self.request(json!({ "version": 1, "action": "pools", "restore": version }));

@@ -1,8 +1,5 @@
 //! What a scenario's operator orders.
 
-use std::rc::Rc;
-
-use muster_domain::ids::PoolName;
 use serde_json::{Value, json};
 
 use super::Scenario;
@@ -67,21 +64,6 @@ impl Scenario {
         }
         let file = json!({ "pools": listed }).to_string();
         self.request(json!({ "version": 1, "action": "pools", "file": file, "by": "somebody" }));
-        Ok(())
-    }
-
-    /// A deployment gives a pool of the stack's parameters another name.
-    pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
-        let to: PoolName = to.parse().map_err(|_| format!("{to}: no name of a pool"))?;
-        let sim = Rc::clone(self.executor().sim());
-        let mut world = sim.world.borrow_mut();
-        let mut next = world.deployed.as_deref().unwrap_or(&sim.settings).clone();
-        let renamed = next.pools.iter_mut().find(|pool| pool.name.as_str() == from);
-        renamed.ok_or_else(|| format!("{from}: no such pool"))?.name = to;
-        let now = world.now;
-        world.checker.know_also(&next.pools, now);
-        world.tables.index.know(&next.pools);
-        world.deployed = Some(Rc::new(next));
         Ok(())
     }
 

@@ -244,7 +244,7 @@ pub(crate) const PASSES: &[Pass] = &[
         name: "sweep that finds strays",
         function: "sweep",
         before: "pool linux max=2
-                 advance 990s",
+                 advance 930s",
         prepare: |world| {
             for launch in ["linux-l0", "linux-l1", "linux-l2"] {
                 world.make_machine(Some(launch.parse().expect("a launch")));
