@@ -25,8 +25,8 @@ pub struct Muster {
     pub command: Option<Command>,
 }
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 done, 1 refused or failed, 2 wrong use, 4 no credentials or no right to call";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 doctor found an error, 4 no credentials or no right to \
+     call";
 
 /// What holds for every command.
 #[derive(Clone, Debug, Default, Args)]
@@ -69,6 +69,8 @@ pub enum Color {
 pub enum Command {
     /// The pools and their use, and everything that is not as it should be
     Status,
+    /// What keeps jobs from starting, each with its remedy: at GitHub, in the account, in the stack
+    Doctor,
     /// The jobs that wait, and why; those that no pool serves, and those that wait for an approval
     Jobs {
         #[command(flatten)]

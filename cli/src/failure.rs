@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 /// The exit code of wrong use; clap's own.
 pub const USAGE: u8 = 2;
 
+/// The exit code of `doctor` when it found an error.
+const UNWELL: u8 = 3;
+
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -41,6 +44,8 @@ pub enum Failure {
     NotConfirmed,
     /// What was watched ended, and not well.
     Ended(String),
+    /// Something keeps jobs from starting; the page that says so.
+    Unwell(String),
 }
 
 impl Failure {
@@ -51,6 +56,7 @@ impl Failure {
             Self::NoCredentials { .. } | Self::Denied { .. } => 4,
             Self::Service { .. } if self.is_denied() => 4,
             Self::Usage(_) | Self::NoRegion => USAGE,
+            Self::Unwell(_) => UNWELL,
             Self::NoFunction { .. }
             | Self::Unreachable { .. }
             | Self::Answered { .. }
@@ -66,10 +72,17 @@ impl Failure {
         }
     }
 
-    /// IAM says no.
-    fn is_denied(&self) -> bool {
+    /// IAM says no. EC2 and SNS have words of their own for it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
         let Self::Service { code, .. } = self else { return matches!(self, Self::Denied { .. }) };
-        matches!(code.as_str(), "AccessDeniedException" | "AccessDenied")
+        matches!(
+            code.as_str(),
+            "AccessDeniedException"
+                | "AccessDenied"
+                | "UnauthorizedOperation"
+                | "AuthorizationError"
+        )
     }
 
     /// There is no such thing in AWS.
@@ -83,7 +96,10 @@ impl Failure {
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         let Self::Service { code, .. } = self else { return false };
-        matches!(code.as_str(), "ThrottlingException" | "Throttling" | "RequestThrottled")
+        matches!(
+            code.as_str(),
+            "ThrottlingException" | "Throttling" | "RequestThrottled" | "RequestLimitExceeded"
+        )
     }
 
     /// A word for programs.
@@ -109,6 +125,7 @@ impl Failure {
             Self::File { .. } => "file",
             Self::NotConfirmed => "not_confirmed",
             Self::Ended(_) => "ended",
+            Self::Unwell(_) => "unwell",
         }
     }
 
@@ -175,6 +192,7 @@ impl Failure {
             Self::Unknown(why) | Self::Usage(why) | Self::Ended(why) => why.clone(),
             Self::File { path, why } => format!("{path}: {why}"),
             Self::NotConfirmed => "Nothing was changed.".to_owned(),
+            Self::Unwell(page) => page.clone(),
         }
     }
 

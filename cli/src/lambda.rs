@@ -1,9 +1,10 @@
 //! What AWS and GitHub answer, taken apart. Who calls them is the binary's matter.
 
 use muster_sigv4::Call;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::xml;
 
 /// An answer, whatever it is.
 #[derive(Clone, Debug, Default)]
@@ -65,17 +66,16 @@ pub fn invoked(function: &str, answer: &Answer) -> Called {
     }
 }
 
-/// A JSON service's answer to an operation. `action` is what IAM calls it: `logs:FilterLogEvents`.
+/// A service's answer to an operation, in JSON or XML. `action` is what IAM calls it: `logs:FilterLogEvents`.
 #[must_use]
 pub fn served(action: &str, answer: &Answer) -> Called {
     if answer.status < 300 {
-        let body = if answer.body.is_empty() { b"{}" } else { answer.body.as_slice() };
-        return match serde_json::from_slice(body) {
+        return match body(&answer.body) {
             Ok(value) => Called::Answer(value),
-            Err(error) => Called::Failed(Failure::Service {
+            Err(why) => Called::Failed(Failure::Service {
                 action: action.to_owned(),
                 code: answer.status.to_string(),
-                said: format!("not JSON: {error}"),
+                said: why,
             }),
         };
     }
@@ -87,22 +87,54 @@ pub fn served(action: &str, answer: &Answer) -> Called {
     Called::Failed(Failure::Service { action: action.to_owned(), code, said })
 }
 
-/// What IAM calls an operation of a JSON service.
+/// What IAM calls an operation.
 #[must_use]
 pub fn action(call: &Call) -> String {
     let service = if call.service == "monitoring" { "cloudwatch" } else { &call.service };
     let target = call.headers.iter().find(|(name, _)| *name == "x-amz-target");
-    let operation = target.and_then(|(_, target)| target.rsplit('.').next()).unwrap_or_default();
+    let operation = match target {
+        Some((_, target)) => target.rsplit('.').next().unwrap_or_default(),
+        None if call.service == "lambda" => of_lambda(&call.path),
+        None => {
+            call.body.split('&').find_map(|field| field.strip_prefix("Action=")).unwrap_or_default()
+        }
+    };
     format!("{service}:{operation}")
+}
+
+/// Lambda has paths in place of names.
+fn of_lambda(path: &str) -> &'static str {
+    match path {
+        path if path.ends_with("/account-settings/") => "GetAccountSettings",
+        path if path.ends_with("/configuration") => "GetFunctionConfiguration",
+        path if path.contains("/event-source-mappings/") => "ListEventSourceMappings",
+        path if path.ends_with("/invocations") => "InvokeFunction",
+        _ => "ListFunctions",
+    }
+}
+
+/// A body that is JSON, XML or nothing.
+fn body(body: &[u8]) -> Result<Value, String> {
+    match body.first() {
+        None => Ok(Value::Object(Map::new())),
+        Some(b'<') => {
+            xml::read(&String::from_utf8_lossy(body)).map_err(|error| format!("not XML: {error}"))
+        }
+        Some(_) => serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}")),
+    }
 }
 
 /// The code and the sentence of a service's error.
 fn refusal(answer: &Answer) -> (String, String) {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let text = |name: &str| body[name].as_str().map(str::to_owned);
+    let body = body(&answer.body).unwrap_or_default();
+    // XML: EC2 has a list of errors with one in it, the others have one.
+    let [one, of_ec2] = ["/Error", "/Errors/Error"].map(|path| body.pointer(path));
+    let error = one.or(of_ec2).unwrap_or(&body);
+    let text = |name: &str| error[name].as_str().map(str::to_owned);
     let plain = || String::from_utf8_lossy(&answer.body).into_owned();
     let said = text("Message").or_else(|| text("message")).unwrap_or_else(plain);
-    let kind = answer.error_type.clone().or_else(|| text("__type")).unwrap_or_default();
+    let kind = answer.error_type.clone().or_else(|| text("__type")).or_else(|| text("Code"));
+    let kind = kind.unwrap_or_default();
     // `ResourceNotFoundException:http://internal…`, or with a namespace before a `#`.
     let kind = kind.split(':').next().unwrap_or_default();
     (kind.rsplit('#').next().unwrap_or_default().to_owned(), said)
@@ -118,6 +150,10 @@ fn is_of_credentials(code: &str) -> bool {
             | "InvalidSignatureException"
             | "MissingAuthenticationTokenException"
             | "IncompleteSignatureException"
+            | "IncompleteSignature"
+            | "SignatureDoesNotMatch"
+            | "AuthFailure"
+            | "RequestExpired"
     )
 }
 
@@ -207,16 +243,37 @@ mod tests {
         let call =
             Call::json("monitoring", "GraniteServiceVersion20100801.DescribeAlarms", &Value::Null);
         assert_eq!(action(&call), "cloudwatch:DescribeAlarms");
+        let subnets =
+            Call::query("ec2", &[("Action", "DescribeSubnets"), ("Version", "2016-11-15")]);
+        assert_eq!(action(&subnets), "ec2:DescribeSubnets");
+        let mappings = Call::get("lambda", "/2015-03-31/event-source-mappings/?MaxItems=9");
+        assert_eq!(action(&mappings), "lambda:ListEventSourceMappings");
+        let of_ec2 = ("<Response><Errors><Error>", "</Error></Errors></Response>");
+        let xml = |before: &str, code: &str, after: &str| {
+            format!(
+                "<?xml version=\"1.0\"?>{before}<Code>{code}</Code><Message>no</Message>{after}"
+            )
+        };
         let queue = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"no"}"#;
         for (status, body, told) in [
             (200, r#"{"a":1}"#, r#"{"a":1}"#),
             (200, "", "{}"),
             (200, "<xml>", "unexpected_answer"),
+            (200, "xml", "unexpected_answer"),
             (400, r#"{"__type":"ResourceNotFoundException","message":"no"}"#, "not_found"),
             (400, queue, "not_found"),
             (400, r#"{"__type":"AccessDeniedException","Message":"no"}"#, "denied"),
             (400, r#"{"__type":"ExpiredTokenException","message":"no"}"#, "no credentials: no"),
             (400, r#"{"__type":"ThrottlingException","message":"no"}"#, "throttled"),
+            (200, "<R><a>1</a></R>", r#"{"a":"1"}"#),
+            (
+                403,
+                &xml("<ErrorResponse><Error>", "AccessDenied", "</Error></ErrorResponse>"),
+                "denied",
+            ),
+            (403, &xml(of_ec2.0, "UnauthorizedOperation", of_ec2.1), "denied"),
+            (403, &xml(of_ec2.0, "AuthFailure", of_ec2.1), "no credentials: no"),
+            (503, &xml(of_ec2.0, "RequestLimitExceeded", of_ec2.1), "throttled"),
             (503, "", "unexpected_answer"),
         ] {
             let told_as = match served("logs:FilterLogEvents", &answer(status, "", body)) {

@@ -2,6 +2,7 @@
 //! and asked is decided here; [`session::World`] is all that it knows of AWS, GitHub and the person.
 
 pub mod args;
+pub mod doctor;
 pub mod failure;
 pub mod handbook;
 pub mod lambda;
@@ -10,3 +11,4 @@ pub mod page;
 pub mod session;
 pub mod views;
 pub mod words;
+pub mod xml;

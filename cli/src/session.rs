@@ -4,6 +4,7 @@ mod alarms;
 mod audit;
 mod dead_letters;
 mod delete;
+mod doctor;
 mod find;
 mod logs;
 mod pools;
@@ -77,6 +78,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
     let mut session = Session { world, screen, json: args.global.json };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
+        Command::Doctor => session.doctor().await,
         Command::Jobs { listing, adopt } => session.jobs(listing, adopt).await,
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,

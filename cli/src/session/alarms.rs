@@ -43,7 +43,7 @@ impl<W: World> Session<'_, W> {
     }
 
     /// The stack's alarms as AWS has them. Another stack's name may begin with this one's.
-    async fn described(&mut self, stack: &str) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn described(&mut self, stack: &str) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
         let mut token = Value::Null;
         loop {
@@ -65,7 +65,7 @@ impl<W: World> Session<'_, W> {
 }
 
 /// What is told of an alarm; none if it is another stack's. Each of ours says where it is explained.
-fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
+pub(super) fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
     let text = |name: &str| alarm[name].as_str().unwrap_or_default();
     let name = text("AlarmName").strip_prefix(stack)?.strip_prefix('-')?;
     let (what, page) = text("AlarmDescription").split_once("What to do:")?;
@@ -82,11 +82,12 @@ fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
         since: since.into_iter().find_map(time),
         what: what.trim().to_owned(),
         reason: text("StateReason").to_owned(),
+        page: page.trim().to_owned(),
     })
 }
 
 /// JSON has seconds, the older forms have texts.
-fn time(value: &Value) -> Option<Time> {
+pub(super) fn time(value: &Value) -> Option<Time> {
     match value {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => {

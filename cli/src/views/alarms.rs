@@ -26,6 +26,8 @@ pub struct Alarm {
     pub what: String,
     /// What CloudWatch says of its state.
     pub reason: String,
+    /// Where it is explained.
+    pub page: String,
 }
 
 const COLUMNS: [Column; 4] =

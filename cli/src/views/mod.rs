@@ -2,6 +2,7 @@
 
 pub mod alarms;
 pub mod dead_letters;
+pub mod doctor;
 pub mod instances;
 pub mod jobs;
 pub mod logs;

@@ -183,7 +183,7 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
 }
 
 /// What GitHub refuses or limits.
-fn trouble(one: &Trouble, now: Time) -> String {
+pub(crate) fn trouble(one: &Trouble, now: Time) -> String {
     let (since, until) = (clock(one.since, now), clock(one.until, now));
     let reason = &one.reason;
     match &one.scope {
@@ -209,7 +209,7 @@ fn trouble(one: &Trouble, now: Time) -> String {
 }
 
 /// Jobs that nobody launches for, if there are any, with their most frequent reasons.
-fn jobs(all: &UnservedJobs, what: &str) -> Option<String> {
+pub(crate) fn jobs(all: &UnservedJobs, what: &str) -> Option<String> {
     const PREFIX: &str = "no pool serves it: ";
     let UnservedJobs { count, oldest_seconds, reasons } = all;
     let oldest = oldest_seconds.map(|age| format!(", the first for {}", span(age)));
@@ -225,7 +225,7 @@ fn jobs(all: &UnservedJobs, what: &str) -> Option<String> {
     (*count > 0).then(|| format!("{count} {noun} {be} {what}{}{told}", oldest.unwrap_or_default()))
 }
 
-fn refusal(one: &Cooldown, answer: &StackStatus) -> String {
+pub(crate) fn refusal(one: &Cooldown, answer: &StackStatus) -> String {
     let Cooldown { closed, code, message, times, until, .. } = one;
     let next = clock(*until, answer.now);
     format!("{closed}: {code}: {message}; {times} times, next try {next}")

@@ -74,9 +74,10 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 21] = [
+    let commands: [&[&str]; 22] = [
         &[],
         &["status"],
+        &["doctor"],
         &["jobs"],
         &["explain"],
         &["list"],

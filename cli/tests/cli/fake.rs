@@ -21,6 +21,8 @@ pub(crate) const NOW: Time = Time::from_millis(1_795_219_200_000);
 pub(crate) struct Fake {
     /// The function's answers, in the order of the questions.
     pub(crate) answers: VecDeque<Value>,
+    /// Why the function does not answer.
+    pub(crate) failure: Option<Failure>,
     /// Those of AWS's services.
     pub(crate) services: VecDeque<Result<Value, Failure>>,
     /// The stacks to look for, in that order.
@@ -45,6 +47,7 @@ impl Default for Fake {
     fn default() -> Self {
         Self {
             answers: VecDeque::new(),
+            failure: None,
             services: VecDeque::new(),
             stacks: VecDeque::from(["muster"]),
             patience: 0,
@@ -80,6 +83,9 @@ impl Fake {
         };
         let told = match outcome {
             Ok(text) => format!("{text}exit 0\n"),
+            Err(failure @ Failure::Unwell(_)) => {
+                format!("{}exit {}\n", failure.sentence(), failure.exit())
+            }
             Err(failure) => {
                 let json = if json { format!("{:#}\n", failure.json()) } else { String::new() };
                 format!("{json}! {}\nexit {}\n", failure.sentence(), failure.exit())
@@ -107,7 +113,10 @@ fn finished<T>(mut future: impl Future<Output = T> + Unpin) -> T {
 impl World for Fake {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
         self.note(&format!("→ {request}"));
-        Ok(self.answers.pop_front().expect("an answer"))
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.answers.pop_front().expect("an answer")),
+        }
     }
 
     async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {

@@ -4,6 +4,7 @@
 //! difference.
 
 mod binary;
+mod doctor;
 mod fake;
 mod orders;
 mod pages;

@@ -33,6 +33,10 @@ fn main() -> ExitCode {
             print(&text);
             ExitCode::SUCCESS
         }
+        Err(failure @ Failure::Unwell(_)) => {
+            print(&failure.sentence());
+            ExitCode::from(failure.exit())
+        }
         Err(failure) => {
             if json {
                 print(&format!("{:#}\n", failure.json()));

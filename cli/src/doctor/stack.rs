@@ -1,0 +1,244 @@
+//! What CloudFormation made: functions, queues, alarms, the sweep.
+
+use muster_domain::time::{Seconds, Time};
+
+use super::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
+use super::{Fact, Facts, Finding, Group, Wrong, console, found, judge, stopped, told, unasked};
+use crate::handbook;
+use crate::views::alarms::AlarmState;
+use crate::words::{clock, count, span};
+
+/// The functions, as their names end.
+pub const FUNCTIONS: [&str; 5] = ["webhook", "scale-up", "reaper", "runner-api", "admin"];
+/// As many queues are read by a function.
+const MAPPINGS: usize = 3;
+/// The sweep comes each minute, and its metric a minute or two late.
+const SILENT: Seconds = Seconds(300);
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let mut all = judge(Group::Stack, "state", &facts.deployed, |deployed| match deployed {
+        Some(deployed) => state(deployed, facts),
+        None => missing(facts),
+    });
+    let Some(running) = &facts.running else { return all };
+    all.extend(functions(running, facts));
+    all.extend(judge(Group::Stack, "mappings", &running.mappings, |all| mappings(all, facts)));
+    all.extend(judge(Group::Stack, "sweep", &running.swept_at, |at| sweep(*at, facts)));
+    all.extend(judge(Group::Stack, "queues", &running.dead_letters, |count| queues(*count)));
+    all.extend(judge(Group::Stack, "alarms", &running.alarms, |all| alarms(all, facts)));
+    all.extend(heard(running, facts));
+    all
+}
+
+fn missing(facts: &Facts) -> Vec<Wrong> {
+    let Facts { stack, region, running, .. } = facts;
+    if running.is_some() {
+        let said = format!(
+            "CloudFormation knows no stack \"{stack}\" in {region}, but its functions are there."
+        );
+        return vec![Wrong::unknown(said)];
+    }
+    let said =
+        format!("There is no stack \"{stack}\" in {region} yet: the account alone was looked at.");
+    vec![
+        Wrong::warn(said).remedy(
+            "deploy it (README.md, Install), or name another: --stack, --region, --profile",
+        ),
+    ]
+}
+
+fn state(deployed: &Deployed, facts: &Facts) -> Vec<Wrong> {
+    let Facts { stack, region, .. } = facts;
+    let status = deployed.status.as_str();
+    let because = match deployed.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!(": {}", reason.trim_end_matches('.')),
+        None => String::new(),
+    };
+    let page = console(
+        region,
+        &format!("cloudformation/home?region={region}#/stacks?filteringText={stack}"),
+    );
+    let is = format!("The stack is in {status}{because}.");
+    let wrong = match status {
+        "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "IMPORT_COMPLETE" => return Vec::new(),
+        "UPDATE_ROLLBACK_COMPLETE" => {
+            Wrong::warn("The stack's last change failed and was taken back.").remedy("see its Events, mend what they name, and sam deploy again")
+        }
+        "UPDATE_ROLLBACK_FAILED" => Wrong::error(is)
+            .remedy(format!("mend what its Events name, then: aws cloudformation continue-update-rollback --stack-name {stack}")),
+        "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" => {
+            Wrong::error(is).remedy(format!("its Events say why; sam delete --stack-name {stack}, and deploy again"))
+        }
+        "DELETE_IN_PROGRESS" | "DELETE_FAILED" => Wrong::error(is),
+        status if status.ends_with("_IN_PROGRESS") => Wrong::warn(is).remedy("wait until that is over"),
+        _ => Wrong::warn(is),
+    };
+    vec![wrong.at(page)]
+}
+
+fn functions(running: &Running, facts: &Facts) -> Vec<Finding> {
+    const ID: &str = "functions";
+    let mut wrongs = Vec::new();
+    let mut unknown = None;
+    for (name, fact) in &running.functions {
+        let name = format!("{}-{name}", facts.stack);
+        match fact {
+            Ok(known) => wrongs.extend(function(&name, known.as_ref(), facts)),
+            Err(why) => unknown = unknown.or(Some(why)),
+        }
+    }
+    if let Err(super::Unknown::NoAnswer(why)) = &running.status {
+        let said = format!("The admin function gives no answer: {why}");
+        wrongs.push(Wrong::error(said).remedy("muster logs admin"));
+    }
+    match unknown {
+        Some(unknown) if wrongs.is_empty() => vec![unasked(Group::Stack, ID, unknown)],
+        _ => found(Group::Stack, ID, wrongs),
+    }
+}
+
+fn function(name: &str, known: Option<&Function>, facts: &Facts) -> Option<Wrong> {
+    let Facts { region, .. } = facts;
+    let Some(function) = known else {
+        let said = format!("There is no function {name}: somebody has deleted it.");
+        return Some(
+            Wrong::error(said)
+                .remedy("deploy the stack under another name, or put it back by hand"),
+        );
+    };
+    let (what, why) = match function {
+        Function { state, reason, .. } if state == "Failed" => ("cannot run", reason),
+        Function { update, update_reason, .. } if update == "Failed" => {
+            ("runs as it was before its last change, which failed", update_reason)
+        }
+        _ => return None,
+    };
+    let page = console(region, &format!("lambda/home?region={region}#/functions/{name}"));
+    Some(Wrong::error(stopped(format!("{name} {what}: {why}"))).remedy("sam deploy").at(page))
+}
+
+fn mappings(all: &[Mapping], facts: &Facts) -> Vec<Wrong> {
+    let mut wrongs: Vec<Wrong> = Vec::new();
+    for Mapping { id, function, queue, state, last } in all {
+        if matches!(state.as_str(), "Disabled" | "Disabling") {
+            let said = format!(
+                "{function} does not read queue {queue} any more: somebody has disabled that."
+            );
+            let remedy = format!("aws lambda update-event-source-mapping --enabled --uuid {id}");
+            wrongs.push(Wrong::error(said).remedy(remedy));
+        } else if last.starts_with("PROBLEM") {
+            let said = stopped(format!("{function} cannot read queue {queue}: {last}"));
+            wrongs.push(
+                Wrong::error(said).remedy("the rights of its role; sam deploy puts them back"),
+            );
+        }
+    }
+    if all.len() < MAPPINGS {
+        let said = format!(
+            "{} of {MAPPINGS} event source mappings are left: a queue of {} is read no more.",
+            all.len(),
+            facts.stack
+        );
+        wrongs.push(Wrong::error(said).remedy("put it back by hand (template.yaml, Events)"));
+    }
+    wrongs
+}
+
+fn sweep(at: Option<Time>, facts: &Facts) -> Vec<Wrong> {
+    let Facts { region, stack, now, .. } = facts;
+    if at.is_some_and(|at| !now.is_past(at, SILENT)) {
+        return Vec::new();
+    }
+    let said = match at {
+        Some(at) => {
+            format!("The last sweep was {} ago: nothing that waits is moving.", span(now.since(at)))
+        }
+        None => "No sweep for an hour: nothing that waits is moving.".to_owned(),
+    };
+    let page = console(region, &format!("events/home?region={region}#/rules"));
+    let remedy = format!("muster logs reaper; is the rule of {stack}-reaper still enabled?");
+    vec![Wrong::error(said).remedy(remedy).at(page)]
+}
+
+fn queues(dead: u64) -> Vec<Wrong> {
+    if dead == 0 {
+        return Vec::new();
+    }
+    let said = format!(
+        "{} failed too often and were given up.",
+        count(usize::try_from(dead).unwrap_or(usize::MAX), "message")
+    );
+    vec![Wrong::warn(said).remedy("muster dead-letters")]
+}
+
+fn alarms(all: &[Heard], facts: &Facts) -> Vec<Wrong> {
+    let red = all.iter().filter(|one| one.alarm.state == AlarmState::Red);
+    let wrongs = red.map(|Heard { alarm, .. }| {
+        let name = &alarm.name;
+        let since =
+            alarm.since.map(|at| format!(" since {}", clock(at, facts.now))).unwrap_or_default();
+        let what = handbook::first_sentence(&alarm.what);
+        let wrong = Wrong::warn(told(&format!("Alarm {name} is red{since}: {what}")));
+        wrong.remedy(format!("muster alarms {name}")).at(alarm.page.clone())
+    });
+    wrongs.collect()
+}
+
+/// An alarm that nobody hears is none.
+fn heard(running: &Running, facts: &Facts) -> Vec<Finding> {
+    const ID: &str = "heard";
+    let alarms = match &running.alarms {
+        Ok(alarms) => alarms,
+        Err(unknown) => return vec![unasked(Group::Stack, ID, unknown)],
+    };
+    let tells = |one: &&Heard| one.is_enabled && !one.topics.is_empty();
+    let silent: Vec<&str> =
+        alarms.iter().filter(|one| !tells(one)).map(|one| one.alarm.name.as_str()).collect();
+    if !silent.is_empty() {
+        let (all, few) = (count(alarms.len(), "alarm"), silent.len());
+        let wrong = if few == alarms.len() {
+            Wrong::warn(format!("{all}, and nobody hears them.")).remedy(
+                "sam deploy --parameter-overrides AlarmEmail=you@example.com (or AlarmTopicArn)",
+            )
+        } else {
+            let names = silent.join(", ");
+            let muted: Vec<String> =
+                silent.iter().map(|name| format!("{}-{name}", facts.stack)).collect();
+            Wrong::warn(format!("{few} of {all} tell nobody: {names}.")).remedy(format!(
+                "aws cloudwatch enable-alarm-actions --alarm-names {}",
+                muted.join(" ")
+            ))
+        };
+        return found(Group::Stack, ID, vec![wrong]);
+    }
+    judge(Group::Stack, ID, &running.subscriptions, |all| subscriptions(all, facts))
+}
+
+fn subscriptions(all: &[Subscription], facts: &Facts) -> Vec<Wrong> {
+    if all.iter().any(|one| one.is_confirmed) {
+        return Vec::new();
+    }
+    let Facts { region, .. } = facts;
+    let page = console(region, &format!("sns/v3/home?region={region}#/subscriptions"));
+    let wrong = match all {
+        [] => Wrong::warn("The topic of the alarms has no subscriber: nobody hears them.")
+            .remedy("aws sns subscribe, or sam deploy --parameter-overrides AlarmEmail=…"),
+        all => {
+            let who: Vec<&str> = all.iter().map(|one| one.endpoint.as_str()).collect();
+            let who = who.join(", ");
+            Wrong::warn(format!("Nobody hears the alarms: {who} has not confirmed."))
+                .remedy("the link in AWS's mail \"AWS Notification - Subscription Confirmation\"")
+        }
+    };
+    vec![wrong.at(page)]
+}
+
+/// Whether anybody may be asked who hears the alarms: the topics that they tell.
+#[must_use]
+pub fn topics(alarms: &Fact<Vec<Heard>>) -> Vec<String> {
+    let mut all: Vec<String> =
+        alarms.iter().flatten().flat_map(|one| one.topics.iter().cloned()).collect();
+    all.sort();
+    all.dedup();
+    all
+}

@@ -1,0 +1,210 @@
+//! `doctor`: asks everybody, side by side, and lets the rules judge.
+
+use muster_control::admin::Request;
+use muster_control::admin::answers::StackStatus;
+use muster_domain::time::{Seconds, Time};
+use muster_sigv4::{Call, encoded};
+use serde_json::{Value, json};
+
+use super::alarms::{of_stack, time};
+use super::{Session, World, pretty, read};
+use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
+use crate::doctor::stack::{FUNCTIONS, topics};
+use crate::doctor::{Fact, Facts, Unknown, findings, has_errors};
+use crate::failure::Failure;
+use crate::views;
+
+/// How far back a sweep is looked for.
+const SWEEPS: Seconds = Seconds(3600);
+
+/// An answer, or why there is none.
+type Answer = Result<Value, Failure>;
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn doctor(&mut self) -> Result<String, Failure> {
+        let facts = self.facts().await?;
+        let findings = findings(&facts);
+        let text = if self.json {
+            let ok = !has_errors(&findings);
+            pretty(&json!({ "version": 1, "ok": ok, "checks": findings }))
+        } else {
+            views::doctor::page(&findings, self.screen)
+        };
+        if has_errors(&findings) { Err(Failure::Unwell(text)) } else { Ok(text) }
+    }
+
+    async fn facts(&mut self) -> Result<Facts, Failure> {
+        let status = self.status_fact().await?;
+        let stack = self.world.stack().await?;
+        let describe = [
+            ("Action", "DescribeStacks"),
+            ("Version", "2010-05-15"),
+            ("StackName", stack.as_str()),
+        ];
+        let mut calls = vec![Call::query("cloudformation", &describe)];
+        if status.is_some() {
+            calls.extend(of_functions(&stack));
+            calls.extend(of_mappings(&stack));
+            calls.push(of_sweeps(&stack, self.world.now()));
+        }
+        let mut answers = self.asked_of_aws(calls).await?.into_iter();
+        let deployed = deployed(next(&mut answers));
+        let running = match status {
+            Some(status) => Some(self.running(&stack, status, &deployed, answers).await?),
+            None => None,
+        };
+        let (region, now) = (self.world.region(), self.world.now());
+        Ok(Facts { stack, region, now, deployed, running })
+    }
+
+    /// What the stack says of itself; none when there is none.
+    async fn status_fact(&mut self) -> Result<Option<Fact<StackStatus>>, Failure> {
+        let asked = self.answer(&json!(Request::Status { github: true })).await;
+        match asked.and_then(|answer| read("status", answer)) {
+            Ok(status) => Ok(Some(Ok(status))),
+            Err(Failure::NoFunction { stacks: None, .. }) => Ok(None),
+            Err(Failure::NoFunction { stacks: Some(others), .. }) if others.is_empty() => Ok(None),
+            Err(
+                failure @ (Failure::NoFunction { .. }
+                | Failure::NoCredentials { .. }
+                | Failure::NoRegion),
+            ) => Err(failure),
+            Err(failure) => Ok(Some(Err(failure.into()))),
+        }
+    }
+
+    /// `answers`: to what the stack's name alone is enough for.
+    async fn running(
+        &mut self,
+        stack: &str,
+        status: Fact<StackStatus>,
+        deployed: &Fact<Option<Deployed>>,
+        mut answers: impl Iterator<Item = Answer>,
+    ) -> Result<Running, Failure> {
+        let functions = FUNCTIONS.map(|name| (name, function(next(&mut answers)))).into();
+        let mappings = mappings([next(&mut answers), next(&mut answers)]);
+        let swept_at = fact(next(&mut answers), |answer| last_sweep(&answer));
+        let alarms = match self.described(stack).await {
+            Ok(all) => Ok(all.iter().filter_map(|alarm| heard(alarm, stack)).collect()),
+            Err(failure @ Failure::NoCredentials { .. }) => return Err(failure),
+            Err(failure) => Err(failure.into()),
+        };
+        let queues = queues(deployed);
+        let topics = topics(&alarms);
+        let mut calls: Vec<Call> = queues.iter().flatten().map(|url| of_queue(url)).collect();
+        calls.extend(topics.iter().map(|topic| of_topic(topic)));
+        let mut answers = self.asked_of_aws(calls).await?.into_iter();
+        let dead_letters = queues.and_then(|urls| {
+            let counts = urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer)));
+            counts.sum()
+        });
+        let subscribed = topics
+            .iter()
+            .map(|_| fact(next(&mut answers), |answer| Subscription::read(&answer)))
+            .collect::<Fact<Vec<_>>>();
+        let subscriptions = subscribed.map(|all| all.into_iter().flatten().collect());
+        Ok(Running { status, functions, mappings, dead_letters, alarms, subscriptions, swept_at })
+    }
+
+    /// Without credentials there is nothing to find out.
+    async fn asked_of_aws(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, Failure> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = self.world.aws(calls).await?;
+        let of_credentials =
+            |answer: &&Answer| matches!(answer, Err(Failure::NoCredentials { .. }));
+        match answers.iter().find(of_credentials) {
+            Some(Err(failure)) => Err(failure.clone()),
+            _ => Ok(answers),
+        }
+    }
+}
+
+fn next(answers: &mut impl Iterator<Item = Answer>) -> Answer {
+    answers.next().unwrap_or(Ok(Value::Null))
+}
+
+fn fact<T>(answer: Answer, told: impl FnOnce(Value) -> T) -> Fact<T> {
+    answer.map(told).map_err(Unknown::from)
+}
+
+fn deployed(answer: Answer) -> Fact<Option<Deployed>> {
+    match answer {
+        // AWS's own code for a stack that is not there.
+        Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
+        answer => fact(answer, |answer| Deployed::read(&answer)),
+    }
+}
+
+fn of_functions(stack: &str) -> impl Iterator<Item = Call> {
+    FUNCTIONS.into_iter().map(move |name| {
+        Call::get("lambda", &format!("/2015-03-31/functions/{stack}-{name}/configuration"))
+    })
+}
+
+fn function(answer: Answer) -> Fact<Option<Function>> {
+    match answer {
+        Err(failure) if failure.is_missing() => Ok(None),
+        answer => fact(answer, |answer| Some(Function::read(&answer))),
+    }
+}
+
+fn of_mappings(stack: &str) -> impl Iterator<Item = Call> {
+    ["scale-up", "reaper"].into_iter().map(move |name| {
+        let function = encoded(&format!("{stack}-{name}"));
+        Call::get("lambda", &format!("/2015-03-31/event-source-mappings/?FunctionName={function}"))
+    })
+}
+
+fn mappings(answers: [Answer; 2]) -> Fact<Vec<Mapping>> {
+    let all = answers.into_iter().map(|answer| fact(answer, |answer| Mapping::read(&answer)));
+    Ok(all.collect::<Fact<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+fn of_sweeps(stack: &str, now: Time) -> Call {
+    let seconds = |at: Time| at.as_millis() / 1000;
+    let body = json!({
+        "Namespace": "Muster", "MetricName": "ReaperTick", "Period": 60, "Statistics": ["Sum"],
+        "Dimensions": [{ "Name": "Stack", "Value": stack }],
+        "StartTime": seconds(now - SWEEPS), "EndTime": seconds(now),
+    });
+    Call::json("monitoring", "GraniteServiceVersion20100801.GetMetricStatistics", &body)
+}
+
+fn last_sweep(answer: &Value) -> Option<Time> {
+    answer["Datapoints"].as_array()?.iter().filter_map(|point| time(&point["Timestamp"])).max()
+}
+
+fn heard(alarm: &Value, stack: &str) -> Option<Heard> {
+    let topics = alarm["AlarmActions"].as_array().into_iter().flatten();
+    let topics = topics.filter_map(Value::as_str).filter(|action| action.contains(":sns:"));
+    Some(Heard {
+        alarm: of_stack(alarm, stack)?,
+        is_enabled: alarm["ActionsEnabled"] != false,
+        topics: topics.map(str::to_owned).collect(),
+    })
+}
+
+/// The addresses of the queues of what was given up.
+fn queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<String>> {
+    let deployed = deployed.clone()?.unwrap_or_default();
+    let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
+    Ok(names.iter().filter_map(|name| deployed.outputs.get(*name).cloned()).collect())
+}
+
+fn of_queue(url: &str) -> Call {
+    let body = json!({ "QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"] });
+    Call::json("sqs", "AmazonSQS.GetQueueAttributes", &body)
+}
+
+fn messages(answer: &Value) -> u64 {
+    let count = answer.pointer("/Attributes/ApproximateNumberOfMessages").and_then(Value::as_str);
+    count.and_then(|count| count.parse().ok()).unwrap_or_default()
+}
+
+fn of_topic(topic: &str) -> Call {
+    let fields =
+        [("Action", "ListSubscriptionsByTopic"), ("Version", "2010-03-31"), ("TopicArn", topic)];
+    Call::query("sns", &fields)
+}

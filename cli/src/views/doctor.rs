@@ -1,0 +1,133 @@
+//! What `doctor` found: a line for each group, then what is wrong and what to do.
+
+use std::collections::BTreeSet;
+
+use crate::doctor::{Finding, Group, Level};
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::count;
+
+const COLUMNS: [Column; 6] = [
+    Column::whole("LEVEL"),
+    Column::whole("GROUP"),
+    Column::whole("CHECK"),
+    Column::text("FOUND"),
+    Column::text("REMEDY"),
+    Column::text("ADDRESS"),
+];
+
+/// All of it.
+#[must_use]
+pub fn page(all: &[Finding], screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    if page.is_piped() {
+        page.table(&COLUMNS, all.iter().map(row).collect());
+        return page.into_text();
+    }
+    groups(&mut page, all);
+    let mut wrongs: Vec<&Finding> = all.iter().filter(|one| is_told(one)).collect();
+    wrongs.sort_by_key(|one| std::cmp::Reverse(one.level));
+    if !wrongs.is_empty() {
+        page.gap();
+        page.marked(wrongs.into_iter().flat_map(lines));
+    }
+    page.gap();
+    page.line([sum(all)]);
+    page.into_text()
+}
+
+/// Of a right that is missing the last line tells.
+fn is_told(one: &Finding) -> bool {
+    one.level != Level::Ok && one.right.is_none()
+}
+
+/// A line for each group, its checks with their worst marks.
+fn groups(page: &mut Page, all: &[Finding]) {
+    let width = Group::ALL.map(|group| group.title().len()).into_iter().max().unwrap_or_default();
+    for group in Group::ALL {
+        let mut checks: Vec<(&str, Level)> = Vec::new();
+        for one in all.iter().filter(|one| one.group == group) {
+            match checks.iter_mut().find(|(id, _)| *id == one.id) {
+                Some((_, level)) => *level = one.level.max(*level),
+                None => checks.push((one.id, one.level)),
+            }
+        }
+        if checks.is_empty() {
+            continue;
+        }
+        let mut parts = vec![Text::new(format!("{:width$}", group.title()), Look::Strong)];
+        for (id, level) in checks {
+            let name = if level == Level::Ok { Look::Plain } else { look(level) };
+            parts.extend([
+                Text::from("  "),
+                Text::new(mark(level), look(level)),
+                Text::new(format!(" {id}"), name),
+            ]);
+        }
+        page.line(parts);
+    }
+}
+
+fn lines(one: &Finding) -> Vec<(Text, Text)> {
+    let mark = Text::new(mark(one.level), look(one.level));
+    let mut lines = vec![(mark, Text::from(one.sentence.as_deref().unwrap_or_default()))];
+    let sentence = one.sentence.as_deref().unwrap_or_default();
+    let url = one.url.as_deref().filter(|url| !sentence.contains(url));
+    for remedy in [one.remedy.as_deref(), url].into_iter().flatten() {
+        lines.push((Text::new("", Look::Plain), Text::from(format!("→ {remedy}"))));
+    }
+    lines
+}
+
+fn sum(all: &[Finding]) -> Text {
+    let of = |level: Level| all.iter().filter(|one| one.level == level).count();
+    let (errors, warnings, unknown) = (of(Level::Error), of(Level::Warn), of(Level::Unknown));
+    let rights: BTreeSet<&str> = all.iter().filter_map(|one| one.right.as_deref()).collect();
+    let rights: Vec<&str> = rights.into_iter().collect();
+    let rights = match rights.as_slice() {
+        [] => String::new(),
+        rights => format!(" (you may not {})", rights.join(", ")),
+    };
+    let parts = [
+        (errors, count(errors, "error")),
+        (warnings, count(warnings, "warning")),
+        (unknown, format!("{unknown} unknown{rights}")),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, said)| said).collect();
+    if parts.is_empty() {
+        return Text::new(format!("{} checks: all is well.", of(Level::Ok)), Look::Good);
+    }
+    let worst = all.iter().map(|one| one.level).max().unwrap_or(Level::Ok);
+    Text::new(format!("{}.", parts.join(", ")), look(worst))
+}
+
+fn row(one: &Finding) -> Vec<Text> {
+    let level = serde_json::json!(one.level);
+    let optional = |text: &Option<String>| Text::from(text.as_deref().unwrap_or_default());
+    vec![
+        Text::from(level.as_str().unwrap_or_default()),
+        Text::from(one.group.title()),
+        Text::from(one.id),
+        optional(&one.sentence),
+        optional(&one.remedy),
+        optional(&one.url),
+    ]
+}
+
+const fn mark(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "✓",
+        Level::Unknown => "?",
+        Level::Warn => "!",
+        Level::Error => "✗",
+    }
+}
+
+const fn look(level: Level) -> Look {
+    match level {
+        Level::Ok => Look::Good,
+        Level::Unknown => Look::Dim,
+        Level::Warn => Look::Warning,
+        Level::Error => Look::Bad,
+    }
+}

@@ -1,0 +1,363 @@
+//! `doctor`: every rule over the facts of a stack that is well but for one, and what is asked.
+
+use muster_cli::doctor::facts::{
+    Deployed, Function, Heard, Mapping, Running, Subscription, Unknown,
+};
+use muster_cli::doctor::stack::FUNCTIONS;
+use muster_cli::doctor::{Facts, Finding, Level, findings};
+use muster_cli::failure::Failure;
+use muster_cli::page::Screen;
+use muster_cli::views;
+use muster_cli::views::alarms::{Alarm, AlarmState};
+use muster_control::admin::answers::StackStatus;
+use muster_domain::time::Seconds;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::fake::{Fake, NOW};
+use crate::{compare, drawn, recorded};
+
+fn read<T: DeserializeOwned>(answer: Value) -> T {
+    serde_json::from_value(answer).expect("an answer")
+}
+
+/// A stack that is well.
+fn well() -> Facts {
+    let function = || Function {
+        state: "Active".to_owned(),
+        update: "Successful".to_owned(),
+        ..Function::default()
+    };
+    let mapping = |id: &str, function: &str, queue: &str| Mapping {
+        id: id.to_owned(),
+        function: function.to_owned(),
+        queue: queue.to_owned(),
+        state: "Enabled".to_owned(),
+        last: "OK".to_owned(),
+    };
+    let mappings = vec![
+        mapping("1", "muster-scale-up", "muster-JobsQueue-1"),
+        mapping("2", "muster-scale-up", "muster-LaunchQueue-2"),
+        mapping("3", "muster-reaper", "muster-ReapQueue-3"),
+    ];
+    let alarm = |name: &str| Heard {
+        alarm: Alarm {
+            name: name.to_owned(),
+            state: AlarmState::Quiet,
+            since: Some(NOW - Seconds(700)),
+            what: "A machine should have ended half an hour ago. It has not.".to_owned(),
+            page: format!("https://github.com/x/muster/blob/main/infra/README.md#alarm-{name}"),
+            ..Alarm::default()
+        },
+        is_enabled: true,
+        topics: vec!["arn:aws:sns:us-east-1:1:t".to_owned()],
+    };
+    let subscription = Subscription { endpoint: "ops@acme.io".to_owned(), is_confirmed: true };
+    Facts {
+        stack: "muster".to_owned(),
+        region: "us-east-1".to_owned(),
+        now: NOW,
+        deployed: Ok(Some(Deployed {
+            status: "UPDATE_COMPLETE".to_owned(),
+            ..Deployed::default()
+        })),
+        running: Some(Running {
+            status: Ok(read(recorded("status_quiet"))),
+            functions: FUNCTIONS.map(|name| (name, Ok(Some(function())))).into(),
+            mappings: Ok(mappings),
+            dead_letters: Ok(0),
+            alarms: Ok(vec![alarm("delete-stuck"), alarm("quota")]),
+            subscriptions: Ok(vec![subscription]),
+            swept_at: Ok(Some(NOW - Seconds(90))),
+        }),
+    }
+}
+
+fn running(facts: &mut Facts) -> &mut Running {
+    facts.running.as_mut().expect("a stack")
+}
+
+fn status(facts: &mut Facts) -> &mut StackStatus {
+    running(facts).status.as_mut().expect("a status")
+}
+
+fn deployed(facts: &mut Facts) -> &mut Deployed {
+    facts.deployed.as_mut().expect("known").as_mut().expect("a stack")
+}
+
+fn lines(all: &[Finding]) -> String {
+    let wrongs = all.iter().filter(|one| one.level != Level::Ok);
+    let told = wrongs.map(|one| {
+        let level = json!(one.level);
+        let sentence = one.sentence.as_deref().expect("a sentence");
+        let next =
+            [&one.remedy, &one.url].into_iter().flatten().map(|text| format!("  → {text}\n"));
+        let (level, next) = (level.as_str().unwrap_or_default(), next.collect::<String>());
+        format!("{level} {} {}: {sentence}\n{next}", one.group.title(), one.id)
+    });
+    told.collect()
+}
+
+/// A row: its name, and what is wrong with an otherwise healthy stack.
+type Row = (&'static str, fn(&mut Facts));
+
+fn told(page: &str, rows: &[Row]) {
+    assert_eq!(lines(&findings(&well())), "", "it is well");
+    let all = rows.iter().map(|(name, break_it)| {
+        let mut facts = well();
+        break_it(&mut facts);
+        let said = lines(&findings(&facts));
+        assert!(!said.is_empty(), "{name}");
+        format!("== {name}\n{said}")
+    });
+    compare(page, &all.collect::<Vec<_>>().join("\n"));
+}
+
+fn may_not(right: &str) -> Unknown {
+    Unknown::MayNot(right.to_owned())
+}
+
+#[test]
+fn each_wrong_of_github_and_jobs_has_its_sentence() {
+    told(
+        "doctor_jobs.txt",
+        &[
+            ("the App is installed nowhere", |facts| {
+                let app = status(facts).app.get_or_insert_default();
+                app.lacks = vec![
+                    "the App is installed nowhere, so GitHub tells of no job: install it at \
+                     https://github.com/apps/muster-acme/installations/new"
+                        .to_owned(),
+                ];
+            }),
+            ("the key is no use", |facts| {
+                let app = status(facts).app.get_or_insert_default();
+                app.lacks = vec!["muster/app-key holds no RSA key".to_owned()];
+                app.unknown = vec!["GitHub gives no answer to get-hook; try again".to_owned()];
+            }),
+            ("GitHub refuses registrations, a pool is at its maximum, EC2 refuses", |facts| {
+                running(facts).status = Ok(read(drawn("status")));
+            }),
+            ("switches, orphans, machines that serve nothing", |facts| {
+                running(facts).status = Ok(read(recorded("status")));
+            }),
+            ("the admin function may not be asked", |facts| {
+                running(facts).status = Err(may_not("lambda:InvokeFunction"));
+            }),
+            ("the admin function is broken", |facts| {
+                let said = "muster-admin ended without an answer: panicked";
+                running(facts).status = Err(Unknown::NoAnswer(said.to_owned()));
+            }),
+        ],
+    );
+}
+
+#[test]
+fn each_wrong_of_the_stack_has_its_sentence() {
+    fn function(facts: &mut Facts, function: Option<Function>) {
+        running(facts).functions[2].1 = Ok(function);
+    }
+    told(
+        "doctor_stack.txt",
+        &[
+            ("there is none", |facts| {
+                (facts.deployed, facts.running) = (Ok(None), None);
+            }),
+            ("CloudFormation does not know it", |facts| facts.deployed = Ok(None)),
+            ("it may not be seen", |facts| {
+                facts.deployed = Err(may_not("cloudformation:DescribeStacks"));
+            }),
+            ("its first deployment failed", |facts| {
+                deployed(facts).status = "ROLLBACK_COMPLETE".to_owned();
+            }),
+            ("its last change failed", |facts| {
+                deployed(facts).status = "UPDATE_ROLLBACK_COMPLETE".to_owned();
+            }),
+            ("the way back failed too", |facts| {
+                deployed(facts).status = "UPDATE_ROLLBACK_FAILED".to_owned();
+                deployed(facts).reason = Some("[AdminRole] is not authorized.".to_owned());
+            }),
+            ("it is being changed", |facts| {
+                deployed(facts).status = "UPDATE_IN_PROGRESS".to_owned();
+            }),
+            ("it is being deleted", |facts| deployed(facts).status = "DELETE_FAILED".to_owned()),
+            ("a function is gone", |facts| function(facts, None)),
+            ("a function cannot run", |facts| {
+                let (state, reason) = ("Failed".to_owned(), "the key is disabled".to_owned());
+                function(facts, Some(Function { state, reason, ..Function::default() }));
+            }),
+            ("a function was not changed", |facts| {
+                let (update, why) = ("Failed".to_owned(), "the package is too large".to_owned());
+                let failed = Function { update, update_reason: why, ..Function::default() };
+                function(facts, Some(failed));
+            }),
+            ("a function may not be seen", |facts| {
+                running(facts).functions[0].1 = Err(may_not("lambda:GetFunctionConfiguration"));
+            }),
+        ],
+    );
+}
+
+#[test]
+fn each_wrong_of_queues_and_alarms_has_its_sentence() {
+    fn mappings(facts: &mut Facts) -> &mut Vec<Mapping> {
+        running(facts).mappings.as_mut().expect("known")
+    }
+    fn alarms(facts: &mut Facts) -> &mut Vec<Heard> {
+        running(facts).alarms.as_mut().expect("known")
+    }
+    told(
+        "doctor_queues.txt",
+        &[
+            ("a queue is not read", |facts| mappings(facts)[0].state = "Disabled".to_owned()),
+            ("a queue cannot be read", |facts| {
+                mappings(facts)[2].last = "PROBLEM: Function call failed".to_owned();
+            }),
+            ("nothing reads a queue", |facts| drop(mappings(facts).pop())),
+            ("the sweep stopped", |facts| {
+                running(facts).swept_at = Ok(Some(NOW - Seconds(420)));
+            }),
+            ("no sweep is known", |facts| running(facts).swept_at = Ok(None)),
+            ("messages were given up", |facts| running(facts).dead_letters = Ok(2)),
+            ("an alarm is red", |facts| alarms(facts)[0].alarm.state = AlarmState::Red),
+            ("the alarms tell nobody", |facts| {
+                alarms(facts).iter_mut().for_each(|one| one.topics.clear());
+            }),
+            ("an alarm was muted", |facts| alarms(facts)[1].is_enabled = false),
+            ("nobody has subscribed", |facts| running(facts).subscriptions = Ok(vec![])),
+            ("nobody has confirmed", |facts| {
+                let endpoint = "ops@acme.io".to_owned();
+                let waits = Subscription { endpoint, is_confirmed: false };
+                running(facts).subscriptions = Ok(vec![waits]);
+            }),
+            ("who hears them may not be asked", |facts| {
+                running(facts).subscriptions = Err(may_not("sns:ListSubscriptionsByTopic"));
+            }),
+        ],
+    );
+}
+
+/// What was measured at the limits of a rule: one second less is well.
+#[test]
+fn a_sweep_of_five_minutes_ago_is_no_silence() {
+    let at = |seconds: u32| {
+        let mut facts = well();
+        running(&mut facts).swept_at = Ok(Some(NOW - Seconds(seconds)));
+        lines(&findings(&facts))
+    };
+    assert_eq!(at(299), "");
+    assert!(at(301).contains("The last sweep was 5 min ago"), "{}", at(301));
+}
+
+#[test]
+fn the_page_has_a_line_for_each_group() {
+    let mut facts = well();
+    status(&mut facts).app.get_or_insert_default().lacks = vec![
+        "the App is installed nowhere, so GitHub tells of no job: install it at \
+         https://github.com/apps/muster-acme/installations/new"
+            .to_owned(),
+    ];
+    running(&mut facts).dead_letters = Ok(2);
+    running(&mut facts).subscriptions = Err(may_not("sns:ListSubscriptionsByTopic"));
+    let screens = [("80 columns", Some(80)), ("120 columns", Some(120)), ("a pipe", None)];
+    let looks = |facts: &Facts| {
+        let shown = screens.map(|(title, width)| {
+            let page = views::doctor::page(&findings(facts), Screen { width, colour: false });
+            let longest = page.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(width.is_none_or(|width| longest <= usize::from(width)), "{title}: {longest}");
+            format!("== {title}\n{page}")
+        });
+        shown.join("\n")
+    };
+    compare("doctor.txt", &looks(&facts));
+    compare("doctor_well.txt", &looks(&well()));
+}
+
+type Answer = Result<Value, Failure>;
+
+fn denied(action: &str) -> Answer {
+    let (action, said) = (action.to_owned(), "no".to_owned());
+    Err(Failure::Service { action, code: "AccessDenied".to_owned(), said })
+}
+
+fn queue(messages: u32) -> Answer {
+    Ok(json!({ "Attributes": { "ApproximateNumberOfMessages": messages.to_string() } }))
+}
+
+/// What AWS answers of a stack that is well, in the order in which it is asked.
+fn of_aws() -> Vec<Answer> {
+    let output =
+        |key: &str| json!({ "OutputKey": key, "OutputValue": format!("https://sqs/{key}") });
+    let outputs = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"].map(output);
+    let stack = json!({ "StackStatus": "CREATE_COMPLETE", "Outputs": outputs, "Parameters": null });
+    let function = || Ok(json!({ "State": "Active", "LastUpdateStatus": "Successful" }));
+    let mapping = |queue: &str| {
+        json!({ "UUID": "u", "State": "Enabled", "LastProcessingResult": "OK", "FunctionArn": "a:muster-x",
+            "EventSourceArn": format!("arn:aws:sqs:us-east-1:1:{queue}") })
+    };
+    let mappings = |all: &[&str]| {
+        let all: Vec<Value> = all.iter().map(|queue| mapping(queue)).collect();
+        Ok(json!({ "EventSourceMappings": all }))
+    };
+    let tick = (NOW - Seconds(90)).as_millis() / 1000;
+    let alarm = json!({
+        "AlarmName": "muster-quota", "StateValue": "OK", "ActionsEnabled": true,
+        "AlarmActions": ["arn:aws:sns:us-east-1:1:t"],
+        "AlarmDescription": "What quota means. What to do: https://x/README.md#alarm-quota",
+    });
+    let confirmed =
+        json!({ "Endpoint": "ops@acme.io", "SubscriptionArn": "arn:aws:sns:us-east-1:1:t:s" });
+    let mut all = vec![Ok(json!({ "DescribeStacksResult": { "Stacks": [stack] } }))];
+    all.extend((0..5).map(|_| function()));
+    all.extend([
+        mappings(&["muster-JobsQueue-1", "muster-LaunchQueue-2"]),
+        mappings(&["muster-ReapQueue-3"]),
+        Ok(json!({ "Datapoints": [{ "Timestamp": tick, "Sum": 1.0 }, { "Timestamp": tick - 60, "Sum": 1.0 }] })),
+        Ok(json!({ "MetricAlarms": [alarm] })),
+        queue(0),
+        queue(2),
+        queue(0),
+        Ok(json!({ "ListSubscriptionsByTopicResult": { "Subscriptions": [confirmed] } })),
+    ]);
+    all
+}
+
+#[test]
+fn everybody_is_asked_once() {
+    let stack = |services: Vec<Answer>| Fake {
+        answers: [recorded("status_quiet")].into(),
+        ..Fake::aws(services)
+    };
+    let none = |stacks: Option<Vec<String>>| {
+        let missing = Failure::Service {
+            action: "cloudformation:DescribeStacks".to_owned(),
+            code: "ValidationError".to_owned(),
+            said: "Stack with id muster does not exist".to_owned(),
+        };
+        let (stack, region) = ("muster".to_owned(), "us-east-1".to_owned());
+        let failure = Some(Failure::NoFunction { stack, region, stacks: stacks.clone() });
+        let asks = stacks.is_none_or(|all| all.is_empty());
+        Fake { failure, ..Fake::aws(asks.then_some(Err(missing))) }
+    };
+    let mut deaf: Vec<Answer> = of_aws();
+    deaf[0] = denied("cloudformation:DescribeStacks");
+    deaf[9] = denied("cloudwatch:DescribeAlarms");
+    deaf.truncate(10);
+    let mut silent = of_aws();
+    silent[8] = Ok(json!({ "Datapoints": [] }));
+    let mut expired = of_aws();
+    expired[3] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
+    expired.truncate(9);
+    crate::orders::told(
+        "run_doctor",
+        [
+            (stack(of_aws()), vec!["doctor"]),
+            (stack(silent), vec!["doctor"]),
+            (Fake { width: None, ..stack(deaf) }, vec!["doctor"]),
+            (stack(expired), vec!["doctor"]),
+            (none(Some(vec![])), vec!["doctor"]),
+            (none(None), vec!["doctor", "--json"]),
+            (none(Some(vec!["a".to_owned(), "b".to_owned()])), vec!["doctor"]),
+        ],
+    );
+}
