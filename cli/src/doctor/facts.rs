@@ -1,11 +1,14 @@
 //! What was found out, read from AWS's answers. What could not be found out says why.
 
+pub mod network;
+
 use std::collections::BTreeMap;
 
 use muster_control::admin::answers::StackStatus;
 use muster_domain::time::Time;
 use serde_json::Value;
 
+use self::network::Network;
 use crate::failure::Failure;
 use crate::views::alarms::Alarm;
 
@@ -65,6 +68,8 @@ pub struct Running {
     pub subscriptions: Fact<Vec<Subscription>>,
     /// The last sweep that is known of.
     pub swept_at: Fact<Option<Time>>,
+    /// Where its machines are.
+    pub network: Fact<Network>,
 }
 
 impl Running {

@@ -4,6 +4,7 @@
 pub mod facts;
 mod github;
 mod jobs;
+mod network;
 pub mod stack;
 
 use serde::Serialize;
@@ -29,19 +30,21 @@ pub enum Level {
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     Github,
+    Network,
     Stack,
     Jobs,
 }
 
 impl Group {
     /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::Github, Self::Stack, Self::Jobs];
+    pub const ALL: [Self; 4] = [Self::Github, Self::Network, Self::Stack, Self::Jobs];
 
     /// For people.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Github => "GitHub",
+            Self::Network => "Network",
             Self::Stack => "Stack",
             Self::Jobs => "Jobs",
         }
@@ -103,6 +106,7 @@ impl Wrong {
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     all.extend(github::check(facts));
+    all.extend(network::check(facts));
     all.extend(stack::check(facts));
     all.extend(jobs::check(facts));
     all

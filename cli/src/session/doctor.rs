@@ -1,5 +1,7 @@
 //! `doctor`: asks everybody, side by side, and lets the rules judge.
 
+mod network;
+
 use muster_control::admin::Request;
 use muster_control::admin::answers::StackStatus;
 use muster_domain::time::{Seconds, Time};
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::alarms::{of_stack, time};
 use super::{Session, World, pretty, read};
+use crate::doctor::facts::network::Given;
 use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
 use crate::doctor::stack::{FUNCTIONS, topics};
 use crate::doctor::{Fact, Facts, Unknown, findings, has_errors};
@@ -93,6 +96,8 @@ impl<W: World> Session<'_, W> {
         let topics = topics(&alarms);
         let mut calls: Vec<Call> = queues.iter().flatten().map(|url| of_queue(url)).collect();
         calls.extend(topics.iter().map(|topic| of_topic(topic)));
+        let given = known(deployed).map(Given::read);
+        calls.extend(given.iter().flat_map(|given| network::calls(given, stack)));
         let mut answers = self.asked_of_aws(calls).await?.into_iter();
         let dead_letters = queues.and_then(|urls| {
             let counts = urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer)));
@@ -103,7 +108,17 @@ impl<W: World> Session<'_, W> {
             .map(|_| fact(next(&mut answers), |answer| Subscription::read(&answer)))
             .collect::<Fact<Vec<_>>>();
         let subscriptions = subscribed.map(|all| all.into_iter().flatten().collect());
-        Ok(Running { status, functions, mappings, dead_letters, alarms, subscriptions, swept_at })
+        let network = given.map(|given| network::read(given, &mut answers));
+        Ok(Running {
+            status,
+            functions,
+            mappings,
+            dead_letters,
+            alarms,
+            subscriptions,
+            swept_at,
+            network,
+        })
     }
 
     /// Without credentials there is nothing to find out.
@@ -186,9 +201,18 @@ fn heard(alarm: &Value, stack: &str) -> Option<Heard> {
     })
 }
 
+/// What a stack that is there was given and tells.
+fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
+    match deployed {
+        Ok(Some(deployed)) => Ok(deployed),
+        Ok(None) => Err(Unknown::NoAnswer("CloudFormation does not know the stack".to_owned())),
+        Err(unknown) => Err(unknown.clone()),
+    }
+}
+
 /// The addresses of the queues of what was given up.
 fn queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<String>> {
-    let deployed = deployed.clone()?.unwrap_or_default();
+    let deployed = known(deployed)?;
     let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
     Ok(names.iter().filter_map(|name| deployed.outputs.get(*name).cloned()).collect())
 }

@@ -1,0 +1,239 @@
+//! Whether machines can reach GitHub and the runner API.
+
+use std::net::Ipv4Addr;
+
+use super::facts::network::{
+    Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
+};
+use super::{Facts, Finding, Group, Unknown, Wrong, console, judge, unasked};
+
+/// An address of GitHub's. Source: api.github.com/meta (`140.82.112.0/20`)
+const GITHUB: Ipv4Addr = Ipv4Addr::new(140, 82, 121, 6);
+const HTTPS: u16 = 443;
+/// Where Linux lets answers come in. Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
+const ANSWERS: [u16; 2] = [32_768, 60_999];
+/// With fewer free addresses a subnet is nearly full; AWS keeps some itself.
+const FEW: u64 = 8;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(running) = &facts.running else { return Vec::new() };
+    let network = match &running.network {
+        Ok(network) => network,
+        Err(unknown) => return vec![unasked(Group::Network, "subnets", unknown)],
+    };
+    let Network { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
+    let page = |subnet: &Subnet| {
+        let region = &facts.region;
+        console(
+            region,
+            &format!("vpcconsole/home?region={region}#SubnetDetails:subnetId={}", subnet.id),
+        )
+    };
+    let mut all =
+        judge(Group::Network, "subnets", subnets, |subnets| self::subnets(subnets, given));
+    let ways = both(subnets, tables);
+    all.extend(judge(Group::Network, "way out", &ways, |(subnets, tables)| {
+        let wrongs = subnets
+            .iter()
+            .filter_map(|subnet| Some(way_out(subnet, tables, nats, given)?.at(page(subnet))));
+        wrongs.collect()
+    }));
+    // Without NAT gateways to look at, a route through one is taken for a way out.
+    if let Err(unknown) = nats {
+        all.push(unasked(Group::Network, "NAT", unknown));
+    }
+    all.extend(judge(Group::Network, "ACL", acls, |acls| lists(acls, given)));
+    all.extend(judge(Group::Network, "endpoint", endpoints, |all| private_api(all, given)));
+    all.extend(judge(Group::Network, "DNS", resolves, |resolves| dns(*resolves, given)));
+    all.extend(judge(Group::Network, "security groups", groups, |all| security(all, given)));
+    all
+}
+
+/// Two facts that are of use together alone.
+fn both<'a, A, B>(
+    a: &'a Result<A, Unknown>,
+    b: &'a Result<B, Unknown>,
+) -> Result<(&'a A, &'a B), Unknown> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(unknown), _) | (_, Err(unknown)) => Err(unknown.clone()),
+    }
+}
+
+fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
+    let mut wrongs = Vec::new();
+    for id in &given.subnets {
+        let Some(subnet) = all.iter().find(|one| one.id == *id) else {
+            let said = format!("There is no subnet {id}: EC2 refuses launches there.");
+            wrongs.push(Wrong::error(said).remedy(without(id)));
+            continue;
+        };
+        let Subnet { vpc, zone, free, .. } = subnet;
+        if *vpc != given.vpc {
+            let said = format!("{id} is in {vpc}, and the stack is in {}.", given.vpc);
+            wrongs.push(Wrong::error(said).remedy(without(id)));
+        }
+        if *free < FEW {
+            let addresses = match free {
+                0 => "no free address".to_owned(),
+                1 => "1 free address".to_owned(),
+                free => format!("{free} free addresses"),
+            };
+            let said = format!(
+                "{id} ({zone}) has {addresses}: EC2 starts no more machines than that there."
+            );
+            wrongs.push(Wrong::warn(said).remedy("a larger subnet, or one more"));
+        }
+    }
+    wrongs
+}
+
+fn without(subnet: &str) -> String {
+    format!(
+        "take {subnet} out of Subnets (sam deploy --parameter-overrides Subnets=…) and of pools that name it"
+    )
+}
+
+fn way_out(
+    subnet: &Subnet,
+    tables: &[RouteTable],
+    nats: &Result<Vec<Nat>, Unknown>,
+    given: &Given,
+) -> Option<Wrong> {
+    const DEAF: &str = "machines there cannot reach GitHub";
+    let id = &subnet.id;
+    let own = tables.iter().find(|table| table.subnets.contains(id));
+    // A table that may not be seen leads nowhere that is known.
+    let table = own.or_else(|| tables.iter().find(|table| table.is_main))?;
+    let Some(route) = &table.out else {
+        let said = format!("{id} has no default route ({}): {DEAF}.", table.id);
+        let remedy = format!(
+            "a route 0.0.0.0/0 to a NAT gateway or an internet gateway, or {}",
+            without(id)
+        );
+        return Some(Wrong::error(said).remedy(remedy));
+    };
+    let to = &route.to;
+    if route.is_dead {
+        let said = format!("The default route of {id} leads to {to}, which is gone: {DEAF}.");
+        return Some(Wrong::error(said).remedy(format!("another target in {}", table.id)));
+    }
+    if to.starts_with("igw-") {
+        let is_public =
+            given.public_ip == "yes" || given.public_ip == "subnet" && subnet.gives_public_ip;
+        let said = format!("{id} has an internet gateway and gives no public address: {DEAF}.");
+        return (!is_public).then(|| {
+            Wrong::error(said).remedy(format!(
+                "sam deploy --parameter-overrides PublicIp=yes, or {}",
+                without(id)
+            ))
+        });
+    }
+    if to.starts_with("nat-") {
+        let nat = nats.iter().flatten().find(|nat| nat.id == *to)?;
+        let why = if nat.why.is_empty() { String::new() } else { format!(" ({})", nat.why) };
+        let said = format!("{id} goes out by {to}, which is in state {}{why}: {DEAF}.", nat.state);
+        return match nat.state.as_str() {
+            "available" => None,
+            "pending" => Some(Wrong::warn(said).remedy("wait a minute")),
+            _ => Some(
+                Wrong::error(said)
+                    .remedy(format!("a new NAT gateway, and the route of {} to it", table.id)),
+            ),
+        };
+    }
+    None
+}
+
+fn lists(all: &[Acl], given: &Given) -> Vec<Wrong> {
+    let mut wrongs = Vec::new();
+    for acl in all {
+        let own: Vec<&str> = given
+            .subnets
+            .iter()
+            .filter(|id| acl.subnets.contains(id))
+            .map(String::as_str)
+            .collect();
+        if own.is_empty() {
+            continue;
+        }
+        let of = format!("The network ACL {} of {}", acl.id, own.join(", "));
+        let mut refused = |what: &str| {
+            let remedy = format!("a rule of {} that allows it", acl.id);
+            wrongs.push(
+                Wrong::error(format!("{of} refuses {what}: machines there cannot reach GitHub."))
+                    .remedy(remedy),
+            );
+        };
+        if !acl.lets(true, GITHUB, HTTPS) {
+            refused("TCP port 443 out");
+        }
+        if !ANSWERS.iter().all(|port| acl.lets(false, GITHUB, *port)) {
+            refused("the answers, TCP ports 32768-60999 in");
+        }
+    }
+    wrongs
+}
+
+fn private_api(all: &[Endpoint], given: &Given) -> Vec<Wrong> {
+    let takes = |one: &&Endpoint| one.service.ends_with(".execute-api") && one.private_dns;
+    let wrongs = all.iter().filter(takes).map(|one| {
+        let said = format!(
+            "{} has an execute-api endpoint with private DNS ({}): machines reach it in place of the runner API, and are \
+             answered 403.",
+            given.vpc, one.id
+        );
+        Wrong::error(said).remedy(format!(
+            "aws ec2 modify-vpc-endpoint --no-private-dns-enabled --vpc-endpoint-id {}, or subnets of another VPC",
+            one.id
+        ))
+    });
+    wrongs.collect()
+}
+
+fn dns(resolves: bool, given: &Given) -> Vec<Wrong> {
+    if resolves {
+        return Vec::new();
+    }
+    let vpc = &given.vpc;
+    let said =
+        format!("DNS support of {vpc} is off: machines find no address of GitHub's by its name.");
+    vec![
+        Wrong::error(said)
+            .remedy(format!("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id {vpc}")),
+    ]
+}
+
+fn security(all: &[SecurityGroup], given: &Given) -> Vec<Wrong> {
+    let is_there = |id: &&String| all.iter().any(|group| group.id == **id);
+    let missing = given.groups.iter().filter(|id| !is_there(id)).map(|id| {
+        let said = format!("There is no security group {id}: EC2 refuses every launch.");
+        Wrong::error(said).remedy("sam deploy --parameter-overrides SecurityGroupIds=…")
+    });
+    let foreign = all.iter().filter(|group| group.vpc != given.vpc).map(|group| {
+        let said = format!(
+            "{} is in {}, and the stack is in {}: EC2 refuses every launch.",
+            group.id, group.vpc, given.vpc
+        );
+        Wrong::error(said).remedy("sam deploy --parameter-overrides SecurityGroupIds=…")
+    });
+    let mut wrongs: Vec<Wrong> = missing.chain(foreign).collect();
+    if all.is_empty() && given.groups.is_empty() {
+        wrongs.push(Wrong::unknown(
+            "No security group carries the stack's tag: which one machines get is unknown.",
+        ));
+    }
+    let lets = |group: &SecurityGroup| {
+        group.to_lists || group.out.iter().any(|out| out.has(GITHUB, HTTPS))
+    };
+    if !all.is_empty() && !all.iter().any(lets) {
+        let names: Vec<&str> = all.iter().map(|group| group.id.as_str()).collect();
+        let said = format!(
+            "{} {} nothing out on TCP port 443: machines cannot reach GitHub.",
+            names.join(", "),
+            if names.len() == 1 { "lets" } else { "let" }
+        );
+        wrongs.push(Wrong::error(said).remedy("a rule for what goes out, to 0.0.0.0/0"));
+    }
+    wrongs
+}
