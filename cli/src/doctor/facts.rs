@@ -1,13 +1,16 @@
 //! What was found out, read from AWS's answers. What could not be found out says why.
 
+pub mod account;
 pub mod network;
 
 use std::collections::BTreeMap;
 
 use muster_control::admin::answers::StackStatus;
+use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 use serde_json::Value;
 
+use self::account::Account;
 use self::network::Network;
 use crate::failure::Failure;
 use crate::views::alarms::Alarm;
@@ -45,10 +48,20 @@ pub struct Facts {
     pub region: String,
     /// When it was asked.
     pub now: Time,
+    /// The account.
+    pub account: Account,
     /// What CloudFormation knows of it; none: nothing.
     pub deployed: Fact<Option<Deployed>>,
     /// What only a stack that is there can have; none: there is no admin function.
     pub running: Option<Running>,
+}
+
+impl Facts {
+    /// The stack's own maximum.
+    pub(super) fn max_machines(&self) -> Option<u32> {
+        let deployed = self.deployed.as_ref().ok()?.as_ref()?;
+        deployed.parameters.get("MaxMachines")?.parse().ok()
+    }
 }
 
 /// A stack that is there.
@@ -56,6 +69,8 @@ pub struct Facts {
 pub struct Running {
     /// The admin function's answer to `status`.
     pub status: Fact<StackStatus>,
+    /// The pools in force.
+    pub pools: Fact<Vec<Pool>>,
     /// The functions.
     pub functions: Vec<(&'static str, Fact<Option<Function>>)>,
     /// What reads the queues.

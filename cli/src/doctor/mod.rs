@@ -1,6 +1,7 @@
 //! What keeps jobs from starting: rules over facts, without a clock and without a client. `session/doctor.rs` gathers
 //! the facts, `views/doctor.rs` shows what comes of them.
 
+pub mod account;
 pub mod facts;
 mod github;
 mod jobs;
@@ -30,6 +31,7 @@ pub enum Level {
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     Github,
+    Account,
     Network,
     Stack,
     Jobs,
@@ -37,13 +39,15 @@ pub enum Group {
 
 impl Group {
     /// All of them, in their order.
-    pub const ALL: [Self; 4] = [Self::Github, Self::Network, Self::Stack, Self::Jobs];
+    pub const ALL: [Self; 5] =
+        [Self::Github, Self::Account, Self::Network, Self::Stack, Self::Jobs];
 
     /// For people.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Github => "GitHub",
+            Self::Account => "Account",
             Self::Network => "Network",
             Self::Stack => "Stack",
             Self::Jobs => "Jobs",
@@ -106,6 +110,7 @@ impl Wrong {
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     all.extend(github::check(facts));
+    all.extend(account::check(facts));
     all.extend(network::check(facts));
     all.extend(stack::check(facts));
     all.extend(jobs::check(facts));

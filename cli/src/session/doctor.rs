@@ -1,9 +1,12 @@
 //! `doctor`: asks everybody, side by side, and lets the rules judge.
 
+mod account;
 mod network;
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::StackStatus;
+use muster_control::admin::answers::{ShownPools, StackStatus};
+use muster_control::admin::{PoolsRequest, Request};
+use muster_domain::pool::Pool;
+use muster_domain::pool_file::{self, Answers};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::{Call, encoded};
 use serde_json::{Value, json};
@@ -29,15 +32,26 @@ impl<W: World> Session<'_, W> {
         let findings = findings(&facts);
         let text = if self.json {
             let ok = !has_errors(&findings);
-            pretty(&json!({ "version": 1, "ok": ok, "checks": findings }))
+            let caller = facts.account.caller.as_ref().ok();
+            pretty(&json!({
+                "version": 1, "ok": ok, "checks": findings, "stack": facts.stack,
+                "region": facts.region, "account": caller.map(|caller| &caller.account),
+                "caller": caller.map(|caller| &caller.arn),
+            }))
         } else {
-            views::doctor::page(&findings, self.screen)
+            views::doctor::page(&facts, &findings, self.screen)
         };
         if has_errors(&findings) { Err(Failure::Unwell(text)) } else { Ok(text) }
     }
 
     async fn facts(&mut self) -> Result<Facts, Failure> {
         let status = self.status_fact().await?;
+        let pools = match &status {
+            Some(Ok(_)) => self.pools_fact().await?,
+            // It does not answer: it is not asked a second time.
+            Some(Err(unknown)) => Err(unknown.clone()),
+            None => Ok(Vec::new()),
+        };
         let stack = self.world.stack().await?;
         let describe = [
             ("Action", "DescribeStacks"),
@@ -45,6 +59,7 @@ impl<W: World> Session<'_, W> {
             ("StackName", stack.as_str()),
         ];
         let mut calls = vec![Call::query("cloudformation", &describe)];
+        calls.extend(account::calls());
         if status.is_some() {
             calls.extend(of_functions(&stack));
             calls.extend(of_mappings(&stack));
@@ -52,12 +67,13 @@ impl<W: World> Session<'_, W> {
         }
         let mut answers = self.asked_of_aws(calls).await?.into_iter();
         let deployed = deployed(next(&mut answers));
+        let account = account::read(&mut answers);
         let running = match status {
-            Some(status) => Some(self.running(&stack, status, &deployed, answers).await?),
+            Some(status) => Some(self.running(&stack, (status, pools), &deployed, answers).await?),
             None => None,
         };
         let (region, now) = (self.world.region(), self.world.now());
-        Ok(Facts { stack, region, now, deployed, running })
+        Ok(Facts { stack, region, now, account, deployed, running })
     }
 
     /// What the stack says of itself; none when there is none.
@@ -76,11 +92,31 @@ impl<W: World> Session<'_, W> {
         }
     }
 
+    async fn pools_fact(&mut self) -> Result<Fact<Vec<Pool>>, Failure> {
+        let asked =
+            self.asked::<ShownPools>("pools", Request::Pools(PoolsRequest::default())).await;
+        match asked {
+            // What is in force names nothing that is still to be looked up.
+            Ok(shown) => Ok(match pool_file::read(shown.file, &Answers::default()) {
+                Ok(read) => Ok(read.file.pools),
+                Err(unread) => {
+                    let why: Vec<String> =
+                        unread.problems.iter().map(ToString::to_string).collect();
+                    let why =
+                        format!("this command cannot read the pools in force: {}", why.join("; "));
+                    Err(Unknown::NoAnswer(why))
+                }
+            }),
+            Err(failure @ Failure::NoCredentials { .. }) => Err(failure),
+            Err(failure) => Ok(Err(failure.into())),
+        }
+    }
+
     /// `answers`: to what the stack's name alone is enough for.
     async fn running(
         &mut self,
         stack: &str,
-        status: Fact<StackStatus>,
+        (status, pools): (Fact<StackStatus>, Fact<Vec<Pool>>),
         deployed: &Fact<Option<Deployed>>,
         mut answers: impl Iterator<Item = Answer>,
     ) -> Result<Running, Failure> {
@@ -100,17 +136,21 @@ impl<W: World> Session<'_, W> {
         calls.extend(given.iter().flat_map(|given| network::calls(given, stack)));
         let mut answers = self.asked_of_aws(calls).await?.into_iter();
         let dead_letters = queues.and_then(|urls| {
-            let counts = urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer)));
-            counts.sum()
+            let counts: Vec<Fact<u64>> =
+                urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer))).collect();
+            counts.into_iter().sum()
         });
-        let subscribed = topics
+        // All of them are taken, also behind one that is not known: the answers go by their order.
+        let subscriptions: Vec<Fact<Vec<Subscription>>> = topics
             .iter()
             .map(|_| fact(next(&mut answers), |answer| Subscription::read(&answer)))
-            .collect::<Fact<Vec<_>>>();
-        let subscriptions = subscribed.map(|all| all.into_iter().flatten().collect());
+            .collect();
+        let subscriptions: Fact<Vec<_>> = subscriptions.into_iter().collect();
+        let subscriptions = subscriptions.map(|all| all.into_iter().flatten().collect());
         let network = given.map(|given| network::read(given, &mut answers));
         Ok(Running {
             status,
+            pools,
             functions,
             mappings,
             dead_letters,

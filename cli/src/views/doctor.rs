@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::doctor::{Finding, Group, Level};
+use crate::doctor::{Facts, Finding, Group, Level};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::count;
 
@@ -17,12 +17,21 @@ const COLUMNS: [Column; 6] = [
 
 /// All of it.
 #[must_use]
-pub fn page(all: &[Finding], screen: Screen) -> String {
+pub fn page(facts: &Facts, all: &[Finding], screen: Screen) -> String {
     let mut page = Page::new(screen);
     if page.is_piped() {
         page.table(&COLUMNS, all.iter().map(row).collect());
         return page.into_text();
     }
+    page.cut([
+        Text::new(&facts.stack, Look::Strong),
+        Text::from(format!("  {}", facts.region)),
+        Text::from(facts.account.caller.as_ref().map_or_else(
+            |_| String::new(),
+            |caller| format!("  {}  {}", caller.account, caller.arn),
+        )),
+    ]);
+    page.gap();
     groups(&mut page, all);
     let mut wrongs: Vec<&Finding> = all.iter().filter(|one| is_told(one)).collect();
     wrongs.sort_by_key(|one| std::cmp::Reverse(one.level));

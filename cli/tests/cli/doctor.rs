@@ -1,5 +1,6 @@
 //! `doctor`: every rule over the facts of a stack that is well but for one, and what is asked.
 
+mod account;
 mod asked;
 mod network;
 
@@ -12,6 +13,7 @@ use muster_cli::page::Screen;
 use muster_cli::views;
 use muster_cli::views::alarms::{Alarm, AlarmState};
 use muster_control::admin::answers::StackStatus;
+use muster_domain::pool::Pool;
 use muster_domain::time::Seconds;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -59,12 +61,18 @@ fn well() -> Facts {
         stack: "muster".to_owned(),
         region: "us-east-1".to_owned(),
         now: NOW,
+        account: account::well(),
         deployed: Ok(Some(Deployed {
             status: "UPDATE_COMPLETE".to_owned(),
             ..Deployed::default()
         })),
         running: Some(Running {
             status: Ok(read(recorded("status_quiet"))),
+            pools: Ok(vec![Pool::built_in(
+                "muster",
+                vec!["subnet-0a1b2c3d".into(), "subnet-0e1f2a3b".into()],
+                20,
+            )]),
             functions: FUNCTIONS.map(|name| (name, Ok(Some(function())))).into(),
             mappings: Ok(mappings),
             dead_letters: Ok(0),
@@ -265,7 +273,8 @@ fn the_page_has_a_line_for_each_group() {
     let screens = [("80 columns", Some(80)), ("120 columns", Some(120)), ("a pipe", None)];
     let looks = |facts: &Facts| {
         let shown = screens.map(|(title, width)| {
-            let page = views::doctor::page(&findings(facts), Screen { width, colour: false });
+            let page =
+                views::doctor::page(facts, &findings(facts), Screen { width, colour: false });
             let longest = page.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(width.is_none_or(|width| longest <= usize::from(width)), "{title}: {longest}");
             format!("== {title}\n{page}")

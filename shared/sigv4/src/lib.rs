@@ -123,7 +123,7 @@ impl Call {
 /// Of the services that are called here, as their models have it.
 fn json_version(service: &str) -> &'static str {
     match service {
-        "logs" | "events" | "secretsmanager" | "ssm" => "1.1",
+        "logs" | "events" | "secretsmanager" | "servicequotas" | "ssm" => "1.1",
         _ => "1.0",
     }
 }
@@ -132,7 +132,23 @@ fn json_version(service: &str) -> &'static str {
 #[must_use]
 pub fn endpoint(service: &str, region: &str) -> String {
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    format!("https://{service}.{region}.{domain}")
+    match (service, signing_region(service, region)) {
+        ("iam", "us-east-1") => format!("https://iam.{domain}"),
+        ("iam", "us-gov-west-1") => format!("https://iam.us-gov.{domain}"),
+        (_, region) => format!("https://{service}.{region}.{domain}"),
+    }
+}
+
+/// The region that a request is signed for: IAM has one in each partition.
+/// Source: docs.aws.amazon.com/general/latest/gr/iam-service.html
+#[must_use]
+pub fn signing_region<'a>(service: &str, region: &'a str) -> &'a str {
+    match region {
+        region if service != "iam" => region,
+        region if region.starts_with("cn-") => "cn-north-1",
+        region if region.starts_with("us-gov-") => "us-gov-west-1",
+        _ => "us-east-1",
+    }
 }
 
 /// A text as it stands in a query string.
@@ -187,5 +203,15 @@ mod tests {
         assert_eq!((list.method().as_str(), list.uri().query()), ("GET", Some("MaxItems=50")));
         assert_eq!(endpoint("logs", "cn-north-1"), "https://logs.cn-north-1.amazonaws.com.cn");
         assert_eq!(endpoint("sqs", "eu-central-1"), "https://sqs.eu-central-1.amazonaws.com");
+        for (region, address, signed) in [
+            ("eu-central-1", "https://iam.amazonaws.com", "us-east-1"),
+            ("us-gov-east-1", "https://iam.us-gov.amazonaws.com", "us-gov-west-1"),
+            ("cn-northwest-1", "https://iam.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ] {
+            assert_eq!(
+                (endpoint("iam", region).as_str(), signing_region("iam", region)),
+                (address, signed)
+            );
+        }
     }
 }

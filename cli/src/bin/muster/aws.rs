@@ -15,7 +15,7 @@ use muster_cli::args::Global;
 use muster_cli::failure::Failure;
 use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
 use muster_control::causes::with_causes;
-use muster_sigv4::{Call, encoded};
+use muster_sigv4::{Call, encoded, signing_region};
 use serde_json::Value;
 
 use crate::http::{client, send};
@@ -194,8 +194,9 @@ impl Aws {
 
     async fn send(&self, call: Call, whose: &str) -> Result<Answer, Failure> {
         let endpoint = endpoint(&self.config, &call.service, &self.region);
+        let region = signing_region(&call.service, &self.region).to_owned();
         let request =
-            call.signed(&endpoint, &self.region, &self.credentials, SystemTime::now()).map_err(
+            call.signed(&endpoint, &region, &self.credentials, SystemTime::now()).map_err(
                 |error| Failure::Unreachable { address: endpoint, why: with_causes(&error) },
             )?;
         send(request.map(SdkBody::from), whose).await
@@ -222,6 +223,7 @@ fn endpoint(config: &SdkConfig, service: &str, region: &str) -> String {
     let variable = match service {
         "logs" => "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS".to_owned(),
         "monitoring" => "AWS_ENDPOINT_URL_CLOUDWATCH".to_owned(),
+        "servicequotas" => "AWS_ENDPOINT_URL_SERVICE_QUOTAS".to_owned(),
         service => format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase()),
     };
     let own = std::env::var(variable).ok().filter(|url| !url.is_empty());

@@ -1,6 +1,7 @@
 //! What is asked of the stack and of AWS, and what comes of their answers.
 
 use muster_cli::failure::Failure;
+use muster_cli::xml;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -35,6 +36,26 @@ fn queue(messages: u32) -> Answer {
     Ok(json!({ "Attributes": { "ApproximateNumberOfMessages": messages.to_string() } }))
 }
 
+/// What it answers about the account.
+fn account() -> [Answer; 5] {
+    let caller = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>111122223333</Account>
+        <Arn>arn:aws:sts::111122223333:assumed-role/Admin/mira</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
+    let quota = || Ok(json!({ "Quota": { "Value": 64.0 } }));
+    let limit = json!({ "ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900 });
+    let role = Failure::Service {
+        action: "iam:GetRole".to_owned(),
+        code: "NoSuchEntity".to_owned(),
+        said: "The role cannot be found.".to_owned(),
+    };
+    [
+        Ok(xml::read(caller).expect("XML")),
+        Ok(json!({ "AccountLimit": limit })),
+        Err(role),
+        quota(),
+        quota(),
+    ]
+}
+
 /// What AWS answers of a stack that is well, in the order in which it is asked.
 fn of_aws() -> Vec<Answer> {
     let output =
@@ -44,7 +65,7 @@ fn of_aws() -> Vec<Answer> {
         |(key, value): (&str, &str)| json!({ "ParameterKey": key, "ParameterValue": value });
     let parameters = [
         ("VpcId", "vpc-1"),
-        ("Subnets", "subnet-a,subnet-b"),
+        ("Subnets", "subnet-0a1b2c3d,subnet-0e1f2a3b"),
         ("SecurityGroupIds", ""),
         ("PublicIp", "subnet"),
     ];
@@ -69,6 +90,7 @@ fn of_aws() -> Vec<Answer> {
     let confirmed =
         json!({ "Endpoint": "ops@acme.io", "SubscriptionArn": "arn:aws:sns:us-east-1:1:t:s" });
     let mut all = vec![Ok(json!({ "DescribeStacksResult": { "Stacks": [stack] } }))];
+    all.extend(account());
     all.extend((0..5).map(|_| function()));
     all.extend([
         mappings(&["muster-JobsQueue-1", "muster-LaunchQueue-2"]),
@@ -87,33 +109,42 @@ fn of_aws() -> Vec<Answer> {
 #[test]
 fn everybody_is_asked_once() {
     let stack = |services: Vec<Answer>| Fake {
-        answers: [recorded("status_quiet")].into(),
+        answers: [recorded("status_quiet"), recorded("pools")].into(),
         ..Fake::aws(services)
     };
     let none = |stacks: Option<Vec<String>>| {
         let (stack, region) = ("muster".to_owned(), "us-east-1".to_owned());
         let failure = Some(Failure::NoFunction { stack, region, stacks: stacks.clone() });
         let asks = stacks.is_none_or(|all| all.is_empty());
-        Fake { failure, ..Fake::aws(asks.then(missing)) }
+        Fake {
+            failure,
+            ..Fake::aws(
+                asks.then(|| std::iter::once(missing()).chain(account())).into_iter().flatten(),
+            )
+        }
     };
     let mut deaf: Vec<Answer> = of_aws();
     deaf[0] = denied("cloudformation:DescribeStacks");
-    deaf[9] = denied("cloudwatch:DescribeAlarms");
-    deaf.truncate(10);
+    deaf[14] = denied("cloudwatch:DescribeAlarms");
+    deaf.truncate(15);
     let mut unknown = of_aws();
     unknown[0] = missing();
-    unknown.truncate(10);
+    unknown.truncate(15);
     unknown.push(unknown_topic());
+    // A queue that may not be looked at shifts no other answer.
+    let mut closed = of_aws();
+    closed[15] = denied("sqs:GetQueueAttributes");
     let mut silent = of_aws();
-    silent[8] = Ok(json!({ "Datapoints": [] }));
+    silent[13] = Ok(json!({ "Datapoints": [] }));
     let mut expired = of_aws();
-    expired[3] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
-    expired.truncate(9);
+    expired[8] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
+    expired.truncate(14);
     orders::told(
         "run_doctor",
         [
             (stack(of_aws()), vec!["doctor"]),
             (stack(silent), vec!["doctor"]),
+            (stack(closed), vec!["doctor"]),
             (stack(unknown), vec!["doctor"]),
             (Fake { width: None, ..stack(deaf) }, vec!["doctor"]),
             (stack(expired), vec!["doctor"]),

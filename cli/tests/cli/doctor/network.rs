@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::{may_not, running, told};
 
 const SUBNETS: &str = "<DescribeSubnetsResponse><subnetSet>
-    <item><subnetId>subnet-a</subnetId><vpcId>vpc-1</vpcId><availabilityZone>us-east-1a</availabilityZone>
+    <item><subnetId>subnet-0a1b2c3d</subnetId><vpcId>vpc-1</vpcId><availabilityZone>us-east-1a</availabilityZone>
         <availableIpAddressCount>4091</availableIpAddressCount><mapPublicIpOnLaunch>true</mapPublicIpOnLaunch></item>
-    <item><subnetId>subnet-b</subnetId><vpcId>vpc-1</vpcId><availabilityZone>us-east-1b</availabilityZone>
+    <item><subnetId>subnet-0e1f2a3b</subnetId><vpcId>vpc-1</vpcId><availabilityZone>us-east-1b</availabilityZone>
         <availableIpAddressCount>251</availableIpAddressCount><mapPublicIpOnLaunch>false</mapPublicIpOnLaunch></item>
     </subnetSet></DescribeSubnetsResponse>";
 const TABLES: &str = "<DescribeRouteTablesResponse><routeTableSet>
@@ -26,7 +26,7 @@ const TABLES: &str = "<DescribeRouteTablesResponse><routeTableSet>
         <routeSet>
             <item><destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1</natGatewayId><state>active</state></item>
         </routeSet>
-        <associationSet><item><subnetId>subnet-b</subnetId><main>false</main></item></associationSet></item>
+        <associationSet><item><subnetId>subnet-0e1f2a3b</subnetId><main>false</main></item></associationSet></item>
     </routeTableSet></DescribeRouteTablesResponse>";
 const NATS: &str = "<DescribeNatGatewaysResponse><natGatewaySet>
     <item><natGatewayId>nat-1</natGatewayId><state>available</state></item>
@@ -43,7 +43,7 @@ const ACLS: &str = "<DescribeNetworkAclsResponse><networkAclSet><item>
         <item><ruleNumber>101</ruleNumber><protocol>-1</protocol><ruleAction>allow</ruleAction><egress>false</egress>
             <ipv6CidrBlock>::/0</ipv6CidrBlock></item>
     </entrySet>
-    <associationSet><item><subnetId>subnet-a</subnetId></item><item><subnetId>subnet-b</subnetId></item></associationSet>
+    <associationSet><item><subnetId>subnet-0a1b2c3d</subnetId></item><item><subnetId>subnet-0e1f2a3b</subnetId></item></associationSet>
     </item></networkAclSet></DescribeNetworkAclsResponse>";
 const ENDPOINTS: &str = "<DescribeVpcEndpointsResponse><vpcEndpointSet>
     <item><vpcEndpointId>vpce-1</vpcEndpointId><serviceName>com.amazonaws.us-east-1.s3</serviceName>
@@ -74,8 +74,8 @@ pub(super) fn well() -> Network {
     };
     let read = Subnet::read(&subnets);
     let expected = [
-        subnet("subnet-a", "us-east-1a", 4091, true),
-        subnet("subnet-b", "us-east-1b", 251, false),
+        subnet("subnet-0a1b2c3d", "us-east-1a", 4091, true),
+        subnet("subnet-0e1f2a3b", "us-east-1b", 251, false),
     ];
     assert_eq!(read, expected);
     let acls = Acl::read(&acls);
@@ -83,7 +83,7 @@ pub(super) fn well() -> Network {
     Network {
         given: Given {
             vpc: "vpc-1".to_owned(),
-            subnets: vec!["subnet-a".to_owned(), "subnet-b".to_owned()],
+            subnets: vec!["subnet-0a1b2c3d".to_owned(), "subnet-0e1f2a3b".to_owned()],
             groups: Vec::new(),
             public_ip: "subnet".to_owned(),
         },
@@ -226,7 +226,7 @@ fn other_ways_out_are_let_be() {
                 .acls
                 .as_mut()
                 .expect("known")
-                .push(Acl { subnets: vec!["subnet-c".to_owned()], ..Acl::default() });
+                .push(Acl { subnets: vec!["subnet-0c0c0c0c".to_owned()], ..Acl::default() });
         },
     ];
     for way in ways {

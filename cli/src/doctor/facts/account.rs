@@ -1,0 +1,56 @@
+//! The account, whatever stacks are in it.
+
+use serde_json::Value;
+
+use super::{Fact, text};
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Whose credentials these are.
+    pub caller: Fact<Caller>,
+    pub concurrency: Fact<Concurrency>,
+    /// The quota of standard machines on demand, vCPUs.
+    pub on_demand: Fact<f64>,
+    /// The same of Spot.
+    pub spot: Fact<f64>,
+    /// Whether there is the role that EC2's Spot works with.
+    pub spot_role: Fact<bool>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    pub account: String,
+    pub arn: String,
+}
+
+impl Caller {
+    /// From `GetCallerIdentity`.
+    #[must_use]
+    pub fn read(answer: &Value) -> Self {
+        let result = &answer["GetCallerIdentityResult"];
+        Self { account: text(result, "Account"), arn: text(result, "Arn") }
+    }
+}
+
+/// How many functions run at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Concurrency {
+    /// At most, of the whole account in this region.
+    pub most: u64,
+    /// Of these, what no function has reserved.
+    pub free: u64,
+}
+
+impl Concurrency {
+    /// From `GetAccountSettings`.
+    #[must_use]
+    pub fn read(answer: &Value) -> Self {
+        let number = |name: &str| answer["AccountLimit"][name].as_u64().unwrap_or_default();
+        Self {
+            most: number("ConcurrentExecutions"),
+            free: number("UnreservedConcurrentExecutions"),
+        }
+    }
+}

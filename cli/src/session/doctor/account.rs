@@ -1,0 +1,48 @@
+//! What is asked about the account.
+
+use muster_sigv4::Call;
+use serde_json::{Value, json};
+
+use super::{Answer, fact, next};
+use crate::doctor::Fact;
+use crate::doctor::account::QUOTAS;
+use crate::doctor::facts::account::{Account, Caller, Concurrency};
+use crate::failure::Failure;
+
+/// As [`read`] reads the answers.
+pub(super) fn calls() -> Vec<Call> {
+    let quota = |code: &&str| {
+        let body = json!({ "ServiceCode": "ec2", "QuotaCode": code });
+        Call::json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota", &body)
+    };
+    let role = [
+        ("Action", "GetRole"),
+        ("Version", "2010-05-08"),
+        ("RoleName", "AWSServiceRoleForEC2Spot"),
+    ];
+    let mut calls = vec![
+        Call::query("sts", &[("Action", "GetCallerIdentity"), ("Version", "2011-06-15")]),
+        Call::get("lambda", "/2016-08-19/account-settings/"),
+        Call::query("iam", &role),
+    ];
+    calls.extend(QUOTAS.iter().map(quota));
+    calls
+}
+
+pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Account {
+    let caller = fact(next(answers), |answer| Caller::read(&answer));
+    let concurrency = fact(next(answers), |answer| Concurrency::read(&answer));
+    let spot_role = role(next(answers));
+    let mut quota = || {
+        let value = |answer: Value| answer["Quota"]["Value"].as_f64().unwrap_or_default();
+        fact(next(answers), value)
+    };
+    Account { caller, concurrency, on_demand: quota(), spot: quota(), spot_role }
+}
+
+fn role(answer: Answer) -> Fact<bool> {
+    match answer {
+        Err(Failure::Service { code, .. }) if code == "NoSuchEntity" => Ok(false),
+        answer => fact(answer, |_| true),
+    }
+}
