@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use muster_domain::ids::{Entity, PoolName};
 use muster_domain::time::Seconds;
 
+use crate::app::{Host, Login};
 use crate::words::read_span;
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
@@ -133,6 +134,15 @@ pub enum Command {
     Pools {
         #[command(subcommand)]
         command: Option<Pools>,
+    },
+    /// The GitHub App: without another word, what it is and what is wrong with it
+    #[command(name = "github")]
+    GitHub {
+        /// Who; stands in the audit trail [default: $USER]
+        #[arg(long, env = "USER", hide_env = true, global = true)]
+        by: Option<String>,
+        #[command(subcommand)]
+        command: Option<GitHubCommand>,
     },
     /// Writes completions for a shell: `eval "$(muster completions bash)"`
     Completions { shell: Shell },
@@ -272,4 +282,99 @@ pub enum Pools {
         #[arg(long, short)]
         yes: bool,
     },
+}
+
+/// What is to be done with the GitHub App.
+#[derive(Clone, Debug, Subcommand)]
+pub enum GitHubCommand {
+    /// The App, where it is installed, its webhook, and what is wrong with them
+    Status,
+    /// Makes the App with your browser, and goes on until GitHub's events arrive
+    ///
+    /// The key goes from GitHub into the account and is never on this machine. What was interrupted goes on where it was.
+    Create(CreateApp),
+    /// What to send to an owner who is somebody else
+    Link {
+        #[command(flatten)]
+        of: Of,
+        #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
+        github: Host,
+    },
+    /// Takes an App that exists
+    Connect(ConnectApp),
+    /// Where GitHub sends events
+    Hook(HookOrder),
+    /// Makes another webhook secret, here and at GitHub; the old one is taken for another day
+    Rotate {
+        /// Does not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// Whose App it is.
+#[derive(Clone, Debug, Default, Args)]
+#[group(multiple = false)]
+pub struct Of {
+    /// The organization whose repositories are served
+    #[arg(long, value_parser = Login::read)]
+    pub org: Option<Login>,
+    /// Your own account: runners of single repositories
+    #[arg(long)]
+    pub user: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CreateApp {
+    #[command(flatten)]
+    pub of: Of,
+    /// A tenant of ghe.com, or GitHub Enterprise Server
+    #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
+    pub github: Host,
+    /// Opens no browser; takes the address that GitHub answers with, or the App's id
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Another App in the place of the one that is connected
+    #[arg(long)]
+    pub replace: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ConnectApp {
+    /// The App's id, from its settings
+    #[arg(long, value_name = "ID")]
+    pub app_id: u64,
+    /// The file of its private key; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// A tenant of ghe.com, or GitHub Enterprise Server
+    #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
+    pub github: Host,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HookOrder {
+    /// [default: show]
+    #[arg(value_enum)]
+    pub what: Option<HookWhat>,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// What is to be done with the webhook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HookWhat {
+    /// Its address
+    #[default]
+    Show,
+    /// Points it to this stack, with this stack's secret
+    Set,
+    /// Has GitHub repeat a delivery, and says what came of it
+    Test,
+    /// Takes its address away; asks first
+    Remove,
 }

@@ -1,6 +1,7 @@
 //! `muster`, the operator's command, without its clients: arguments become requests, answers become text. What is shown
 //! and asked is decided here; [`session::World`] is all that it knows of AWS, GitHub and the person.
 
+pub mod app;
 pub mod args;
 pub mod doctor;
 pub mod failure;

@@ -6,6 +6,7 @@ mod dead_letters;
 mod delete;
 mod doctor;
 mod find;
+mod github;
 mod logs;
 mod pools;
 mod watch;
@@ -25,6 +26,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::app::door::{Asked, Reply};
 use crate::args::{Command, Listing, Muster, Order, Switch};
 use crate::failure::Failure;
 use crate::name::of_runner;
@@ -68,6 +70,29 @@ pub trait World {
     fn now(&self) -> Time;
     /// Where the stack is.
     fn region(&self) -> String;
+    /// Opens a page on the loopback interface. Its port.
+    async fn listen(&mut self) -> Result<u16, Failure>;
+    /// What comes next to that page, or what the person types if that is asked for.
+    async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure>;
+    /// Answers the request that came last.
+    async fn reply(&mut self, reply: Reply);
+    /// Closes the page: whoever comes now finds nobody.
+    fn close(&mut self);
+    /// Opens an address in the person's browser. False: there is none.
+    fn browse(&mut self, address: &str) -> bool;
+    /// Bytes that cannot be guessed.
+    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure>;
+}
+
+/// Who comes to the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// A browser, or whoever knocks.
+    Asked(Asked),
+    /// The person, at the terminal.
+    Typed(String),
+    /// The time is over.
+    Nobody,
 }
 
 /// Runs a command. What it returns belongs on stdout.
@@ -92,6 +117,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Pause(switch) => session.switch(&switch, "off").await,
         Command::Resume(switch) => session.switch(&switch, "on").await,
         Command::Pools { command } => session.pools(command).await,
+        Command::GitHub { by, command } => session.github(by, command).await,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Muster::command(), "muster", &mut text);

@@ -3,6 +3,7 @@
 pub mod alarms;
 pub mod dead_letters;
 pub mod doctor;
+pub mod github;
 pub mod instances;
 pub mod jobs;
 pub mod logs;
@@ -21,13 +22,16 @@ use crate::words::clock;
 /// The function's sentence in the words of this command: it names the fields of a request.
 #[must_use]
 pub fn told(message: &str) -> String {
-    const WORDS: [(&str, &str); 6] = [
+    const WORDS: [(&str, &str); 9] = [
         ("\"kill_running_job\": true", "--kill-running-job"),
         ("\"force\": true", "--force"),
         ("a \"pool\"", "a --pool"),
         ("\"limit\"", "--limit"),
         ("\"reason\"", "--reason"),
         ("\"since\"", "--since"),
+        ("\"replace\": true", "--replace"),
+        ("\"connect\"", "muster github connect"),
+        (r#"{"action":"github","hook":"set"}"#, "muster github hook set"),
     ];
     WORDS.iter().fold(message.to_owned(), |told, (field, flag)| told.replace(field, flag))
 }

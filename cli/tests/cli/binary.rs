@@ -10,7 +10,7 @@ use crate::{compare, recorded};
 const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// The program without anything of whoever runs the test.
-fn muster(line: &[&str]) -> Command {
+pub(crate) fn muster(line: &[&str]) -> Command {
     let mut command = Command::new(MUSTER);
     command.args(line).env_clear().envs([
         ("AWS_CONFIG_FILE", "/dev/null"),
@@ -20,7 +20,7 @@ fn muster(line: &[&str]) -> Command {
     command
 }
 
-fn with_credentials(mut command: Command) -> Command {
+pub(crate) fn with_credentials(mut command: Command) -> Command {
     command.envs([
         ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
@@ -36,7 +36,9 @@ fn told(output: &Output) -> String {
 }
 
 /// Answers each request in turn; each answer has a status, headers, and a body. Returns what was asked.
-fn lambda(answers: Vec<(u16, &'static str, String)>) -> (String, mpsc::Receiver<String>) {
+pub(crate) fn lambda(
+    answers: Vec<(u16, &'static str, String)>,
+) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let (asked, requests) = mpsc::channel();
@@ -74,7 +76,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 22] = [
+    let commands: [&[&str]; 28] = [
         &[],
         &["status"],
         &["doctor"],
@@ -97,10 +99,17 @@ fn help_is_as_recorded() {
         &["pools", "edit"],
         &["pools", "history"],
         &["pools", "restore"],
+        &["github"],
+        &["github", "create"],
+        &["github", "link"],
+        &["github", "connect"],
+        &["github", "hook"],
+        &["github", "rotate"],
     ];
     let pages = commands.map(|command| {
         // In short, but for what needs a second sentence.
-        let is_long = command.is_empty() || command == ["delete"] || command == ["watch"];
+        let long: [&[&str]; 4] = [&[], &["delete"], &["watch"], &["github", "create"]];
+        let is_long = long.contains(&command);
         let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
         let output = muster(&line).output().expect("a process");
         assert!(output.status.success() && output.stderr.is_empty(), "{line:?}");

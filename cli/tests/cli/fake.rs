@@ -6,11 +6,12 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use clap::Parser as _;
+use muster_cli::app::door::{Asked, Reply};
 use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::page::Screen;
-use muster_cli::session::{World, run};
+use muster_cli::session::{Visit, World, run};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::Value;
@@ -18,11 +19,16 @@ use serde_json::Value;
 /// When everything is asked: the time of the recorded answers.
 pub(crate) const NOW: Time = Time::from_millis(1_795_219_200_000);
 
+/// Of the page on the loopback interface.
+pub(crate) const PORT: u16 = 49_213;
+
 pub(crate) struct Fake {
     /// The function's answers, in the order of the questions.
     pub(crate) answers: VecDeque<Value>,
     /// Why the function does not answer.
     pub(crate) failure: Option<Failure>,
+    /// How many answers to a `create` do not come.
+    pub(crate) lost: u32,
     /// Those of AWS's services.
     pub(crate) services: VecDeque<Result<Value, Failure>>,
     /// The stacks to look for, in that order.
@@ -39,6 +45,10 @@ pub(crate) struct Fake {
     pub(crate) says: VecDeque<&'static str>,
     /// The text of every file.
     pub(crate) file: &'static str,
+    /// Who comes to the page on the loopback interface.
+    pub(crate) visits: VecDeque<Visit>,
+    /// Whether the person has a browser.
+    pub(crate) has_browser: bool,
     /// What happened, in order.
     pub(crate) log: String,
 }
@@ -48,6 +58,7 @@ impl Default for Fake {
         Self {
             answers: VecDeque::new(),
             failure: None,
+            lost: 0,
             services: VecDeque::new(),
             stacks: VecDeque::from(["muster"]),
             patience: 0,
@@ -56,6 +67,8 @@ impl Default for Fake {
             github: VecDeque::new(),
             says: VecDeque::new(),
             file: "",
+            visits: VecDeque::new(),
+            has_browser: true,
             log: String::new(),
         }
     }
@@ -92,6 +105,7 @@ impl Fake {
             }
         };
         assert!(self.answers.is_empty(), "not asked for: {:?}\n{}", self.answers, self.log);
+        assert!(self.visits.is_empty(), "nobody let in: {:?}\n{}", self.visits, self.log);
         assert!(self.services.is_empty(), "not asked for: {:?}\n{}", self.services, self.log);
         format!("$ muster {}\n{}{told}", line.join(" "), self.log)
     }
@@ -113,6 +127,10 @@ fn finished<T>(mut future: impl Future<Output = T> + Unpin) -> T {
 impl World for Fake {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
         self.note(&format!("→ {request}"));
+        if self.lost > 0 && request.get("create").is_some() {
+            self.lost -= 1;
+            return Err(Failure::NoAnswer { function: "muster-admin".to_owned() });
+        }
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(self.answers.pop_front().expect("an answer")),
@@ -201,5 +219,48 @@ impl World for Fake {
 
     fn region(&self) -> String {
         "us-east-1".to_owned()
+    }
+
+    async fn listen(&mut self) -> Result<u16, Failure> {
+        Ok(PORT)
+    }
+
+    async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure> {
+        let visit = self.visits.pop_front().unwrap_or(Visit::Nobody);
+        match &visit {
+            Visit::Asked(Asked { method, target, host }) => {
+                self.note(&format!("← {method} {target} at {host}"));
+            }
+            Visit::Typed(line) => {
+                assert!(typed, "nobody is listened to");
+                self.note(&format!("? {line}"));
+            }
+            Visit::Nobody => {
+                self.note("… until it is over");
+                self.time = self.time + time;
+            }
+        }
+        Ok(visit)
+    }
+
+    async fn reply(&mut self, reply: Reply) {
+        let to = reply.headers.iter().find(|(name, _)| *name == "location");
+        let to = to.map(|(_, to)| format!(" to {to}")).unwrap_or_default();
+        let text = reply.body.split("<p>").nth(1).and_then(|rest| rest.split("</p>").next());
+        self.note(&format!("  page {}{to}: {}", reply.status, text.unwrap_or_default()));
+    }
+
+    fn close(&mut self) {
+        self.note("  the page is closed");
+    }
+
+    fn browse(&mut self, address: &str) -> bool {
+        self.note(&format!("  browser: {address}"));
+        self.has_browser
+    }
+
+    /// What a person would not guess, and a test does.
+    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+        Ok([u8::try_from(N).unwrap_or_default(); N])
     }
 }

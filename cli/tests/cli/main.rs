@@ -6,6 +6,7 @@
 mod binary;
 mod doctor;
 mod fake;
+mod github;
 mod orders;
 mod pages;
 mod services;

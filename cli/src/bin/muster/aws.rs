@@ -13,7 +13,7 @@ use aws_smithy_types::body::SdkBody;
 use futures_util::future::join_all;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
+use muster_cli::lambda::{Answer, Called, action, invoked, served, shown, stacks};
 use muster_control::causes::with_causes;
 use muster_sigv4::{Call, encoded, signing_region};
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl Aws {
     async fn try_admin(&mut self, request: &Value) -> Result<Option<Value>, Failure> {
         self.refresh().await?;
         let function = format!("{}-admin", self.stack);
-        self.tell(|| format!("{function} {request}"));
+        self.tell(|| format!("{function} {}", shown(request)));
         let answer = self.send(Call::invoke(&function, request), &function).await?;
         self.tell_answer(&answer);
         match invoked(&function, &answer) {

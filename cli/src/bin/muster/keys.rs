@@ -1,4 +1,4 @@
-//! The key that ends a watch.
+//! The key that ends a watch, and whether a line was typed.
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,13 @@ pub(crate) fn wait(time: Duration) -> Option<bool> {
     let is_ended = is_ended(Instant::now() + time);
     tcsetattr(stdin(), OptionalActions::Now, &before).ok()?;
     Some(!is_ended)
+}
+
+/// Whether a read of stdin would not wait.
+pub(crate) fn has_line() -> bool {
+    let keyboard = stdin();
+    let mut descriptors = [PollFd::new(&keyboard, PollFlags::IN)];
+    matches!(poll(&mut descriptors, Some(&Timespec::default())), Ok(1..))
 }
 
 fn is_ended(until: Instant) -> bool {

@@ -1,6 +1,7 @@
 //! `muster`, the operator's command.
 
 mod aws;
+mod door;
 mod http;
 mod keys;
 mod terminal;

@@ -5,16 +5,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::body::SdkBody;
 use dialoguer::{Confirm, Editor, Input};
+use muster_cli::app::door::Reply;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
-use muster_cli::session::World;
+use muster_cli::session::{Visit, World};
 use muster_control::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 
 use crate::aws::Aws;
+use crate::door::Listener;
 use crate::http::send;
 use crate::keys;
 
@@ -24,11 +27,17 @@ pub(crate) struct Terminal {
     aws: Option<Aws>,
     /// Whether the screen was drawn on before.
     is_drawn: bool,
+    door: Option<Listener>,
+    /// Whether stdin has come to its end.
+    is_mute: bool,
 }
+
+/// How often stdin is looked at while a page waits.
+const TYPED: Duration = Duration::from_millis(200);
 
 impl Terminal {
     pub(crate) const fn new(global: Global) -> Self {
-        Self { global, aws: None, is_drawn: false }
+        Self { global, aws: None, is_drawn: false, door: None, is_mute: false }
     }
 
     async fn aws(&mut self) -> Result<&mut Aws, Failure> {
@@ -37,6 +46,21 @@ impl Terminal {
             None => Aws::find(&self.global).await?,
         };
         Ok(self.aws.insert(aws))
+    }
+
+    /// A line that was typed, if there is one.
+    fn typed(&mut self) -> Option<String> {
+        if self.is_mute || !keys::has_line() {
+            return None;
+        }
+        let mut line = String::new();
+        match std::io::stdin().read_line(&mut line) {
+            Ok(1..) => Some(line),
+            Ok(0) | Err(_) => {
+                self.is_mute = true;
+                None
+            }
+        }
     }
 }
 
@@ -150,5 +174,48 @@ impl World for Terminal {
 
     fn region(&self) -> String {
         self.aws.as_ref().map(|aws| aws.region.clone()).unwrap_or_default()
+    }
+
+    async fn listen(&mut self) -> Result<u16, Failure> {
+        Ok(self.door.insert(Listener::open().await?).port)
+    }
+
+    async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure> {
+        let until = tokio::time::Instant::now() + Duration::from_secs(u64::from(time.0));
+        loop {
+            if let Some(line) = typed.then(|| self.typed()).flatten() {
+                return Ok(Visit::Typed(line));
+            }
+            let Some(door) = &mut self.door else { return Ok(Visit::Nobody) };
+            let look = (tokio::time::Instant::now() + TYPED).min(until);
+            match tokio::time::timeout_at(look, door.next()).await {
+                Ok(Some(asked)) => return Ok(Visit::Asked(asked)),
+                Ok(None) => return Ok(Visit::Nobody),
+                Err(_) if look == until => return Ok(Visit::Nobody),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn reply(&mut self, reply: Reply) {
+        if let Some(door) = &mut self.door {
+            door.reply(reply).await;
+        }
+    }
+
+    fn close(&mut self) {
+        self.door = None;
+    }
+
+    fn browse(&mut self, address: &str) -> bool {
+        open::that_detached(address).is_ok()
+    }
+
+    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+        let mut bytes = [0; N];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| Failure::Unknown("The system gives no random bytes.".to_owned()))?;
+        Ok(bytes)
     }
 }

@@ -1,0 +1,242 @@
+//! The page on this machine that sends the browser to GitHub, and takes what GitHub sends back.
+//!
+//! A program without a public address gets the answer of a manifest by a redirect to the loopback interface (RFC 8252, 7.3).
+//! Anything on this machine and any page in a browser may knock there, so nothing is given or taken without a secret that only
+//! the right browser has: the page has a path that cannot be guessed, and GitHub's answer brings back the page's `state`.
+
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+
+use super::{Host, Owner};
+
+/// Where GitHub sends the browser back to.
+const CREATED: &str = "/created";
+
+/// A request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    pub host: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+/// What a request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// Answer this, and wait on.
+    Reply(Reply),
+    /// GitHub made the App. The browser waits for an answer, and nobody else gets one.
+    Code(String),
+    /// It did not. The browser gets this, and it is over.
+    Refused(Reply),
+}
+
+/// The page, for one use.
+#[derive(Clone, Debug)]
+pub struct Door {
+    port: u16,
+    path: String,
+    state: String,
+    form: String,
+    /// The only host that a form may be sent to.
+    host: String,
+    owner: Owner,
+    manifest: Value,
+}
+
+impl Door {
+    /// A page at a port. `path` and `state` are as hard to guess as their lengths say.
+    #[must_use]
+    pub fn new(port: u16, path: &[u8], state: &[u8], owner: &Owner, host: &Host) -> Self {
+        Self {
+            port,
+            path: format!("/{}", hex(path)),
+            state: hex(state),
+            form: owner.form(host),
+            host: host.address().to_owned(),
+            owner: owner.clone(),
+            manifest: Value::Null,
+        }
+    }
+
+    /// With what GitHub is to make.
+    #[must_use]
+    pub fn with(self, manifest: Value) -> Self {
+        Self { manifest, ..self }
+    }
+
+    /// What the person opens.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}{}", self.port, self.path)
+    }
+
+    /// Where GitHub sends the browser.
+    #[must_use]
+    pub fn redirect(&self) -> String {
+        format!("http://127.0.0.1:{}{CREATED}", self.port)
+    }
+
+    /// A request, judged.
+    pub fn meets(&self, asked: &Asked) -> Met {
+        // A page of another name that resolves to this machine could read what it gets (DNS rebinding).
+        if asked.host != format!("127.0.0.1:{}", self.port) {
+            return Met::Reply(said(421, "This page answers to its own address only."));
+        }
+        if asked.method != "GET" {
+            return Met::Reply(said(405, "There is nothing to send here."));
+        }
+        let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+        if same(path, &self.path) {
+            return Met::Reply(self.page());
+        }
+        if path == CREATED {
+            return self.created(query);
+        }
+        Met::Reply(said(404, "There is nothing here."))
+    }
+
+    fn created(&self, query: &str) -> Met {
+        if !same(&field(query, "state").unwrap_or_default(), &self.state) {
+            let text = "This does not come from the page that muster opened: its state is another one. Nothing was done.";
+            return Met::Reply(said(403, text));
+        }
+        match field(query, "code").filter(|code| is_code(code)) {
+            Some(code) => Met::Code(code),
+            None => {
+                Met::Refused(said(400, "GitHub made no App. To try again: muster github create"))
+            }
+        }
+    }
+
+    /// The code in an address that the person pastes: the browser was on another machine.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub fn pasted(&self, address: &str) -> Result<String, String> {
+        let query = address.split_once('?').map_or("", |(_, query)| query);
+        let asked = Asked {
+            method: "GET".to_owned(),
+            target: format!("{CREATED}?{query}"),
+            host: format!("127.0.0.1:{}", self.port),
+        };
+        match self.meets(&asked) {
+            Met::Code(code) => Ok(code),
+            Met::Reply(reply) | Met::Refused(reply) => Err(reply.text()),
+        }
+    }
+
+    /// What is made, for whom and why, and one button.
+    fn page(&self) -> Reply {
+        let rights = self
+            .owner
+            .permissions()
+            .map(|(name, level, why)| format!("<li><code>{name}: {level}</code> – {why}</li>"));
+        let manifest = self.manifest.to_string();
+        let name = self.manifest["name"].as_str().unwrap_or_default();
+        let body = format!(
+            "<h1>A GitHub App for Muster</h1>\
+             <p><b>{name}</b> will belong to <b>{owner}</b> at {host}. It is private, and GitHub asks you once more there.</p>\
+             <ul><li>the event <code>workflow_job</code> – hears of each job</li>{rights}</ul>\
+             <p>Its key goes from GitHub into your AWS account, and to no other place.</p>\
+             <form action=\"{form}?state={state}\" method=\"post\">\
+             <input type=\"hidden\" name=\"manifest\" value=\"{manifest}\">\
+             <button>Go to GitHub</button></form>",
+            name = escaped(name),
+            owner = escaped(self.owner.told()),
+            host = escaped(&self.host),
+            rights = rights.concat(),
+            form = escaped(&self.form),
+            state = self.state,
+            manifest = escaped(&manifest),
+        );
+        html(200, &body, &self.host)
+    }
+}
+
+impl Reply {
+    /// The browser goes on to another page.
+    #[must_use]
+    pub fn to(address: &str) -> Self {
+        let mut reply = said(303, "The App is made.");
+        reply.headers.push(("location", address.to_owned()));
+        reply
+    }
+
+    /// It failed after GitHub's answer.
+    #[must_use]
+    pub fn failed(why: &str) -> Self {
+        said(502, &format!("It did not work; the terminal has more. {why}"))
+    }
+
+    /// Its sentence.
+    fn text(&self) -> String {
+        let text = self.body.split("<p>").nth(1).and_then(|rest| rest.split("</p>").next());
+        text.unwrap_or_default().to_owned()
+    }
+}
+
+fn said(status: u16, text: &str) -> Reply {
+    html(status, &format!("<p>{}</p>", escaped(text)), "'none'")
+}
+
+/// A page without a script, that sends its form to one host and loads nothing.
+fn html(status: u16, body: &str, form: &str) -> Reply {
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action {form}"
+    );
+    let body = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Muster</title>\
+         <style>body{{font:1.1em/1.5 system-ui,sans-serif;max-width:40em;margin:3em auto;padding:0 1em}}\
+         button{{font:inherit;padding:.4em 1em}}</style>{body}</html>\n"
+    );
+    let headers = vec![
+        ("content-type", "text/html; charset=utf-8".to_owned()),
+        ("content-security-policy", policy),
+        ("cache-control", "no-store".to_owned()),
+        ("x-content-type-options", "nosniff".to_owned()),
+    ];
+    Reply { status, headers, body }
+}
+
+/// Compares without telling by its time how much is right.
+fn same(given: &str, wanted: &str) -> bool {
+    given.as_bytes().ct_eq(wanted.as_bytes()).into()
+}
+
+/// A value of a query. GitHub's codes and our states need no decoding.
+fn field(query: &str, name: &str) -> Option<String> {
+    let fields = query.split('&').filter_map(|field| field.split_once('='));
+    fields.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+}
+
+/// It becomes a part of a path at GitHub.
+fn is_code(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    (1..=200).contains(&text.len()) && text.chars().all(is_plain)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn escaped(text: &str) -> String {
+    let one = |c: char| match c {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        '\'' => "&#39;".to_owned(),
+        c => c.to_string(),
+    };
+    text.chars().map(one).collect()
+}

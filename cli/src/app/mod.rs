@@ -1,0 +1,258 @@
+//! The GitHub App: for whom it is made, what GitHub's form gets, and what the account says of it.
+
+pub mod answers;
+pub mod door;
+
+use serde_json::json;
+
+/// GitHub's bound of an App's name.
+/// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+const MAX_NAME: usize = 34;
+
+/// A GitHub: github.com, a tenant of ghe.com, or a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host(String);
+
+impl Default for Host {
+    fn default() -> Self {
+        Self("https://github.com".to_owned())
+    }
+}
+
+impl Host {
+    /// Reads an address. Plain HTTP only on this machine: the key's way is not to be listened to.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "{text:?} is not a GitHub; one looks like https://github.com or https://ghe.acme.com"
+            )
+        };
+        let address = text.trim_end_matches('/');
+        let (scheme, host) = address.split_once("://").unwrap_or(("https", address));
+        let name = host.split(':').next().unwrap_or_default();
+        let is_host = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
+        let is_here = matches!(name, "127.0.0.1" | "localhost");
+        let is_known = scheme == "https" || (scheme == "http" && is_here);
+        if name.is_empty() || !is_known || !host.chars().all(is_host) {
+            return Err(wrong());
+        }
+        Ok(Self(format!("{scheme}://{}", host.to_ascii_lowercase())))
+    }
+
+    /// Scheme and host, as a browser's address has them.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.0
+    }
+
+    fn name(&self) -> &str {
+        self.0.split_once("://").map_or("", |(_, name)| name)
+    }
+
+    /// Where its API is.
+    /// Source: docs.github.com/en/enterprise-server/rest/overview/resources-in-the-rest-api
+    #[must_use]
+    pub fn api(&self) -> String {
+        match self.name() {
+            "github.com" => "https://api.github.com".to_owned(),
+            tenant if tenant.ends_with(".ghe.com") => format!("https://api.{tenant}"),
+            _ => format!("{}/api/v3", self.0),
+        }
+    }
+}
+
+/// A name at GitHub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login(String);
+
+impl Login {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let is_known = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if text.is_empty() || text.len() > 100 || !text.chars().all(is_known) {
+            return Err(format!("{text:?} is not a name at GitHub; one looks like acme"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whose App it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Organization(Login),
+    /// Whoever is logged in at GitHub.
+    Person,
+}
+
+impl Owner {
+    /// Where GitHub makes Apps for this owner.
+    #[must_use]
+    pub fn form(&self, host: &Host) -> String {
+        match self {
+            Self::Organization(Login(name)) => {
+                format!("{}/organizations/{name}/settings/apps/new", host.0)
+            }
+            Self::Person => format!("{}/settings/apps/new", host.0),
+        }
+    }
+
+    /// The form by an address that fills it in, as the stack has it for github.com.
+    #[must_use]
+    pub fn link(&self, new: &answers::NewApp, host: &Host) -> String {
+        let address = match self {
+            Self::Organization(Login(name)) => {
+                new.organization.replacen("/ORG/", &format!("/{name}/"), 1)
+            }
+            Self::Person => new.personal.clone(),
+        };
+        address.replacen("https://github.com/", &format!("{}/", host.0), 1)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn told(&self) -> &str {
+        match self {
+            Self::Organization(Login(name)) => name,
+            Self::Person => "your own account",
+        }
+    }
+
+    /// Rights of the App, and why. Runners of an organization are registered there, those of a person's repositories at each.
+    #[must_use]
+    pub fn permissions(&self) -> [(&'static str, &'static str, &'static str); 2] {
+        let runners = match self {
+            Self::Organization(_) => {
+                ("organization_self_hosted_runners", "write", "registers and removes runners")
+            }
+            Self::Person => {
+                ("administration", "write", "registers and removes runners of a repository")
+            }
+        };
+        [("actions", "read", "sees what becomes of a job"), runners]
+    }
+}
+
+/// What GitHub is to make: a new App, private, with its webhook on. No `setup_url`: it would be kept, and the command's
+/// door is closed by then.
+/// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+#[must_use]
+pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> serde_json::Value {
+    let permissions = owner.permissions().map(|(name, level, _)| (name.to_owned(), json!(level)));
+    json!({
+        "name": name(stack, owner, webhook),
+        "url": webhook.strip_suffix("/webhook").unwrap_or(webhook),
+        "public": false,
+        "hook_attributes": { "url": webhook, "active": true },
+        "redirect_url": redirect,
+        "default_permissions": serde_json::Map::from_iter(permissions),
+        "default_events": ["workflow_job"],
+    })
+}
+
+/// A name that is likely to be free: they are unique at GitHub. The person may change it there.
+fn name(stack: &str, owner: &Owner, webhook: &str) -> String {
+    let of = match owner {
+        Owner::Organization(Login(name)) => name,
+        // The API's id.
+        Owner::Person => {
+            webhook.split("//").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or_default()
+        }
+    };
+    let name: String = format!("{stack}-{of}").chars().take(MAX_NAME).collect();
+    name.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acme() -> Owner {
+        Owner::Organization(Login::read("acme").expect("a name"))
+    }
+
+    #[test]
+    fn each_github_has_its_addresses() {
+        for (text, api, form) in [
+            (
+                "https://github.com/",
+                "https://api.github.com",
+                "https://github.com/organizations/acme/settings/apps/new",
+            ),
+            (
+                "acme.ghe.com",
+                "https://api.acme.ghe.com",
+                "https://acme.ghe.com/organizations/acme/settings/apps/new",
+            ),
+            (
+                "https://GHE.acme.io",
+                "https://ghe.acme.io/api/v3",
+                "https://ghe.acme.io/organizations/acme/settings/apps/new",
+            ),
+            (
+                "http://127.0.0.1:80",
+                "http://127.0.0.1:80/api/v3",
+                "http://127.0.0.1:80/organizations/acme/settings/apps/new",
+            ),
+        ] {
+            let host = Host::read(text).expect(text);
+            assert_eq!((host.api().as_str(), acme().form(&host).as_str()), (api, form));
+        }
+        assert_eq!(Owner::Person.form(&Host::default()), "https://github.com/settings/apps/new");
+        for wrong in
+            ["http://github.com", "https://a/b", "", "ftp://a", "https://a;b", "https://a b"]
+        {
+            assert!(Host::read(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "a/b", "a b", "a?"] {
+            assert!(Login::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_the_stacks_for_the_owner_and_the_host() {
+        let new = answers::NewApp {
+            organization: "https://github.com/organizations/ORG/settings/apps/new?name=muster"
+                .to_owned(),
+            personal: "https://github.com/settings/apps/new?name=muster".to_owned(),
+        };
+        let server = Host::read("https://ghe.acme.io").expect("a host");
+        let link = acme().link(&new, &server);
+        assert_eq!(link, "https://ghe.acme.io/organizations/acme/settings/apps/new?name=muster");
+        assert_eq!(Owner::Person.link(&new, &Host::default()), new.personal);
+    }
+
+    #[test]
+    fn the_manifest_asks_for_what_the_owner_needs_and_no_more() {
+        let webhook = "https://ab12.execute-api.us-east-1.amazonaws.com/webhook";
+        let of = |owner: &Owner| manifest("muster", owner, webhook, "http://127.0.0.1:1/created");
+        let told = json!({
+            "name": "muster-acme",
+            "url": "https://ab12.execute-api.us-east-1.amazonaws.com",
+            "public": false,
+            "hook_attributes": { "url": webhook, "active": true },
+            "redirect_url": "http://127.0.0.1:1/created",
+            "default_permissions": { "actions": "read", "organization_self_hosted_runners": "write" },
+            "default_events": ["workflow_job"],
+        });
+        assert_eq!(of(&acme()), told);
+        let own = of(&Owner::Person);
+        assert_eq!(
+            own["default_permissions"],
+            json!({ "actions": "read", "administration": "write" })
+        );
+        assert_eq!(own["name"], "muster-ab12");
+        let long = name(&"m".repeat(33), &acme(), webhook);
+        assert_eq!(long, "m".repeat(33));
+    }
+}

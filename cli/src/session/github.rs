@@ -1,0 +1,395 @@
+//! `github`: the App, from nothing to its first delivery. The state is in the account and at GitHub, so each step begins by
+//! asking whether it is done, and whatever was interrupted goes on.
+
+use muster_domain::time::Seconds;
+use serde_json::{Value, json};
+
+use super::{Session, Visit, World, pretty, read};
+use crate::app::answers::{App, GitHub, TestedHook};
+use crate::app::door::{Door, Met, Reply};
+use crate::app::{Host, Login, Owner, manifest};
+use crate::args::{ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
+use crate::failure::Failure;
+use crate::views::{github as views, told};
+
+/// GitHub's own bound for the steps of a manifest.
+const OPEN: Seconds = Seconds(3_600);
+/// Between two looks at what somebody does at GitHub.
+const LOOKS: Seconds = Seconds(5);
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn github(
+        &mut self,
+        by: Option<String>,
+        command: Option<GitHubCommand>,
+    ) -> Result<String, Failure> {
+        let by = by.as_deref();
+        match command.unwrap_or(GitHubCommand::Status) {
+            GitHubCommand::Status => {
+                let answer = self.answer(&json!({ "action": "github" })).await?;
+                self.github_page(answer)
+            }
+            GitHubCommand::Create(order) => self.github_create(&order, by).await,
+            GitHubCommand::Link { of, github } => self.github_link(&of, &github).await,
+            GitHubCommand::Connect(order) => self.github_connect(&order, by).await,
+            GitHubCommand::Hook(order) => self.github_hook(&order, by).await,
+            GitHubCommand::Rotate { yes } => {
+                self.agreed(yes, "Make another webhook secret, here and at GitHub?")?;
+                let answer = self.answer(&asks("rotate", &json!("webhook-secret"), by)).await?;
+                if self.json {
+                    return Ok(pretty(&answer));
+                }
+                self.world.say("✓ The webhook has another secret, here and at GitHub.");
+                self.hook_tested().await
+            }
+        }
+    }
+
+    fn github_page(&self, answer: Value) -> Result<String, Failure> {
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        Ok(views::page(&read("github", answer)?, self.screen))
+    }
+
+    async fn github_now(&mut self) -> Result<GitHub, Failure> {
+        let answer = self.answer(&json!({ "action": "github" })).await?;
+        read("github", answer)
+    }
+
+    async fn github_create(
+        &mut self,
+        order: &CreateApp,
+        by: Option<&str>,
+    ) -> Result<String, Failure> {
+        let now = self.github_now().await?;
+        let is_shown = match &now.app {
+            Some(app) if !order.replace => {
+                self.world.say(&format!("✓ App {} is connected", views::named(app)));
+                false
+            }
+            // GitHub did not say. A second App would be made, and not taken.
+            None if !now.unknown.is_empty() => {
+                let why = now.unknown.join("; ");
+                return Err(Failure::Unknown(format!(
+                    "Whether there is an App is not known: {why}"
+                )));
+            }
+            Some(_) | None => self.make_app(order, by, &now).await?,
+        };
+        self.installed(!order.no_browser && !is_shown).await?;
+        self.tell_hook_tested().await;
+        let answer = self.answer(&json!({ "action": "github" })).await?;
+        self.github_page(answer)
+    }
+
+    /// Has GitHub make an App, and the account take it. True: a browser shows already where it is installed.
+    async fn make_app(
+        &mut self,
+        order: &CreateApp,
+        by: Option<&str>,
+        now: &GitHub,
+    ) -> Result<bool, Failure> {
+        let (Some(webhook), Some(new)) = (&now.webhook_url, &now.new_app) else {
+            return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
+        };
+        let owner = self.owner(&order.of)?;
+        let port = self.world.listen().await?;
+        let (path, state) = (self.world.random::<16>()?, self.world.random::<32>()?);
+        let door = Door::new(port, &path, &state, &owner, &order.github);
+        let stack = self.world.stack().await?;
+        let manifest = manifest(&stack, &owner, webhook, &door.redirect());
+        let door = door.with(manifest);
+        let address = door.address();
+        let is_open = !order.no_browser && self.world.browse(&address);
+        self.world.say(&views::invitation(&owner, &address, port, is_open));
+        if order.no_browser {
+            let link = owner.link(new, &order.github);
+            self.world.say(&views::other_ways(&link));
+        }
+        let outcome = self.through(&door, order, by, now).await;
+        self.world.close();
+        outcome
+    }
+
+    /// Waits at the door for GitHub's answer.
+    async fn through(
+        &mut self,
+        door: &Door,
+        order: &CreateApp,
+        by: Option<&str>,
+        now: &GitHub,
+    ) -> Result<bool, Failure> {
+        let until = self.world.now() + OPEN;
+        loop {
+            let left = until.since(self.world.now());
+            let met = match self.world.visit(order.no_browser, left).await? {
+                Visit::Asked(asked) => door.meets(&asked),
+                Visit::Typed(text) => match self.typed(door, order, by, now, text.trim()).await? {
+                    true => return Ok(false),
+                    false => continue,
+                },
+                Visit::Nobody => {
+                    let said =
+                        "GitHub made no App within an hour. To try again: muster github create";
+                    return Err(Failure::Ended(said.to_owned()));
+                }
+            };
+            match met {
+                Met::Reply(reply) => self.world.reply(reply).await,
+                Met::Refused(reply) => {
+                    self.world.reply(reply).await;
+                    let said = "GitHub made no App. To try again: muster github create";
+                    return Err(Failure::Ended(said.to_owned()));
+                }
+                Met::Code(code) => return self.answer_code(&code, order, by).await.map(|()| true),
+            }
+        }
+    }
+
+    /// Takes the App in while the browser waits, and sends it on to where the App is installed.
+    async fn answer_code(
+        &mut self,
+        code: &str,
+        order: &CreateApp,
+        by: Option<&str>,
+    ) -> Result<(), Failure> {
+        match self.take_code(code, order, by).await {
+            Ok(address) => {
+                self.world.reply(Reply::to(&address)).await;
+                Ok(())
+            }
+            Err(failure) => {
+                self.world.reply(Reply::failed(&failure.sentence())).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Hands GitHub's code to the account, which gets the key for it. Returns where the App is installed.
+    async fn take_code(
+        &mut self,
+        code: &str,
+        order: &CreateApp,
+        by: Option<&str>,
+    ) -> Result<String, Failure> {
+        let mut create = json!({ "code": code, "api_url": order.github.api() });
+        if order.replace {
+            create["replace"] = json!(true);
+        }
+        let request = asks("create", &create, by);
+        let answer = match self.answer(&request).await {
+            // The code holds once. Whoever took it knows that, and answers again.
+            Err(Failure::NoAnswer { .. }) => match self.answer(&request).await {
+                Err(Failure::NoAnswer { .. }) => return Err(lost()),
+                answer => answer?,
+            },
+            answer => answer?,
+        };
+        let now: GitHub = read("github", answer)?;
+        let Some(app) = &now.app else { return Err(lost()) };
+        let named = views::named(app);
+        self.world.say(&format!("✓ App {named}; its key and its webhook's secret never left AWS"));
+        self.tell_left(&now);
+        Ok(install_address(&now, app))
+    }
+
+    /// What did not succeed behind the key.
+    fn tell_left(&mut self, now: &GitHub) {
+        if let Some(left) = &now.left {
+            self.world.say(&format!("! {}", told(left)));
+        }
+    }
+
+    /// What the person typed instead of going through the page. True: the App is there.
+    async fn typed(
+        &mut self,
+        door: &Door,
+        order: &CreateApp,
+        by: Option<&str>,
+        now: &GitHub,
+        text: &str,
+    ) -> Result<bool, Failure> {
+        if text.contains("code=") {
+            match door.pasted(text) {
+                Ok(code) => return self.take_code(&code, order, by).await.map(|_| true),
+                Err(why) => self.world.say(&why),
+            }
+            return Ok(false);
+        }
+        let Ok(app_id) = text.parse::<u64>() else {
+            if !text.is_empty() {
+                self.world.say(&format!("{text:?} is neither such an address nor an App's id."));
+            }
+            return Ok(false);
+        };
+        let key = self.world.ask("Path of its private key (.pem)")?;
+        let github = order.github.clone();
+        self.connect(&ConnectApp { app_id, key: key.trim().into(), github, yes: true }, by, now)
+            .await?;
+        Ok(true)
+    }
+
+    /// Whose App it is to be. Only this is asked.
+    pub(super) fn owner(&mut self, of: &Of) -> Result<Owner, Failure> {
+        if of.user {
+            return Ok(Owner::Person);
+        }
+        if let Some(name) = &of.org {
+            return Ok(Owner::Organization(name.clone()));
+        }
+        if !self.world.is_attended() {
+            let said = "Say whose App it is to be: --org ORG, or --user for your own repositories.";
+            return Err(Failure::Usage(said.to_owned()));
+        }
+        let question = "Which organization has the repositories? (me: they are your own)";
+        loop {
+            match self.world.ask(question)?.trim() {
+                "me" => return Ok(Owner::Person),
+                name => match Login::read(name) {
+                    Ok(name) => return Ok(Owner::Organization(name)),
+                    Err(why) => self.world.say(&why),
+                },
+            }
+        }
+    }
+
+    /// Waits until the App is installed somewhere.
+    async fn installed(&mut self, may_browse: bool) -> Result<(), Failure> {
+        let until = self.world.now() + OPEN;
+        let mut is_told = false;
+        loop {
+            let now = self.github_now().await?;
+            let Some(app) = &now.app else { return Err(lost()) };
+            if !now.installations.is_empty() {
+                self.world.say(&views::installed(&now.installations));
+                return Ok(());
+            }
+            if !is_told {
+                let address = install_address(&now, app);
+                self.world.say(&views::to_install(&address));
+                if may_browse {
+                    let _ = self.world.browse(&address);
+                }
+                is_told = true;
+            }
+            if self.world.now() >= until || !self.world.wait(LOOKS).await {
+                let said = "The App is not installed yet. To go on: muster github create";
+                return Err(Failure::Ended(said.to_owned()));
+            }
+        }
+    }
+
+    async fn github_link(&mut self, of: &Of, github: &Host) -> Result<String, Failure> {
+        let owner = self.owner(of)?;
+        let Some(new) = self.github_now().await?.new_app else {
+            return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
+        };
+        Ok(views::letter(&owner, &owner.link(&new, github)))
+    }
+
+    async fn github_connect(
+        &mut self,
+        order: &ConnectApp,
+        by: Option<&str>,
+    ) -> Result<String, Failure> {
+        let now = self.github_now().await?;
+        self.connect(order, by, &now).await?;
+        self.tell_hook_tested().await;
+        let answer = self.answer(&json!({ "action": "github" })).await?;
+        self.github_page(answer)
+    }
+
+    /// Puts an App that exists into the account.
+    async fn connect(
+        &mut self,
+        order: &ConnectApp,
+        by: Option<&str>,
+        now: &GitHub,
+    ) -> Result<(), Failure> {
+        let path = order.key.to_string_lossy();
+        let key = self.world.read_file(&path)?;
+        if !key.contains("-----BEGIN ") || !key.contains("PRIVATE KEY-----") {
+            let why = "this is no private key in PEM form; GitHub gives one in the App's settings"
+                .to_owned();
+            return Err(Failure::File { path: path.into_owned(), why });
+        }
+        if let Some(app) = now.app.as_ref().filter(|app| app.id != order.app_id) {
+            let named = views::named(app);
+            let question = format!("App {} in the place of {named}?", order.app_id);
+            self.agreed(order.yes, &question)?;
+        }
+        let api_url = order.github.api();
+        let connect = json!({ "app_id": order.app_id, "private_key": key, "api_url": api_url });
+        let answer = self.answer(&asks("connect", &connect, by)).await?;
+        let now: GitHub = read("github", answer)?;
+        if let Some(app) = &now.app {
+            self.world.say(&format!("✓ App {} is connected", views::named(app)));
+        }
+        self.tell_left(&now);
+        Ok(())
+    }
+
+    async fn github_hook(
+        &mut self,
+        order: &HookOrder,
+        by: Option<&str>,
+    ) -> Result<String, Failure> {
+        let what = match order.what.unwrap_or_default() {
+            HookWhat::Show => "show",
+            HookWhat::Set => "set",
+            HookWhat::Test if self.json => "test",
+            HookWhat::Test => return self.hook_tested().await,
+            HookWhat::Remove => {
+                self.agreed(
+                    order.yes,
+                    "GitHub then tells of no job any more. Remove the webhook?",
+                )?;
+                "remove"
+            }
+        };
+        let answer = self.answer(&asks("hook", &json!(what), by)).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        Ok(views::hook(&read("github", answer)?, self.screen))
+    }
+
+    /// Has GitHub repeat a delivery; an answer that is not good is a failure.
+    async fn hook_tested(&mut self) -> Result<String, Failure> {
+        let request = json!({ "action": "github", "hook": "test" });
+        let tested: TestedHook = read("github", self.answer(&request).await?)?;
+        let (is_good, said) = views::tested(tested.tested.as_ref());
+        if is_good { Ok(format!("✓ {said}\n")) } else { Err(Failure::Ended(said)) }
+    }
+
+    /// The same among other steps: those are not undone by it.
+    pub(super) async fn tell_hook_tested(&mut self) {
+        match self.hook_tested().await {
+            Ok(said) => self.world.say(said.trim_end()),
+            Err(failure) => self.world.say(&format!("! {}", failure.sentence())),
+        }
+    }
+}
+
+const NO_ADDRESS: &str =
+    "The stack does not know its webhook's address; its release may be an older one.";
+
+fn lost() -> Failure {
+    Failure::Ended(views::LOST_CODE.to_owned())
+}
+
+/// A request for one thing, and who makes it.
+fn asks(what: &str, order: &Value, by: Option<&str>) -> Value {
+    let mut request = json!({ "action": "github" });
+    request[what] = order.clone();
+    if let Some(by) = by {
+        request["by"] = json!(by);
+    }
+    request
+}
+
+fn install_address(now: &GitHub, app: &App) -> String {
+    let usual = || format!("{}/installations/new", app.html_url);
+    now.install_url.clone().unwrap_or_else(usual)
+}

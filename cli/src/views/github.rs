@@ -1,0 +1,205 @@
+//! The GitHub App.
+
+use crate::app::Owner;
+use crate::app::answers::{App, GitHub, Hook, Installation, Tested};
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::{count, minute};
+
+/// The code was handed over, and nobody knows what came of it.
+pub const LOST_CODE: &str = "GitHub may have made the App, and its key did not arrive. Look with: muster github. If it is not there: open the App's \
+     settings at GitHub, note its id, generate a private key, and run: muster github connect --app-id ID --key FILE";
+
+/// An App as people know it.
+#[must_use]
+pub fn named(app: &App) -> String {
+    let of = app.owner.as_ref().map(|owner| format!(" of {owner}"));
+    format!("{} ({}){}", app.slug, app.id, of.unwrap_or_default())
+}
+
+/// The answer to `github`.
+#[must_use]
+pub fn page(answer: &GitHub, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    match &answer.app {
+        Some(app) => {
+            let (mark, look) = match (answer.lacks.is_empty(), answer.unknown.is_empty()) {
+                (true, true) => ("✓", Look::Good),
+                (false, _) => ("✗", Look::Bad),
+                (true, false) => ("?", Look::Warning),
+            };
+            page.line([
+                Text::new("GitHub App ", Look::Strong),
+                Text::new(mark, look),
+                Text::from(format!(" {}  {}", named(app), app.html_url)),
+            ]);
+            webhook(&mut page, answer);
+        }
+        None => page.line([Text::new("There is no GitHub App yet.", Look::Strong)]),
+    }
+    if !answer.installations.is_empty() {
+        page.gap();
+        page.table(&INSTALLATIONS, answer.installations.iter().map(row).collect());
+    }
+    let rows: Vec<(Text, Text)> = wrongs(answer);
+    if !rows.is_empty() {
+        page.gap();
+        page.marked(rows);
+    }
+    page.into_text()
+}
+
+/// The answer to `github` about the webhook.
+#[must_use]
+pub fn hook(answer: &GitHub, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    webhook(&mut page, answer);
+    page.into_text()
+}
+
+fn webhook(page: &mut Page, answer: &GitHub) {
+    let heading = Text::new("Webhook    ", Look::Strong);
+    let own = answer.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
+    let (mark, said) = match &answer.hook {
+        Some(Hook { url, ours: true }) => (Text::new("✓", Look::Good), format!(" {url}")),
+        Some(Hook { url, ours: false }) if url.is_empty() => {
+            (Text::new("✗", Look::Bad), " it has no address: muster github hook set".to_owned())
+        }
+        Some(Hook { url, ours: false }) => {
+            (Text::new("✗", Look::Bad), format!(" {url} is not this stack: muster github hook set"))
+        }
+        None => (Text::new("?", Look::Warning), format!(" unknown; it should be {own}")),
+    };
+    page.line([heading, mark, Text::from(said)]);
+}
+
+const INSTALLATIONS: [Column; 4] = [
+    Column::whole("INSTALLED AT"),
+    Column::whole("REPOSITORIES"),
+    Column::text("NOTE"),
+    Column::text("SETTINGS").from(100),
+];
+
+fn row(one: &Installation) -> Vec<Text> {
+    let note = one.suspended_at.map(|at| format!("suspended since {}", minute(at)));
+    vec![
+        Text::new(&one.account, Look::Strong),
+        Text::from(&one.repositories),
+        note.map_or_else(|| Text::from(""), |note| Text::new(note, Look::Bad)),
+        Text::from(&one.html_url),
+    ]
+}
+
+fn wrongs(answer: &GitHub) -> Vec<(Text, Text)> {
+    let row = |look: Look, said: &String| (Text::new("!", look), Text::from(said));
+    if answer.app.is_none() && answer.lacks.is_empty() && answer.unknown.is_empty() {
+        let ways = "muster github create makes one; muster github link is for an owner who is somebody else; \
+                    muster github connect takes one that exists";
+        return vec![(Text::new("→", Look::Dim), Text::from(ways))];
+    }
+    let lacks = answer.lacks.iter().map(|lack| row(Look::Bad, lack));
+    lacks.chain(answer.unknown.iter().map(|why| row(Look::Warning, why))).collect()
+}
+
+/// What is said when the page is open.
+#[must_use]
+pub fn invitation(owner: &Owner, address: &str, port: u16, is_open: bool) -> String {
+    let mut text = if is_open {
+        format!("Press the button in your browser: {address}")
+    } else {
+        format!(
+            "Open this in a browser on this machine: {address}\n\
+             From another machine, go there through: ssh -L {port}:127.0.0.1:{port} …"
+        )
+    };
+    if let Owner::Organization(name) = owner {
+        let name = name.as_str();
+        let link = format!("muster github link --org {name}");
+        text.push_str(&format!(
+            "\nGitHub shows 404 to all but the owners of {name}. To ask one of them: {link}"
+        ));
+    }
+    text
+}
+
+/// Without a browser here.
+#[must_use]
+pub fn other_ways(link: &str) -> String {
+    format!(
+        "If GitHub's answer cannot be loaded there, paste its address (http://127.0.0.1…/created?code=…) here.\n\
+         Or open GitHub's form, create the App, generate a private key, and type the App's id here:\n{link}"
+    )
+}
+
+/// For an owner who is somebody else.
+#[must_use]
+pub fn letter(owner: &Owner, link: &str) -> String {
+    let who = match owner {
+        Owner::Organization(name) => format!("an owner of {}", name.as_str()),
+        Owner::Person => "the owner of the repositories".to_owned(),
+    };
+    format!(
+        "For {who}:\n\
+         \n\
+         1. Open this address and press \"Create GitHub App\"; the form is filled in.\n   \
+            {link}\n\
+         2. On the page that follows, note the App ID, and press \"Generate a private key\".\n\
+         3. \"Install App\" in its settings, on the repositories that Muster is to serve.\n\
+         4. Give me the id, and the key by a way that you trust with a password.\n\
+         \n\
+         Then: muster github connect --app-id ID --key FILE\n"
+    )
+}
+
+/// Where to install it, and how long that is waited for.
+#[must_use]
+pub fn to_install(address: &str) -> String {
+    format!("Install it on the repositories that it is to serve (q ends the wait): {address}")
+}
+
+/// Where the App is.
+#[must_use]
+pub fn installed(all: &[Installation]) -> String {
+    let one = |one: &Installation| match one.repositories.as_str() {
+        "all" => format!("{} (all repositories)", one.account),
+        _ => format!("{} (selected repositories)", one.account),
+    };
+    const SHOWN: usize = 5;
+    let mut names: Vec<String> = all.iter().take(SHOWN).map(one).collect();
+    if let Some(rest) = all.len().checked_sub(SHOWN).filter(|rest| *rest > 0) {
+        names.push(count(rest, "other"));
+    }
+    format!("✓ installed at {}", names.join(", "))
+}
+
+/// What a repeated delivery came to, and whether that is good.
+#[must_use]
+pub fn tested(tested: Option<&Tested>) -> (bool, String) {
+    let Some(Tested { event, status, .. }) = tested else {
+        let said = "GitHub has sent nothing yet, so there is nothing to repeat. In a minute: muster github hook test. If that stays so, \
+                    the webhook is not active: the App's settings at GitHub, General, Webhook, Active";
+        return (false, said.to_owned());
+    };
+    match status {
+        200..=299 => (
+            true,
+            format!(
+                "GitHub repeated its {event:?}, and the webhook checked the signature: {status}"
+            ),
+        ),
+        401 => (
+            false,
+            format!(
+                "GitHub's {event:?} was answered 401: it was signed with another secret. muster github hook set"
+            ),
+        ),
+        0 => (
+            false,
+            format!(
+                "GitHub's {event:?} found nobody: the webhook's address is wrong, or unreachable from there. muster github hook show"
+            ),
+        ),
+        status => {
+            (false, format!("GitHub's {event:?} was answered {status}. Why: muster logs webhook"))
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The GitHub App: the command's questions and pages, and the page on the loopback interface.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Stdio};
+
+use muster_cli::app::door::Asked;
+use muster_cli::session::Visit;
+use serde_json::{Value, json};
+
+use crate::binary::{lambda, muster, with_credentials};
+use crate::fake::{Fake, PORT};
+use crate::orders::{refused, told};
+
+/// What the fake world takes for random.
+fn state() -> String {
+    "20".repeat(32)
+}
+
+/// The answer to `github`: without an App, and with one.
+fn none() -> Value {
+    json!({
+        "version": 1, "ok": true, "app": null, "installations": [], "hook": null, "lacks": [], "unknown": [],
+        "webhook_url": "https://ab12.execute-api.us-east-1.amazonaws.com/webhook",
+        "new_app": {
+            "organization": "https://github.com/organizations/ORG/settings/apps/new?name=muster-ab12&public=false",
+            "personal": "https://github.com/settings/apps/new?name=muster-ab12&public=false",
+        },
+    })
+}
+
+fn with(answer: Value, more: Value) -> Value {
+    let (Value::Object(mut answer), Value::Object(more)) = (answer, more) else {
+        panic!("objects")
+    };
+    answer.extend(more);
+    Value::Object(answer)
+}
+
+fn made() -> Value {
+    with(
+        none(),
+        json!({
+            "app": {
+                "id": 4242, "slug": "muster-acme", "name": "muster-acme", "owner": "acme",
+                "html_url": "https://github.com/apps/muster-acme",
+            },
+            "hook": { "url": "https://ab12.execute-api.us-east-1.amazonaws.com/webhook", "ours": true },
+        }),
+    )
+}
+
+fn new() -> Value {
+    with(made(), json!({ "install_url": "https://github.com/apps/muster-acme/installations/new" }))
+}
+
+fn installed() -> Value {
+    with(
+        made(),
+        json!({ "installations": [{
+            "account": "acme", "repositories": "selected", "suspended_at": null,
+            "html_url": "https://github.com/organizations/acme/settings/installations/7",
+        }] }),
+    )
+}
+
+fn tested(status: u16) -> Value {
+    json!({ "version": 1, "ok": true, "tested": { "event": "ping", "status": status, "at": "2026-11-21T00:00:00Z" } })
+}
+
+fn asked(method: &str, target: &str, host: &str) -> Visit {
+    Visit::Asked(Asked {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        host: host.to_owned(),
+    })
+}
+
+fn get(target: &str) -> Visit {
+    asked("GET", target, &format!("127.0.0.1:{PORT}"))
+}
+
+fn created(code: &str) -> Visit {
+    get(&format!("/created?code={code}&state={}", state()))
+}
+
+fn visited(
+    visits: impl IntoIterator<Item = Visit>,
+    answers: impl IntoIterator<Item = Value>,
+) -> Fake {
+    Fake { visits: visits.into_iter().collect(), patience: 9, ..Fake::of(answers) }
+}
+
+const CREATE: [&str; 6] = ["github", "create", "--org", "acme", "--by", "mira"];
+
+#[test]
+fn the_app_is_shown_with_what_is_wrong() {
+    let wrong = with(
+        installed(),
+        json!({
+            "hook": { "url": "https://old.example.com/webhook", "ours": false },
+            "installations": [
+                installed()["installations"][0],
+                { "account": "zoo", "repositories": "all", "suspended_at": "2026-11-20T10:00:00Z",
+                  "html_url": "https://github.com/organizations/zoo/settings/installations/8" },
+            ],
+            "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
+            "unknown": ["the groups of acme cannot be read"],
+        }),
+    );
+    told(
+        "run_github",
+        [
+            (Fake::of([none()]), vec!["github"]),
+            (Fake::of([installed()]), vec!["github", "status"]),
+            (Fake::of([wrong.clone()]), vec!["github"]),
+            (Fake { width: None, ..Fake::of([wrong]) }, vec!["github"]),
+            (Fake::of([installed()]), vec!["github", "--json"]),
+        ],
+    );
+}
+
+#[test]
+fn an_app_is_made_with_the_browser() {
+    let page = "10".repeat(16);
+    let create = CREATE.to_vec();
+    told(
+        "run_github_create",
+        [
+            // As it should be.
+            (
+                visited(
+                    [get(&format!("/{page}")), created("c0de")],
+                    [none(), new(), made(), made(), installed(), tested(200), installed()],
+                ),
+                create.clone(),
+            ),
+            // Whoever else knocks gets nothing, and does not end it.
+            (
+                visited(
+                    [
+                        get("/"),
+                        get("/favicon.ico"),
+                        get(&format!("/created?code=stolen&state={}", "21".repeat(32))),
+                        get("/created?code=stolen"),
+                        asked("POST", &format!("/{page}"), &format!("127.0.0.1:{PORT}")),
+                        asked("GET", &format!("/{page}"), &format!("evil.example.com:{PORT}")),
+                        asked("GET", &format!("/{page}"), ""),
+                        created("c0de"),
+                    ],
+                    [none(), new(), installed(), tested(200), installed()],
+                ),
+                create.clone(),
+            ),
+            // GitHub, or the person there, says no.
+            (visited([get(&format!("/created?state={}", state()))], [none()]), create.clone()),
+            (visited([created("../../user")], [none()]), create.clone()),
+            (visited([], [none()]), create.clone()),
+            (
+                visited(
+                    [created("01d")],
+                    [
+                        none(),
+                        refused(
+                            "github",
+                            "GitHub knows no such code: it holds for an hour, and once",
+                        ),
+                    ],
+                ),
+                create.clone(),
+            ),
+            // Interrupted before it was installed; and again, with a webhook that has another secret.
+            (Fake { patience: 1, ..Fake::of([made(), made()]) }, create.clone()),
+            (Fake::of([made(), installed(), tested(401), installed()]), create),
+        ],
+    );
+}
+
+#[test]
+fn an_answer_that_was_lost_is_asked_for_again() {
+    let create = CREATE.to_vec();
+    let left = "the App's key is kept, but its webhook is not set: GitHub gives no answer. Set it: \
+                {\"action\":\"github\",\"hook\":\"set\"}";
+    let in_part = with(new(), json!({ "left": left }));
+    let unknown = with(none(), json!({ "unknown": ["GitHub gives no answer to get-app"] }));
+    told(
+        "run_github_lost",
+        [
+            (
+                Fake {
+                    lost: 1,
+                    ..visited(
+                        [created("c0de")],
+                        [none(), in_part, installed(), tested(200), installed()],
+                    )
+                },
+                create.clone(),
+            ),
+            (Fake { lost: 2, ..visited([created("c0de")], [none()]) }, create.clone()),
+            (Fake::of([unknown]), create),
+        ],
+    );
+}
+
+#[test]
+fn an_app_is_made_without_a_browser_here() {
+    let no_browser = || vec!["github", "create", "--org", "acme", "--no-browser", "--by", "mira"];
+    let typed = |line: &str| Visit::Typed(format!("{line}\n"));
+    let pasted =
+        |state: &str| typed(&format!("http://127.0.0.1:{PORT}/created?code=c0de&state={state}"));
+    told(
+        "run_github_no_browser",
+        [
+            (
+                visited(
+                    [typed("what?"), pasted(&"21".repeat(32)), pasted(&state())],
+                    [none(), new(), installed(), tested(200), installed()],
+                ),
+                no_browser(),
+            ),
+            (
+                Fake {
+                    file: KEY,
+                    says: ["key.pem"].into(),
+                    ..visited(
+                        [typed("4242")],
+                        [none(), made(), installed(), tested(200), installed()],
+                    )
+                },
+                no_browser(),
+            ),
+            (
+                Fake {
+                    has_browser: false,
+                    says: ["a/b", "me"].into(),
+                    ..visited(
+                        [created("c0de")],
+                        [none(), new(), installed(), tested(200), installed()],
+                    )
+                },
+                vec!["github", "create", "--github", "https://ghe.acme.io", "--by", "mira"],
+            ),
+            (Fake::of([none()]), vec!["github", "create"]),
+            (Fake::of([none()]), vec!["github", "link", "--org", "acme"]),
+            (
+                Fake::of([none()]),
+                vec!["github", "link", "--user", "--github", "https://ghe.acme.io"],
+            ),
+        ],
+    );
+}
+
+/// Not a key. What stands in it must be seen nowhere.
+const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nc4n4ry\n-----END RSA PRIVATE KEY-----\n";
+
+#[test]
+fn an_app_that_exists_is_connected_and_looked_after() {
+    let line = || vec!["github", "connect", "--app-id", "4242", "--key", "key.pem", "--by", "mira"];
+    let file = |answers: Vec<Value>, says: &[&'static str]| Fake {
+        file: KEY,
+        says: says.iter().copied().collect(),
+        ..Fake::of(answers)
+    };
+    let other = with(
+        made(),
+        json!({ "app": { "id": 7, "slug": "old", "name": "old", "owner": "acme", "html_url": "" } }),
+    );
+    told(
+        "run_github_connect",
+        [
+            (file(vec![none(), made(), tested(200), made()], &[]), line()),
+            (file(vec![other.clone()], &["n"]), line()),
+            (file(vec![other], &[]), line()),
+            (Fake { file: "a password", ..Fake::of([none()]) }, line()),
+        ],
+    );
+    told(
+        "run_github_hook",
+        [
+            (Fake::of([made()]), vec!["github", "hook", "--by", "mira"]),
+            (Fake::of([made()]), vec!["github", "hook", "set", "--by", "mira"]),
+            (Fake::of([tested(202)]), vec!["github", "hook", "test", "--by", "mira"]),
+            (Fake::of([tested(0)]), vec!["github", "hook", "test", "--by", "mira"]),
+            (Fake::of([tested(503)]), vec!["github", "hook", "test", "--by", "mira"]),
+            (
+                Fake::of([json!({ "version": 1, "ok": true, "tested": null })]),
+                vec!["github", "hook", "test", "--by", "mira"],
+            ),
+            (
+                Fake { says: ["n"].into(), ..Fake::of([]) },
+                vec!["github", "hook", "remove", "--by", "mira"],
+            ),
+            (
+                Fake::of([with(made(), json!({ "hook": { "url": "", "ours": false } }))]),
+                vec!["github", "hook", "remove", "--yes", "--by", "mira"],
+            ),
+            (
+                Fake { says: ["y"].into(), ..Fake::of([made(), tested(200)]) },
+                vec!["github", "rotate", "--by", "mira"],
+            ),
+            (Fake::of([]), vec!["github", "rotate", "--by", "mira"]),
+        ],
+    );
+}
+
+/// The program at its page, and where that is.
+struct Open {
+    child: Child,
+    port: u16,
+    path: String,
+    stderr: BufReader<ChildStderr>,
+    said: String,
+}
+
+impl Open {
+    fn new(address: &str, line: &[&str]) -> Self {
+        let mut command = with_credentials(muster(line));
+        command.env("AWS_ENDPOINT_URL", address).env("USER", "mira");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut stderr = BufReader::new(child.stderr.take().expect("stderr"));
+        let mut said = String::new();
+        loop {
+            let before = said.len();
+            assert!(stderr.read_line(&mut said).expect("a line") > 0, "no address: {said}");
+            let Some((_, rest)) = said[before..].split_once("machine: http://127.0.0.1:") else {
+                continue;
+            };
+            let (port, path) = rest.trim().split_once('/').expect("a path");
+            let (port, path) = (port.parse().expect("a port"), format!("/{path}"));
+            return Self { child, port, path, stderr, said };
+        }
+    }
+
+    fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// An answer as it comes, if anybody is there.
+    fn sends(&self, method: &str, target: &str, host: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let host = if host.is_empty() { String::new() } else { format!("host: {host}\r\n") };
+        write!(stream, "{method} {target} HTTP/1.1\r\n{host}\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    fn status(&self, method: &str, target: &str, host: &str) -> u16 {
+        let answer = self.sends(method, target, host).unwrap_or_default();
+        answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default()
+    }
+
+    /// All that it said, on stdout and stderr, and its exit code.
+    fn ended(mut self) -> (String, Option<i32>) {
+        self.stderr.read_to_string(&mut self.said).expect("stderr");
+        let mut out = self.child.stdout.take().expect("stdout");
+        out.read_to_string(&mut self.said).expect("stdout");
+        (self.said, self.child.wait().expect("an end").code())
+    }
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    let rest = text.split_once(start).unwrap_or_else(|| panic!("no {start:?} in {text}")).1;
+    rest.split_once(end).expect("an end").0
+}
+
+fn answers(all: &[Value]) -> Vec<(u16, &'static str, String)> {
+    all.iter().map(|answer| (200, "", answer.to_string())).collect()
+}
+
+const OPEN: [&str; 7] =
+    ["github", "create", "--org", "acme", "--no-browser", "--verbose", "--stack"];
+
+#[test]
+fn the_page_is_for_one_browser_and_one_use() {
+    let all = [none(), new(), installed(), tested(200), installed()];
+    let (address, requests) = lambda(answers(&all));
+    let open = Open::new(&address, &[&OPEN[..], &["ci"]].concat());
+    let page = open.sends("GET", &open.path, &open.host()).expect("a page");
+    let (head, body) = page.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let policy = "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                  frame-ancestors 'none'; form-action https://github.com\r\n";
+    assert!(format!("{head}\r\n").contains(policy), "{head}");
+    assert!(head.contains("cache-control: no-store"), "{head}");
+    assert!(!body.contains("<script") && !body.contains("src="), "{body}");
+    let form = between(body, "<form action=\"", "\"");
+    let (form, state) = form.split_once("?state=").expect("a state");
+    assert_eq!(form, "https://github.com/organizations/acme/settings/apps/new");
+    assert_eq!((state.len(), open.path.len()), (64, 33));
+    let manifest = between(body, "name=\"manifest\" value=\"", "\"").replace("&quot;", "\"");
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    let created = format!("/created?code=c4n4ry&state={state}");
+    assert_eq!(manifest["redirect_url"], format!("http://{}/created", open.host()));
+    assert_eq!(manifest["name"], "ci-acme");
+
+    // None of these learns the state, none hands over a code, and none ends it.
+    let own = open.host();
+    let other = format!("/created?code=c4n4ry&state={}", "0".repeat(64));
+    for (method, target, host, status) in [
+        ("GET", "/", own.as_str(), 404),
+        ("GET", &other, &own, 403),
+        ("GET", &created[..created.len() - 1], &own, 403),
+        ("POST", &created, &own, 405),
+        ("GET", &created, "evil.example.com", 421),
+        ("GET", &created, &format!("localhost:{}", open.port), 421),
+        ("GET", &open.path, "", 421),
+        ("GET", &open.path, &format!("{own}\r\nhost: evil.example.com"), 421),
+    ] {
+        assert_eq!(open.status(method, target, host), status, "{method} {target} at {host}");
+    }
+    let sent: Vec<String> = requests.try_iter().collect();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+
+    let answer = open.sends("GET", &created, &own).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
+    let to = "location: https://github.com/apps/muster-acme/installations/new\r\n";
+    assert!(answer.contains(to), "{answer}");
+    assert!(matches!(open.status("GET", &created, &own), 0 | 410), "used twice");
+    let (said, code) = open.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("c4n4ry") && !said.contains(&state[..16]), "{said}");
+    let sent: Vec<String> = requests.try_iter().filter(|sent| sent.contains("c4n4ry")).collect();
+    let [sent] = sent.as_slice() else { panic!("{sent:?}") };
+    let body = r#"{"action":"github","by":"mira","create":{"api_url":"https://api.github.com","code":"c4n4ry"},"version":1}"#;
+    assert!(sent.ends_with(body), "{sent}");
+}
+
+#[test]
+fn an_address_is_pasted_and_a_no_ends_it() {
+    let all = [none(), new(), installed(), tested(200), installed()];
+    let (address, _requests) = lambda(answers(&all));
+    let mut open = Open::new(&address, &[&OPEN[..], &["ci"]].concat());
+    let page = open.sends("GET", &open.path, &open.host()).expect("a page");
+    let state = between(&page, "?state=", "\"").to_owned();
+    let mut stdin = open.child.stdin.take().expect("stdin");
+    writeln!(stdin, "http://{}/created?code=c4n4ry&state={state}", open.host()).expect("a reader");
+    let (said, code) = open.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("✓ App muster-acme (4242)") && !said.contains("c4n4ry"), "{said}");
+
+    let (address, _requests) = lambda(answers(&[none()]));
+    let open = Open::new(&address, &[&OPEN[..], &["ci"]].concat());
+    let page = open.sends("GET", &open.path, &open.host()).expect("a page");
+    let state = between(&page, "?state=", "\"");
+    assert_eq!(open.status("GET", &format!("/created?state={state}"), &open.host()), 400);
+    let (said, code) = open.ended();
+    assert!(code == Some(1) && said.contains("GitHub made no App."), "{said}");
+}
+
+#[test]
+fn a_key_is_seen_nowhere() {
+    let folder = std::env::temp_dir().join(format!("muster-cli-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("key.pem");
+    std::fs::write(&file, KEY).expect("writable");
+    for key in [file.to_str().expect("a path"), "-"] {
+        let (address, requests) = lambda(answers(&[none(), made(), tested(200), made()]));
+        let line =
+            ["github", "connect", "--app-id", "4242", "--key", key, "--verbose", "--stack", "ci"];
+        let mut command = with_credentials(muster(&line));
+        command.env("AWS_ENDPOINT_URL", address).env("HOME", &folder).env("TMPDIR", &folder);
+        command.current_dir(&folder).stdin(std::fs::File::open(&file).expect("a file"));
+        let output = command.output().expect("a process");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("\"private_key\":\"…\"") && !said.contains("c4n4ry"), "{said}");
+        let sent = requests.try_iter().filter(|sent| sent.contains("c4n4ry")).count();
+        assert_eq!(sent, 1, "the account gets it");
+    }
+    let files = std::fs::read_dir(&folder).expect("a folder").count();
+    std::fs::remove_dir_all(&folder).expect("a folder");
+    assert_eq!(files, 1, "only the key's own file");
+}
