@@ -59,7 +59,8 @@ pub fn first(name: &str, stack: &str) -> Option<String> {
 }
 
 /// The first sentence of a paragraph.
-fn first_sentence(text: &str) -> &str {
+#[must_use]
+pub fn first_sentence(text: &str) -> &str {
     let ends = text.match_indices(". ").map(|(at, _)| at);
     let begins =
         |at: &usize| text[at + 2..].starts_with(|one: char| one.is_uppercase() || one == '`');

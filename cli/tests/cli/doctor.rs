@@ -50,7 +50,7 @@ fn well() -> Facts {
             state: AlarmState::Quiet,
             since: Some(NOW - Seconds(700)),
             what: "A machine should have ended half an hour ago. It has not.".to_owned(),
-            page: format!("https://github.com/x/muster/blob/main/infra/README.md#alarm-{name}"),
+            page: format!("https://github.com/x/muster/blob/main/docs/alarms/{name}.md"),
             ..Alarm::default()
         },
         is_enabled: true,

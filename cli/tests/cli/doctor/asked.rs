@@ -85,7 +85,7 @@ fn of_aws() -> Vec<Answer> {
     let alarm = json!({
         "AlarmName": "muster-quota", "StateValue": "OK", "ActionsEnabled": true,
         "AlarmActions": ["arn:aws:sns:us-east-1:1:t"],
-        "AlarmDescription": "What quota means. What to do: https://x/README.md#alarm-quota",
+        "AlarmDescription": "What quota means. What to do: https://x/docs/alarms/quota.md",
     });
     let confirmed =
         json!({ "Endpoint": "ops@acme.io", "SubscriptionArn": "arn:aws:sns:us-east-1:1:t:s" });
