@@ -1,6 +1,7 @@
 //! What was found out, read from AWS's answers. What could not be found out says why.
 
 pub mod account;
+pub mod machines;
 pub mod network;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use muster_domain::time::Time;
 use serde_json::Value;
 
 use self::account::Account;
+use self::machines::Machines;
 use self::network::Network;
 use crate::failure::Failure;
 use crate::views::alarms::Alarm;
@@ -85,6 +87,8 @@ pub struct Running {
     pub swept_at: Fact<Option<Time>>,
     /// Where its machines are.
     pub network: Fact<Network>,
+    /// What those are made of.
+    pub machines: Machines,
 }
 
 impl Running {

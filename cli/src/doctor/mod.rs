@@ -5,6 +5,7 @@ pub mod account;
 pub mod facts;
 mod github;
 mod jobs;
+pub mod machines;
 mod network;
 pub mod stack;
 
@@ -33,15 +34,12 @@ pub enum Group {
     Github,
     Account,
     Network,
+    Machines,
     Stack,
     Jobs,
 }
 
 impl Group {
-    /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Github, Self::Account, Self::Network, Self::Stack, Self::Jobs];
-
     /// For people.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -49,6 +47,7 @@ impl Group {
             Self::Github => "GitHub",
             Self::Account => "Account",
             Self::Network => "Network",
+            Self::Machines => "Machines",
             Self::Stack => "Stack",
             Self::Jobs => "Jobs",
         }
@@ -112,6 +111,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     all.extend(github::check(facts));
     all.extend(account::check(facts));
     all.extend(network::check(facts));
+    all.extend(machines::check(facts));
     all.extend(stack::check(facts));
     all.extend(jobs::check(facts));
     all

@@ -1,6 +1,7 @@
 //! `doctor`: asks everybody, side by side, and lets the rules judge.
 
 mod account;
+mod machines;
 mod network;
 
 use muster_control::admin::answers::{ShownPools, StackStatus};
@@ -134,6 +135,9 @@ impl<W: World> Session<'_, W> {
         calls.extend(topics.iter().map(|topic| of_topic(topic)));
         let given = known(deployed).map(Given::read);
         calls.extend(given.iter().flat_map(|given| network::calls(given, stack)));
+        let wanted = known(deployed)
+            .and_then(|deployed| Ok((deployed, pools.as_ref().map_err(Clone::clone)?)));
+        calls.extend(wanted.iter().flat_map(|(deployed, pools)| machines::calls(deployed, pools)));
         let mut answers = self.asked_of_aws(calls).await?.into_iter();
         let dead_letters = queues.and_then(|urls| {
             let counts: Vec<Fact<u64>> =
@@ -148,6 +152,14 @@ impl<W: World> Session<'_, W> {
         let subscriptions: Fact<Vec<_>> = subscriptions.into_iter().collect();
         let subscriptions = subscriptions.map(|all| all.into_iter().flatten().collect());
         let network = given.map(|given| network::read(given, &mut answers));
+        let machines = match wanted {
+            Ok((_, pools)) => {
+                let mut machines = machines::read(&mut answers);
+                self.look_up_images(&mut machines, pools, stack).await?;
+                machines
+            }
+            Err(unknown) => machines::unknown(&unknown),
+        };
         Ok(Running {
             status,
             pools,
@@ -158,6 +170,7 @@ impl<W: World> Session<'_, W> {
             subscriptions,
             swept_at,
             network,
+            machines,
         })
     }
 

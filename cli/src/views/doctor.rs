@@ -51,8 +51,8 @@ fn is_told(one: &Finding) -> bool {
 
 /// A line for each group, its checks with their worst marks.
 fn groups(page: &mut Page, all: &[Finding]) {
-    let width = Group::ALL.map(|group| group.title().len()).into_iter().max().unwrap_or_default();
-    for group in Group::ALL {
+    let present: BTreeSet<Group> = all.iter().map(|one| one.group).collect();
+    for group in present {
         let mut checks: Vec<(&str, Level)> = Vec::new();
         for one in all.iter().filter(|one| one.group == group) {
             match checks.iter_mut().find(|(id, _)| *id == one.id) {
@@ -60,10 +60,7 @@ fn groups(page: &mut Page, all: &[Finding]) {
                 None => checks.push((one.id, one.level)),
             }
         }
-        if checks.is_empty() {
-            continue;
-        }
-        let mut parts = vec![Text::new(format!("{:width$}", group.title()), Look::Strong)];
+        let mut parts = vec![Text::new(format!("{:8}", group.title()), Look::Strong)];
         for (id, level) in checks {
             let name = if level == Level::Ok { Look::Plain } else { look(level) };
             parts.extend([

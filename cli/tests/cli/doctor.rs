@@ -2,6 +2,7 @@
 
 mod account;
 mod asked;
+mod machines;
 mod network;
 
 use muster_cli::doctor::facts::{
@@ -64,6 +65,12 @@ fn well() -> Facts {
         account: account::well(),
         deployed: Ok(Some(Deployed {
             status: "UPDATE_COMPLETE".to_owned(),
+            parameters: [
+                ("Subnets", "subnet-0a1b2c3d,subnet-0e1f2a3b"),
+                ("MachineTagKeys", "team"),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
             ..Deployed::default()
         })),
         running: Some(Running {
@@ -80,6 +87,7 @@ fn well() -> Facts {
             subscriptions: Ok(vec![subscription]),
             swept_at: Ok(Some(NOW - Seconds(90))),
             network: Ok(network::well()),
+            machines: machines::well(),
         }),
     }
 }

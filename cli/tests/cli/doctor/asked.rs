@@ -5,7 +5,7 @@ use muster_cli::xml;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::network;
+use super::{machines, network};
 use crate::fake::{Fake, NOW};
 use crate::orders;
 use crate::recorded;
@@ -61,6 +61,10 @@ fn of_aws() -> Vec<Answer> {
     let output =
         |key: &str| json!({ "OutputKey": key, "OutputValue": format!("https://sqs/{key}") });
     let outputs = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"].map(output);
+    let outputs: Vec<Value> = outputs
+        .into_iter()
+        .chain([json!({ "OutputKey": "LaunchTemplateId", "OutputValue": "lt-0a" })])
+        .collect();
     let parameter =
         |(key, value): (&str, &str)| json!({ "ParameterKey": key, "ParameterValue": value });
     let parameters = [
@@ -103,6 +107,8 @@ fn of_aws() -> Vec<Answer> {
         Ok(json!({ "ListSubscriptionsByTopicResult": { "Subscriptions": [confirmed] } })),
     ]);
     all.extend(network::answers().map(Ok));
+    all.extend(machines::answers().map(Ok));
+    all.extend(machines::images().map(Ok));
     all
 }
 

@@ -90,6 +90,18 @@ impl Arch {
             Self::Arm64 => "arm64",
         }
     }
+
+    /// That of an instance type: the letters behind the generation's number have a `g` for
+    /// Graviton.
+    /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+    #[must_use]
+    pub fn of_type(instance_type: &str) -> Self {
+        let family = instance_type.split(['.', '-']).next().unwrap_or_default();
+        let behind = family
+            .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        if family == "a1" || behind.contains('g') { Self::Arm64 } else { Self::X64 }
+    }
 }
 
 /// What a machine must have, instead of a list of types.

@@ -162,10 +162,13 @@ fn entity(of_pool: &WrittenPool, of: &Section, problems: &mut Wrongs) {
 fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(arch) = written.arch else { return };
     for (index, name) in written.types.iter().flatten().enumerate() {
-        if arch_of(name) != arch {
+        if Arch::of_type(name) != arch {
             let at = format!("{}.types[{index}]", of.path_of("instances"));
-            let what =
-                format!("{name} is {}, and arch says {}", arch_of(name).as_str(), arch.as_str());
+            let what = format!(
+                "{name} is {}, and arch says {}",
+                Arch::of_type(name).as_str(),
+                arch.as_str()
+            );
             problems.add(&at, what);
         }
     }
@@ -173,20 +176,9 @@ fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
 
 /// The architecture that all listed types have.
 pub(super) fn arch_of_all(written: &WrittenPool) -> Option<Arch> {
-    let mut arches = written.types.iter().flatten().map(|name| arch_of(name));
+    let mut arches = written.types.iter().flatten().map(|name| Arch::of_type(name));
     let first = arches.next()?;
     arches.all(|arch| arch == first).then_some(first)
-}
-
-/// The architecture of an instance type: the letters behind the generation's number have a `g` for
-/// Graviton.
-/// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-fn arch_of(instance_type: &str) -> Arch {
-    let family = instance_type.split(['.', '-']).next().unwrap_or_default();
-    let behind = family
-        .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-        .trim_start_matches(|c: char| c.is_ascii_digit());
-    if family == "a1" || behind.contains('g') { Arch::Arm64 } else { Arch::X64 }
 }
 
 fn shared(texts: Vec<String>) -> Vec<Arc<str>> {

@@ -1,0 +1,226 @@
+//! Whether the machines that the pools ask for can be there at all: what an apply does not look at.
+
+use std::collections::BTreeSet;
+
+use muster_domain::pool::{Arch, Image, Pool};
+
+use super::facts::Running;
+use super::facts::machines::{FoundImage, Machines, Template};
+use super::{Fact, Facts, Finding, Group, Wrong, found, judge, unasked};
+
+/// The tags that Muster gives by itself.
+const OWN_TAGS: [&str; 4] = ["Name", "muster:launch", "muster:pool", "muster:stack"];
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(running) = &facts.running else { return Vec::new() };
+    let pools: Vec<&Pool> = match &running.pools {
+        Ok(pools) => pools.iter().filter(|pool| pool.enabled && !pool.is_removed()).collect(),
+        Err(unknown) => return vec![unasked(Group::Machines, "pools", unknown)],
+    };
+    let Machines { offers, .. } = &running.machines;
+    let mut all = images(&pools, running, facts);
+    all.extend(judge(Group::Machines, "types", offers, |offers| {
+        pools.iter().flat_map(|pool| types(pool, offers, running)).collect()
+    }));
+    if let Ok(Some(deployed)) = &facts.deployed {
+        let tags = deployed.list("MachineTagKeys");
+        let wrongs = pools.iter().flat_map(|pool| self::tags(pool, &tags));
+        all.extend(found(Group::Machines, "tags", wrongs.collect()));
+        let subnets = deployed.list("Subnets");
+        let wrongs = pools.iter().flat_map(|pool| self::subnets(pool, &subnets));
+        all.extend(found(Group::Machines, "places", wrongs.collect()));
+    }
+    all
+}
+
+/// The image of a pool, as far as it is known.
+enum Known<'a> {
+    Found(&'a FoundImage),
+    Wrong(Wrong),
+}
+
+fn images(pools: &[&Pool], running: &Running, facts: &Facts) -> Vec<Finding> {
+    let (mut images, mut disks) = (Vec::new(), Vec::new());
+    for pool in pools {
+        let known = match image(pool, &running.machines, &facts.stack) {
+            Ok(known) => known,
+            Err(unknown) => {
+                return ["image", "disk"].map(|id| unasked(Group::Machines, id, &unknown)).into();
+            }
+        };
+        match known {
+            Known::Wrong(wrong) => images.push(wrong),
+            Known::Found(image) => {
+                images.extend(processor(pool, image));
+                disks.extend(disk(pool, image, running.machines.template.as_ref().ok()));
+            }
+        }
+    }
+    [found(Group::Machines, "image", images), found(Group::Machines, "disk", disks)].concat()
+}
+
+fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>> {
+    let Pool { name, .. } = pool;
+    let wrong = |said: String, remedy: &str| Ok(Known::Wrong(Wrong::error(said).remedy(remedy)));
+    let wanted = match &pool.image {
+        Some(image) => image,
+        None => &machines.template.as_ref().map_err(Clone::clone)?.image,
+    };
+    let id = match wanted {
+        Image::Id(id) => id,
+        Image::Ssm(parameter) => {
+            if !may_read(parameter, stack) {
+                let own = format!("/{stack}/images/*");
+                return wrong(
+                    format!(
+                        "The stack may not read {parameter}, the image of pool {name}: only /aws/service/* and {own}."
+                    ),
+                    &format!("a parameter below /{stack}/images/, and muster pools edit"),
+                );
+            }
+            match machines.parameters.as_ref().map_err(Clone::clone)?.get(parameter) {
+                Some(id) => id,
+                None => {
+                    return wrong(
+                        format!(
+                            "There is no parameter {parameter}, which is to hold the image of pool {name}."
+                        ),
+                        "aws ssm put-parameter, or another image: muster pools edit",
+                    );
+                }
+            }
+        }
+    };
+    let images = machines.images.as_ref().map_err(Clone::clone)?;
+    match images.iter().find(|image| image.id == *id) {
+        Some(image) if image.state == "available" => Ok(Known::Found(image)),
+        Some(image) => wrong(
+            format!("{id}, the image of pool {name}, is in state {}.", image.state),
+            "another image: muster pools edit",
+        ),
+        None => wrong(
+            format!(
+                "{id}, the image of pool {name}, is not there: deregistered, of another region, or not shared with this account."
+            ),
+            "another image: muster pools edit",
+        ),
+    }
+}
+
+/// What the role of scale-up may read (template.yaml, `ReadImageParameters`).
+#[must_use]
+pub fn may_read(parameter: &str, stack: &str) -> bool {
+    parameter.starts_with("/aws/service/") || parameter.starts_with(&format!("/{stack}/images/"))
+}
+
+fn processor(pool: &Pool, image: &FoundImage) -> Option<Wrong> {
+    let arch = match image.arch.as_str() {
+        "x86_64" => Arch::X64,
+        "arm64" => Arch::Arm64,
+        // Of a Mac, or 32 bits: EC2 says what it thinks of that.
+        _ => return None,
+    };
+    let Pool { name, .. } = pool;
+    let other = pool.instance_types.iter().find(|of_pool| Arch::of_type(of_pool) != arch);
+    let what = match (other, pool.arch) {
+        (Some(other), _) => format!("{other} is {}", Arch::of_type(other).as_str()),
+        (None, Some(own)) if pool.instance_types.is_empty() && own != arch => {
+            format!("the pool's arch is {}", own.as_str())
+        }
+        (None, _) => return None,
+    };
+    let said = format!(
+        "The image of pool {name} ({}) is {}, and {what}: EC2 refuses its launches.",
+        image.id,
+        arch.as_str()
+    );
+    Some(Wrong::error(said).remedy("an image for these types, or other types: muster pools edit"))
+}
+
+fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<Wrong> {
+    let Pool { name, .. } = pool;
+    let root = &image.root;
+    let (whose, device) = match &pool.disk {
+        Some(disk) => ("the pool's disk", &disk.device),
+        None => ("the disk of the stack's launch template", template?.device.as_ref()?),
+    };
+    let said = format!(
+        "The image of pool {name} boots from {root}, and {whose} is on {device}: each machine gets a second disk, and its first \
+         one stays as small as the image."
+    );
+    let remedy = format!("disk: {{ device: {root} }}: muster pools edit");
+    (device != root).then(|| Wrong::warn(said).remedy(remedy))
+}
+
+fn types(pool: &Pool, offers: &BTreeSet<(String, String)>, running: &Running) -> Vec<Wrong> {
+    let Pool { name, instance_types, .. } = pool;
+    let Ok(Ok(subnets)) = running.network.as_ref().map(|network| &network.subnets) else {
+        return Vec::new();
+    };
+    let own = |zone: &&str| !zone.is_empty();
+    let zones: Vec<&str> = pool
+        .subnets
+        .iter()
+        .filter_map(|id| subnets.iter().find(|subnet| *subnet.id == **id))
+        .map(|subnet| subnet.zone.as_str())
+        .filter(own)
+        .collect();
+    if zones.is_empty() || instance_types.is_empty() {
+        return Vec::new();
+    }
+    let has = |of_pool: &str, zone: &str| offers.contains(&(of_pool.to_owned(), zone.to_owned()));
+    let serves = |zone: &&&str| instance_types.iter().any(|one| has(one, zone));
+    let serving = zones.iter().filter(serves).count();
+    let all: BTreeSet<&str> = zones.iter().filter(|zone| !serves(zone)).copied().collect();
+    let missing: Vec<&str> = all.into_iter().collect();
+    let missing = missing.join(", ");
+    if serving == 0 {
+        let said =
+            format!("No type of pool {name} is offered in the zones of its subnets ({missing}).");
+        return vec![Wrong::error(said).remedy("other types or other subnets: muster pools edit")];
+    }
+    let mut wrongs = Vec::new();
+    if serving < zones.len() {
+        let all = zones.len();
+        let said = format!(
+            "No type of pool {name} is offered in {missing}: {serving} of its {all} subnets serve."
+        );
+        wrongs.push(Wrong::warn(said).remedy("more types: muster pools edit"));
+    }
+    let nowhere = instance_types.iter().filter(|one| !zones.iter().any(|zone| has(one, zone)));
+    wrongs.extend(nowhere.map(|one| {
+        Wrong::warn(format!("{one} of pool {name} is offered in none of the zones of its subnets."))
+            .remedy("another type in its place: muster pools edit")
+    }));
+    wrongs
+}
+
+fn tags(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
+    let is_foreign = |key: &&String| !OWN_TAGS.contains(&key.as_str()) && !allowed.contains(key);
+    let wrongs = pool.tags.keys().filter(is_foreign).map(|key| {
+        let mut all = allowed.to_vec();
+        all.push(key.clone());
+        let said = format!(
+            "Tag \"{key}\" of pool {} is not among the stack's MachineTagKeys: EC2 refuses its launches.",
+            pool.name
+        );
+        Wrong::error(said).remedy(format!("sam deploy --parameter-overrides MachineTagKeys={}", all.join(",")))
+    });
+    wrongs.collect()
+}
+
+fn subnets(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
+    let is_foreign = |id: &&str| !allowed.iter().any(|one| one == id);
+    let wrongs = pool.subnets.iter().map(|id| &**id).filter(is_foreign).map(|id| {
+        let said = format!(
+            "{id} of pool {} is not one of the stack's Subnets: EC2 refuses launches there.",
+            pool.name
+        );
+        let remedy = format!(
+            "sam deploy --parameter-overrides Subnets={},{id}, or muster pools edit",
+            allowed.join(",")
+        );
+        Wrong::error(said).remedy(remedy)
+    });
+    wrongs.collect()
+}
