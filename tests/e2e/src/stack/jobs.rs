@@ -75,12 +75,7 @@ impl Stack {
     /// # Errors
     /// After `seconds`, or when it ended otherwise than with `success`.
     pub async fn until_served(&self, job: &Job, seconds: u64) -> Result<Value> {
-        let done = wait_for(&format!("job {} to be completed", job.id), seconds, async || {
-            let now = self.job(job).await?;
-            let over = now["status"] == "completed";
-            Ok(Seen::from(over.then(|| now.clone()), || self.about_job(&now)))
-        })
-        .await?;
+        let done = self.until_over(job, seconds).await?;
         ensure!(
             done["conclusion"] == "success",
             "job {} ended with {}",
@@ -88,6 +83,19 @@ impl Stack {
             done["conclusion"]
         );
         Ok(done)
+    }
+
+    /// A job that GitHub says is completed, however it ended.
+    ///
+    /// # Errors
+    /// When time is up.
+    pub async fn until_over(&self, job: &Job, seconds: u64) -> Result<Value> {
+        wait_for(&format!("job {} to be completed", job.id), seconds, async || {
+            let now = self.job(job).await?;
+            let over = now["status"] == "completed";
+            Ok(Seen::from(over.then(|| now.clone()), || self.about_job(&now)))
+        })
+        .await
     }
 
     fn about_job(&self, job: &Value) -> String {

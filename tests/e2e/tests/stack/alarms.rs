@@ -121,7 +121,7 @@ pools:
     let foreign = stack.queue_job(&json!({ "repo": "other", "duration_ms": 1500 })).await?;
     let own = stack.queue_job(&json!({ "duration_ms": 1500 })).await?;
     stack.until_served(&own, 120).await?;
-    let foreign = stack.job(&foreign).await?;
+    let foreign = stack.until_over(&foreign, 60).await?;
     ensure!(
         foreign["conclusion"] == "failure" && foreign["began_at"].is_null(),
         "a foreign job ran: {foreign}"
