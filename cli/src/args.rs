@@ -135,6 +135,11 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<Pools>,
     },
+    /// From an account to a first job: finds a network, deploys, makes the GitHub App
+    ///
+    /// Asks at most five questions, each with an answer that Enter gives. Wherever it was stopped, the same command goes on: what
+    /// is done is asked of the account and of GitHub.
+    Setup(Setup),
     /// The GitHub App: without another word, what it is and what is wrong with it
     #[command(name = "github")]
     GitHub {
@@ -148,6 +153,17 @@ pub enum Command {
     Completions { shell: Shell },
     /// Writes the man page: `muster man | man -l -`
     Man,
+}
+
+impl Command {
+    /// The command line that goes on where this was stopped.
+    #[must_use]
+    pub const fn goes_on(&self) -> Option<&'static str> {
+        match self {
+            Self::Setup(_) => Some("muster setup"),
+            _ => None,
+        }
+    }
 }
 
 /// How much of a list.
@@ -377,4 +393,65 @@ pub enum HookWhat {
     Test,
     /// Takes its address away; asks first
     Remove,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Setup {
+    /// An unpacked release, or a checkout after `make build`
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub from: PathBuf,
+    #[command(flatten)]
+    pub of: Of,
+    /// A tenant of ghe.com, or GitHub Enterprise Server
+    #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
+    pub github: Host,
+    /// Opens no browser; takes the address that GitHub answers with, or the App's id
+    #[arg(long)]
+    pub no_browser: bool,
+    #[command(flatten)]
+    pub parameters: Parameters,
+    /// Who; stands in the audit trail [default: $USER]
+    #[arg(long, env = "USER", hide_env = true)]
+    pub by: Option<String>,
+    /// Takes every default and does not ask; needs --org or --user
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Parameters of the stack that people choose.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Parameters {
+    /// Where machines live [default: the default VPC]
+    #[arg(long, value_parser = plain)]
+    pub vpc: Option<String>,
+    /// One for each zone [default: those with a way out to GitHub]
+    #[arg(long, value_delimiter = ',', value_parser = plain)]
+    pub subnets: Vec<String>,
+    /// Whether machines get a public address: `yes`, `no`, or as the `subnet` has it
+    #[arg(long, value_parser = public_ip)]
+    pub public_ip: Option<&'static str>,
+    /// Most machines at once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub max: Option<u32>,
+    /// Who hears alarms
+    #[arg(long, value_name = "ADDRESS", value_parser = plain)]
+    pub mail: Option<String>,
+    /// A policy that every role of the account must have as its boundary
+    #[arg(long, value_name = "ARN", value_parser = plain)]
+    pub boundary: Option<String>,
+}
+
+/// A value that stands in quotes on another command line.
+fn plain(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"'\"\\`$".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{text:?} has a space or a quote, or nothing")),
+    }
+}
+
+fn public_ip(text: &str) -> Result<&'static str, String> {
+    let all = ["yes", "no", "subnet"];
+    let found = all.into_iter().find(|one| *one == text);
+    found.ok_or_else(|| format!("{text:?} is none of {}", all.join(", ")))
 }

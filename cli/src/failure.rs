@@ -42,6 +42,8 @@ pub enum Failure {
     File { path: String, why: String },
     /// The person said no.
     NotConfirmed,
+    /// The person stopped it.
+    Interrupted,
     /// What was watched ended, and not well.
     Ended(String),
     /// Something keeps jobs from starting; the page that says so.
@@ -68,6 +70,7 @@ impl Failure {
             | Self::Unknown(_)
             | Self::File { .. }
             | Self::NotConfirmed
+            | Self::Interrupted
             | Self::Ended(_) => 1,
         }
     }
@@ -124,6 +127,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::File { .. } => "file",
             Self::NotConfirmed => "not_confirmed",
+            Self::Interrupted => "interrupted",
             Self::Ended(_) => "ended",
             Self::Unwell(_) => "unwell",
         }
@@ -192,6 +196,7 @@ impl Failure {
             Self::Unknown(why) | Self::Usage(why) | Self::Ended(why) => why.clone(),
             Self::File { path, why } => format!("{path}: {why}"),
             Self::NotConfirmed => "Nothing was changed.".to_owned(),
+            Self::Interrupted => "Stopped.".to_owned(),
             Self::Unwell(page) => page.clone(),
         }
     }

@@ -10,6 +10,7 @@ pub mod lambda;
 pub mod name;
 pub mod page;
 pub mod session;
+pub mod setup;
 pub mod views;
 pub mod words;
 pub mod xml;

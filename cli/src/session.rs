@@ -9,6 +9,7 @@ mod find;
 mod github;
 mod logs;
 mod pools;
+mod setup;
 mod watch;
 
 use clap::CommandFactory as _;
@@ -64,12 +65,22 @@ pub trait World {
     fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
     /// Asks for a line.
     fn ask(&mut self, question: &str) -> Result<String, Failure>;
+    /// The same, with an answer that Enter gives.
+    fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure>;
     /// Lets the person change a text; none if it was not saved.
     fn edit(&mut self, text: &str) -> Result<Option<String>, Failure>;
     /// The time.
     fn now(&self) -> Time;
     /// Where the stack is.
     fn region(&self) -> String;
+    /// Whether there is such a file.
+    fn exists(&mut self, path: &str) -> bool;
+    /// Starts a program in a folder, for the same account and region.
+    fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure>;
+    /// How it ended; none while it runs.
+    fn ended(&mut self) -> Result<Option<Ended>, Failure>;
+    /// What is being done, should the person stop it.
+    fn stage(&mut self, name: &'static str);
     /// Opens a page on the loopback interface. Its port.
     async fn listen(&mut self) -> Result<u16, Failure>;
     /// What comes next to that page, or what the person types if that is asked for.
@@ -82,6 +93,14 @@ pub trait World {
     fn browse(&mut self, address: &str) -> bool;
     /// Bytes that cannot be guessed.
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure>;
+}
+
+/// A program that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub is_good: bool,
+    /// On stdout and stderr.
+    pub said: String,
 }
 
 /// Who comes to the page.
@@ -100,7 +119,8 @@ pub enum Visit {
 /// # Errors
 /// Why it was not done.
 pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Result<String, Failure> {
-    let mut session = Session { world, screen, json: args.global.json };
+    let mut session =
+        Session { world, screen, json: args.global.json, again: "muster github create" };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
         Command::Doctor => session.doctor().await,
@@ -117,6 +137,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Pause(switch) => session.switch(&switch, "off").await,
         Command::Resume(switch) => session.switch(&switch, "on").await,
         Command::Pools { command } => session.pools(command).await,
+        Command::Setup(order) => session.setup(&order).await,
         Command::GitHub { by, command } => session.github(by, command).await,
         Command::Completions { shell } => {
             let mut text = Vec::new();
@@ -144,6 +165,8 @@ struct Session<'a, W> {
     world: &'a mut W,
     screen: Screen,
     json: bool,
+    /// What goes on where somebody stopped.
+    again: &'static str,
 }
 
 /// What the function says when it says no. The code is a text: another release may have others.

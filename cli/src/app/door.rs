@@ -1,8 +1,9 @@
 //! The page on this machine that sends the browser to GitHub, and takes what GitHub sends back.
 //!
-//! A program without a public address gets the answer of a manifest by a redirect to the loopback interface (RFC 8252, 7.3).
-//! Anything on this machine and any page in a browser may knock there, so nothing is given or taken without a secret that only
-//! the right browser has: the page has a path that cannot be guessed, and GitHub's answer brings back the page's `state`.
+//! A program without a public address gets the answer of a manifest by a redirect to the loopback
+//! interface (RFC 8252, 7.3). Anything on this machine and any page in a browser may knock there,
+//! so nothing is given or taken without a secret that only the right browser has: the page has a
+//! path that cannot be guessed, and GitHub's answer brings back the page's `state`.
 
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
@@ -88,7 +89,8 @@ impl Door {
 
     /// A request, judged.
     pub fn meets(&self, asked: &Asked) -> Met {
-        // A page of another name that resolves to this machine could read what it gets (DNS rebinding).
+        // A page of another name that resolves to this machine could read what it gets (DNS
+        // rebinding).
         if asked.host != format!("127.0.0.1:{}", self.port) {
             return Met::Reply(said(421, "This page answers to its own address only."));
         }
@@ -113,7 +115,7 @@ impl Door {
         match field(query, "code").filter(|code| is_code(code)) {
             Some(code) => Met::Code(code),
             None => {
-                Met::Refused(said(400, "GitHub made no App. To try again: muster github create"))
+                Met::Refused(said(400, "GitHub made no App. The terminal says how to try again."))
             }
         }
     }

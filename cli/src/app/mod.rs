@@ -128,7 +128,8 @@ impl Owner {
         }
     }
 
-    /// Rights of the App, and why. Runners of an organization are registered there, those of a person's repositories at each.
+    /// Rights of the App, and why. Runners of an organization are registered there, those of a
+    /// person's repositories at each.
     #[must_use]
     pub fn permissions(&self) -> [(&'static str, &'static str, &'static str); 2] {
         let runners = match self {
@@ -143,8 +144,8 @@ impl Owner {
     }
 }
 
-/// What GitHub is to make: a new App, private, with its webhook on. No `setup_url`: it would be kept, and the command's
-/// door is closed by then.
+/// What GitHub is to make: a new App, private, with its webhook on. No `setup_url`: it would be
+/// kept, and the command's door is closed by then.
 /// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 #[must_use]
 pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> serde_json::Value {

@@ -1,5 +1,5 @@
-//! `github`: the App, from nothing to its first delivery. The state is in the account and at GitHub, so each step begins by
-//! asking whether it is done, and whatever was interrupted goes on.
+//! `github`: the App, from nothing to its first delivery. The state is in the account and at
+//! GitHub, so each step begins by asking whether it is done, and whatever was interrupted goes on.
 
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl<W: World> Session<'_, W> {
         read("github", answer)
     }
 
-    async fn github_create(
+    pub(super) async fn github_create(
         &mut self,
         order: &CreateApp,
         by: Option<&str>,
@@ -83,7 +83,8 @@ impl<W: World> Session<'_, W> {
         self.github_page(answer)
     }
 
-    /// Has GitHub make an App, and the account take it. True: a browser shows already where it is installed.
+    /// Has GitHub make an App, and the account take it. True: a browser shows already where it is
+    /// installed.
     async fn make_app(
         &mut self,
         order: &CreateApp,
@@ -139,8 +140,10 @@ impl<W: World> Session<'_, W> {
                 Met::Reply(reply) => self.world.reply(reply).await,
                 Met::Refused(reply) => {
                     self.world.reply(reply).await;
-                    let said = "GitHub made no App. To try again: muster github create";
-                    return Err(Failure::Ended(said.to_owned()));
+                    let again = self.again;
+                    return Err(Failure::Ended(format!(
+                        "GitHub made no App. To try again: {again}"
+                    )));
                 }
                 Met::Code(code) => return self.answer_code(&code, order, by).await.map(|()| true),
             }
@@ -166,7 +169,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Hands GitHub's code to the account, which gets the key for it. Returns where the App is installed.
+    /// Hands GitHub's code to the account, which gets the key for it. Returns where the App is
+    /// installed.
     async fn take_code(
         &mut self,
         code: &str,
@@ -239,12 +243,15 @@ impl<W: World> Session<'_, W> {
             return Ok(Owner::Organization(name.clone()));
         }
         if !self.world.is_attended() {
-            let said = "Say whose App it is to be: --org ORG, or --user for your own repositories.";
-            return Err(Failure::Usage(said.to_owned()));
+            return Err(Failure::Usage(WHOSE.to_owned()));
         }
+        self.owner_or("me")
+    }
+
+    pub(super) fn owner_or(&mut self, usual: &str) -> Result<Owner, Failure> {
         let question = "Which organization has the repositories? (me: they are your own)";
         loop {
-            match self.world.ask(question)?.trim() {
+            match self.world.offer(question, usual)?.trim() {
                 "me" => return Ok(Owner::Person),
                 name => match Login::read(name) {
                     Ok(name) => return Ok(Owner::Organization(name)),
@@ -274,8 +281,9 @@ impl<W: World> Session<'_, W> {
                 is_told = true;
             }
             if self.world.now() >= until || !self.world.wait(LOOKS).await {
-                let said = "The App is not installed yet. To go on: muster github create";
-                return Err(Failure::Ended(said.to_owned()));
+                let again = self.again;
+                let said = format!("The App is not installed yet. To go on: {again}");
+                return Err(Failure::Ended(said));
             }
         }
     }
@@ -372,6 +380,8 @@ impl<W: World> Session<'_, W> {
     }
 }
 
+pub(super) const WHOSE: &str =
+    "Say whose App it is to be: --org ORG, or --user for your own repositories.";
 const NO_ADDRESS: &str =
     "The stack does not know its webhook's address; its release may be an older one.";
 

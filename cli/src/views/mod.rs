@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod logs;
 pub mod orders;
 pub mod pools;
+pub mod setup;
 pub mod status;
 pub mod watch;
 

@@ -39,12 +39,28 @@ fn told(output: &Output) -> String {
 pub(crate) fn lambda(
     answers: Vec<(u16, &'static str, String)>,
 ) -> (String, mpsc::Receiver<String>) {
+    let mut answers = answers.into_iter();
+    listening(move |_| answers.next())
+}
+
+/// The same for whoever asks for more than one thing at once: answers by what is asked.
+pub(crate) fn serve(
+    mut answer: impl FnMut(&str) -> (u16, String) + Send + 'static,
+) -> (String, mpsc::Receiver<String>) {
+    listening(move |asked| {
+        let (status, body) = answer(asked);
+        Some((status, "", body))
+    })
+}
+
+fn listening(
+    mut answer: impl FnMut(&str) -> Option<(u16, &'static str, String)> + Send + 'static,
+) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let (asked, requests) = mpsc::channel();
     std::thread::spawn(move || {
-        for (status, header, body) in answers {
-            let (stream, _) = listener.accept().expect("a connection");
+        while let Ok((stream, _)) = listener.accept() {
             let mut reader = BufReader::new(stream);
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") {
@@ -55,7 +71,9 @@ pub(crate) fn lambda(
             });
             let mut sent = vec![0; length.unwrap_or_default()];
             reader.read_exact(&mut sent).expect("a body");
-            let _ = asked.send(format!("{head}{}", String::from_utf8_lossy(&sent)));
+            let request = format!("{head}{}", String::from_utf8_lossy(&sent));
+            let Some((status, header, body)) = answer(&request) else { break };
+            let _ = asked.send(request);
             let stream = reader.get_mut();
             let answer = format!(
                 "HTTP/1.1 {status} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -76,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 29] = [
         &[],
         &["status"],
         &["doctor"],
@@ -99,6 +117,7 @@ fn help_is_as_recorded() {
         &["pools", "edit"],
         &["pools", "history"],
         &["pools", "restore"],
+        &["setup"],
         &["github"],
         &["github", "create"],
         &["github", "link"],
@@ -108,7 +127,7 @@ fn help_is_as_recorded() {
     ];
     let pages = commands.map(|command| {
         // In short, but for what needs a second sentence.
-        let long: [&[&str]; 4] = [&[], &["delete"], &["watch"], &["github", "create"]];
+        let long: [&[&str]; 5] = [&[], &["delete"], &["watch"], &["setup"], &["github", "create"]];
         let is_long = long.contains(&command);
         let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
         let output = muster(&line).output().expect("a process");

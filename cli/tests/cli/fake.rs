@@ -11,7 +11,7 @@ use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::page::Screen;
-use muster_cli::session::{Visit, World, run};
+use muster_cli::session::{Ended, Visit, World, run};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::Value;
@@ -45,6 +45,10 @@ pub(crate) struct Fake {
     pub(crate) says: VecDeque<&'static str>,
     /// The text of every file.
     pub(crate) file: &'static str,
+    /// The files that are there besides.
+    pub(crate) files: &'static [&'static str],
+    /// What a program that was started comes to, after so many looks.
+    pub(crate) child: VecDeque<Option<Ended>>,
     /// Who comes to the page on the loopback interface.
     pub(crate) visits: VecDeque<Visit>,
     /// Whether the person has a browser.
@@ -67,6 +71,8 @@ impl Default for Fake {
             github: VecDeque::new(),
             says: VecDeque::new(),
             file: "",
+            files: &[],
+            child: VecDeque::new(),
             visits: VecDeque::new(),
             has_browser: true,
             log: String::new(),
@@ -163,8 +169,8 @@ impl World for Fake {
         Ok(self.github.pop_front().expect("an answer"))
     }
 
-    fn read_file(&mut self, _: &str) -> Result<String, Failure> {
-        Ok(self.file.to_owned())
+    fn read_file(&mut self, path: &str) -> Result<String, Failure> {
+        Ok(if path.ends_with("/architecture") { "arm64\n" } else { self.file }.to_owned())
     }
 
     fn is_attended(&self) -> bool {
@@ -206,6 +212,12 @@ impl World for Fake {
         Ok(said.to_owned())
     }
 
+    fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure> {
+        let said = self.says.pop_front().expect("somebody");
+        self.note(&format!("? {question} [{usual}]: {said}"));
+        Ok(if said.is_empty() { usual } else { said }.to_owned())
+    }
+
     fn edit(&mut self, text: &str) -> Result<Option<String>, Failure> {
         let said = self.says.pop_front().expect("somebody");
         let (from, to) = said.split_once(" → ").expect("a change");
@@ -219,6 +231,23 @@ impl World for Fake {
 
     fn region(&self) -> String {
         "us-east-1".to_owned()
+    }
+
+    fn exists(&mut self, path: &str) -> bool {
+        self.files.contains(&path)
+    }
+
+    fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure> {
+        self.note(&format!("→ in {folder}: {program} {}", line.join(" ")));
+        Ok(())
+    }
+
+    fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+        Ok(self.child.pop_front().expect("a program"))
+    }
+
+    fn stage(&mut self, name: &'static str) {
+        self.note(&format!("— {name}"));
     }
 
     async fn listen(&mut self) -> Result<u16, Failure> {

@@ -18,7 +18,7 @@ fn state() -> String {
 }
 
 /// The answer to `github`: without an App, and with one.
-fn none() -> Value {
+pub(crate) fn none() -> Value {
     json!({
         "version": 1, "ok": true, "app": null, "installations": [], "hook": null, "lacks": [], "unknown": [],
         "webhook_url": "https://ab12.execute-api.us-east-1.amazonaws.com/webhook",
@@ -29,7 +29,7 @@ fn none() -> Value {
     })
 }
 
-fn with(answer: Value, more: Value) -> Value {
+pub(crate) fn with(answer: Value, more: Value) -> Value {
     let (Value::Object(mut answer), Value::Object(more)) = (answer, more) else {
         panic!("objects")
     };
@@ -50,11 +50,11 @@ fn made() -> Value {
     )
 }
 
-fn new() -> Value {
+pub(crate) fn new() -> Value {
     with(made(), json!({ "install_url": "https://github.com/apps/muster-acme/installations/new" }))
 }
 
-fn installed() -> Value {
+pub(crate) fn installed() -> Value {
     with(
         made(),
         json!({ "installations": [{
@@ -64,7 +64,7 @@ fn installed() -> Value {
     )
 }
 
-fn tested(status: u16) -> Value {
+pub(crate) fn tested(status: u16) -> Value {
     json!({ "version": 1, "ok": true, "tested": { "event": "ping", "status": status, "at": "2026-11-21T00:00:00Z" } })
 }
 
@@ -80,11 +80,11 @@ fn get(target: &str) -> Visit {
     asked("GET", target, &format!("127.0.0.1:{PORT}"))
 }
 
-fn created(code: &str) -> Visit {
+pub(crate) fn created(code: &str) -> Visit {
     get(&format!("/created?code={code}&state={}", state()))
 }
 
-fn visited(
+pub(crate) fn visited(
     visits: impl IntoIterator<Item = Visit>,
     answers: impl IntoIterator<Item = Value>,
 ) -> Fake {
@@ -169,7 +169,8 @@ fn an_app_is_made_with_the_browser() {
                 ),
                 create.clone(),
             ),
-            // Interrupted before it was installed; and again, with a webhook that has another secret.
+            // Interrupted before it was installed; and again, with a webhook that has another
+            // secret.
             (Fake { patience: 1, ..Fake::of([made(), made()]) }, create.clone()),
             (Fake::of([made(), installed(), tested(401), installed()]), create),
         ],
@@ -232,7 +233,7 @@ fn an_app_is_made_without_a_browser_here() {
             (
                 Fake {
                     has_browser: false,
-                    says: ["a/b", "me"].into(),
+                    says: ["a/b", ""].into(),
                     ..visited(
                         [created("c0de")],
                         [none(), new(), installed(), tested(200), installed()],

@@ -10,6 +10,7 @@ mod github;
 mod orders;
 mod pages;
 mod services;
+mod setup;
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The page on the loopback interface, and who comes to it. What is answered is the library's matter.
+//! The page on the loopback interface, and who comes to it. What is answered is the library's
+//! matter.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;

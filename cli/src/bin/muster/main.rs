@@ -1,6 +1,7 @@
 //! `muster`, the operator's command.
 
 mod aws;
+mod child;
 mod door;
 mod http;
 mod keys;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use clap::Parser as _;
-use muster_cli::args::{Color, Muster};
+use muster_cli::args::{Color, Command, Muster};
 use muster_cli::failure::Failure;
 use muster_cli::page::Screen;
 use muster_cli::session::run;
@@ -25,7 +26,10 @@ fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(async {
             let mut world = Terminal::new(args.global.clone());
-            run(args, screen, &mut world).await
+            match args.command.as_ref().and_then(Command::goes_on) {
+                Some(command) => stoppable(command, args, screen, &mut world).await,
+                None => run(args, screen, &mut world).await,
+            }
         }),
         Err(error) => Err(Failure::Unknown(format!("No runtime: {error}"))),
     };
@@ -46,6 +50,26 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// What the person stops says how far it came.
+async fn stoppable(
+    command: &str,
+    args: Muster,
+    screen: Screen,
+    world: &mut Terminal,
+) -> Result<String, Failure> {
+    let outcome = tokio::select! {
+        outcome = run(args, screen, world) => outcome,
+        _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+    };
+    outcome.map_err(|failure| match failure {
+        Failure::Interrupted => {
+            let stage = world.stage.unwrap_or("its beginning");
+            Failure::Ended(format!("Stopped. {command} goes on from \"{stage}\"."))
+        }
+        failure => failure,
+    })
 }
 
 /// A reader that has seen enough is not an error: `muster jobs | head`.

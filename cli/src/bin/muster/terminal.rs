@@ -1,6 +1,7 @@
 //! The world as it is: AWS, GitHub, and the person at the terminal.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::body::SdkBody;
@@ -9,7 +10,7 @@ use muster_cli::app::door::Reply;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
-use muster_cli::session::{Visit, World};
+use muster_cli::session::{Ended, Visit, World};
 use muster_control::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
@@ -17,6 +18,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 
 use crate::aws::Aws;
+use crate::child::Child;
 use crate::door::Listener;
 use crate::http::send;
 use crate::keys;
@@ -28,6 +30,9 @@ pub(crate) struct Terminal {
     /// Whether the screen was drawn on before.
     is_drawn: bool,
     door: Option<Listener>,
+    child: Option<Child>,
+    /// What is being done, should the person stop it.
+    pub(crate) stage: Option<&'static str>,
     /// Whether stdin has come to its end.
     is_mute: bool,
 }
@@ -37,7 +42,15 @@ const TYPED: Duration = Duration::from_millis(200);
 
 impl Terminal {
     pub(crate) const fn new(global: Global) -> Self {
-        Self { global, aws: None, is_drawn: false, door: None, is_mute: false }
+        Self {
+            global,
+            aws: None,
+            is_drawn: false,
+            door: None,
+            child: None,
+            stage: None,
+            is_mute: false,
+        }
     }
 
     async fn aws(&mut self) -> Result<&mut Aws, Failure> {
@@ -69,7 +82,12 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(std::io::stderr()), "{text}");
 }
 
+/// Nobody is there, or whoever is pressed Ctrl-C.
 fn no_terminal(error: &dialoguer::Error) -> Failure {
+    let dialoguer::Error::IO(cause) = error;
+    if cause.kind() == std::io::ErrorKind::Interrupted {
+        return Failure::Interrupted;
+    }
     Failure::Usage(format!("Nobody could be asked: {}", with_causes(error)))
 }
 
@@ -163,6 +181,11 @@ impl World for Terminal {
         Input::new().with_prompt(question).interact_text().map_err(|error| no_terminal(&error))
     }
 
+    fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure> {
+        let asked = Input::new().with_prompt(question).default(usual.to_owned()).interact_text();
+        asked.map_err(|error| no_terminal(&error))
+    }
+
     fn edit(&mut self, text: &str) -> Result<Option<String>, Failure> {
         Editor::new().extension(".yaml").edit(text).map_err(|error| no_terminal(&error))
     }
@@ -174,6 +197,39 @@ impl World for Terminal {
 
     fn region(&self) -> String {
         self.aws.as_ref().map(|aws| aws.region.clone()).unwrap_or_default()
+    }
+
+    fn exists(&mut self, path: &str) -> bool {
+        std::path::Path::new(path).is_file()
+    }
+
+    fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure> {
+        let mut command = Command::new(program);
+        command.args(line).current_dir(folder);
+        // Found as the AWS CLI finds them, and changed as this command was told.
+        if let Some(profile) = &self.global.profile {
+            command.env("AWS_PROFILE", profile);
+        }
+        if let Some(aws) = &self.aws {
+            command.env("AWS_REGION", &aws.region).env("AWS_DEFAULT_REGION", &aws.region);
+        }
+        if let Some(url) = &self.global.endpoint_url {
+            command.env("AWS_ENDPOINT_URL", url);
+        }
+        command.env("SAM_CLI_TELEMETRY", "0");
+        self.child = Some(Child::start(program, &mut command)?);
+        Ok(())
+    }
+
+    fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+        match &mut self.child {
+            Some(child) => child.ended(),
+            None => Ok(None),
+        }
+    }
+
+    fn stage(&mut self, name: &'static str) {
+        self.stage = Some(name);
     }
 
     async fn listen(&mut self) -> Result<u16, Failure> {

@@ -1,0 +1,75 @@
+//! A program that this one starts, and what it says.
+
+use std::io::Read;
+use std::process::{Child as Process, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use muster_cli::failure::Failure;
+use muster_cli::session::Ended;
+use muster_control::causes::with_causes;
+
+/// It ends with this.
+pub(crate) struct Child {
+    process: Process,
+    said: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Child {
+    /// # Errors
+    /// When there is no such program.
+    pub(crate) fn start(name: &str, command: &mut Command) -> Result<Self, Failure> {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::Usage(missing(name)),
+            _ => Failure::File { path: name.to_owned(), why: with_causes(&error) },
+        })?;
+        let said = Arc::default();
+        let mut readers = Vec::new();
+        readers.extend(process.stdout.take().map(|out| read(out, Arc::clone(&said))));
+        readers.extend(process.stderr.take().map(|err| read(err, Arc::clone(&said))));
+        Ok(Self { process, said, readers })
+    }
+
+    /// None while it runs.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub(crate) fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+        let unknown = |error: std::io::Error| Failure::Unknown(format!("No end is known: {error}"));
+        let Some(status) = self.process.try_wait().map_err(unknown)? else { return Ok(None) };
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+        let said = self.said.lock().map(|said| String::from_utf8_lossy(&said).into_owned());
+        Ok(Some(Ended { is_good: status.success(), said: said.unwrap_or_default() }))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn missing(name: &str) -> String {
+    match name {
+        "sam" => "The SAM CLI is not installed, and it deploys: pip install aws-sam-cli, or \
+                  https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/install-sam-cli.html"
+            .to_owned(),
+        name => format!("There is no program {name} here."),
+    }
+}
+
+fn read(mut from: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut part = [0; 4096];
+        while let Ok(length @ 1..) = from.read(&mut part) {
+            if let Ok(mut said) = said.lock() {
+                said.extend_from_slice(&part[..length]);
+            }
+        }
+    })
+}

@@ -1,0 +1,394 @@
+//! `setup`: from an account to a first job. What is done is asked of the account and of GitHub
+//! before each step, so it goes on wherever it was stopped.
+
+use muster_control::admin::Request;
+use muster_control::admin::answers::{JobList, StackStatus};
+use muster_domain::time::Seconds;
+use muster_sigv4::Call;
+use serde_json::Value;
+
+use super::github::WHOSE;
+use super::{Session, World};
+use crate::app::Owner;
+use crate::args::{CreateApp, Of, Parameters, Setup};
+use crate::failure::Failure;
+use crate::setup::network::{Looked, Network};
+use crate::setup::stack::{Progress, Stack, call, cause, failed_at, told_by_sam};
+use crate::views;
+use crate::words::span;
+
+/// Between two looks at a deployment.
+const LOOKS: Seconds = Seconds(3);
+/// Most pages of a stack's events that are read for a cause.
+const PAGES: usize = 10;
+/// What a new stack is allowed, as the template has it.
+const USUAL_MAX: u32 = 20;
+
+/// What is deployed: a folder with template and functions.
+pub(super) struct Release {
+    folder: String,
+    /// Of a checkout; an unpacked release has it in its template.
+    architecture: Option<String>,
+    /// What the template calls itself.
+    pub(super) version: Option<String>,
+}
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn setup(&mut self, order: &Setup) -> Result<String, Failure> {
+        self.again = "muster setup";
+        self.world.stage("account");
+        self.who().await?;
+        let stack = self.world.stack().await?;
+        let mut owner = None;
+        let mut found = self.deployed(&stack).await?;
+        if let Some(one) = found.take_if(|one| one.is_moving()) {
+            self.world.stage("deployment");
+            found = Some(self.settled(&stack, one).await?);
+        }
+        match found {
+            Some(one) if one.is_there() => {
+                self.world.say(&format!("✓ stack {stack} is deployed; muster upgrade changes it"));
+            }
+            Some(one) if !one.is_nothing() => return Err(unusable(&stack, &one)),
+            Some(_) | None => {
+                let release = self.release(&order.from.to_string_lossy())?;
+                owner = Some(self.owner_of_setup(order).await?);
+                let values = self.questions(&stack, &release, order).await?;
+                self.world.stage("deployment");
+                self.deploy(&stack, &release, &values).await?;
+            }
+        }
+        self.world.stage("GitHub App");
+        let of = owner.map_or_else(|| order.of.clone(), of);
+        let create = CreateApp {
+            of,
+            github: order.github.clone(),
+            no_browser: order.no_browser,
+            replace: false,
+        };
+        let app = self.github_create(&create, order.by.as_deref()).await?;
+        self.world.stage("first job");
+        if self.json {
+            return Ok(app);
+        }
+        self.first_job(&app).await
+    }
+
+    /// Whose account it is. Without credentials nothing else would say so this early.
+    async fn who(&mut self) -> Result<(), Failure> {
+        let fields = [("Action", "GetCallerIdentity"), ("Version", "2011-06-15")];
+        let answer = self.call(Call::query("sts", &fields)).await?;
+        let who = &answer["GetCallerIdentityResult"];
+        let text = |name: &str| who[name].as_str().unwrap_or("?").to_owned();
+        let (account, region) = (text("Account"), self.world.region());
+        self.world.say(&format!("Account {account}, {region}, as {}", text("Arn")));
+        Ok(())
+    }
+
+    /// The stack; none if there is none.
+    pub(super) async fn deployed(&mut self, name: &str) -> Result<Option<Stack>, Failure> {
+        match self.call(call("DescribeStacks", &[("StackName", name)])).await {
+            Ok(answer) => Ok(Stack::read(&answer)),
+            Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// What stands in a folder.
+    pub(super) fn release(&mut self, folder: &str) -> Result<Release, Failure> {
+        let path = |name: &str| format!("{folder}/{name}");
+        let is_whole = ["template.yaml", "samconfig.toml", "dist/admin/bootstrap"]
+            .iter()
+            .all(|name| self.world.exists(&path(name)));
+        if !is_whole {
+            return Err(Failure::Usage(format!(
+                "{folder} holds no release that can be deployed. Run this in the folder of an unpacked release, or in a checkout after \
+                 make build; or name it: --from FOLDER"
+            )));
+        }
+        let mark = path("dist/architecture");
+        let architecture = match self.world.exists(&mark) {
+            true => match self.world.read_file(&mark)?.trim() {
+                found @ ("x86_64" | "arm64") => Some(found.to_owned()),
+                found => {
+                    let why = format!(
+                        "{found:?} is no architecture of Lambda's; make build writes it anew"
+                    );
+                    return Err(Failure::File { path: mark, why });
+                }
+            },
+            false => None,
+        };
+        let template = self.world.read_file(&path("template.yaml"))?;
+        let version = template.lines().find_map(|line| {
+            let version = line.strip_prefix("  Muster ")?.split(':').next()?;
+            Some(version.to_owned())
+        });
+        Ok(Release { folder: folder.to_owned(), architecture, version })
+    }
+
+    /// The organization that the person owns, if GitHub knows them here and there is but one.
+    async fn owner_of_setup(&mut self, order: &Setup) -> Result<Owner, Failure> {
+        let is_given = order.of.org.is_some() || order.of.user;
+        if order.yes && !is_given {
+            return Err(Failure::Usage(WHOSE.to_owned()));
+        }
+        if is_given || !self.world.is_attended() {
+            return self.owner(&order.of);
+        }
+        let address =
+            format!("{}/user/memberships/orgs?state=active&per_page=100", order.github.api());
+        let answer = self.world.github(&address).await.ok().flatten().unwrap_or_default();
+        let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+        let owned = all.iter().filter(|one| one["role"] == "admin");
+        let names: Vec<&str> =
+            owned.filter_map(|one| one["organization"]["login"].as_str()).collect();
+        let usual = if let [only] = names.as_slice() { *only } else { "me" };
+        self.owner_or(usual)
+    }
+
+    /// What the stack is to be, asked where it is not given.
+    async fn questions(
+        &mut self,
+        stack: &str,
+        release: &Release,
+        order: &Setup,
+    ) -> Result<Vec<String>, Failure> {
+        self.world.stage("network");
+        let given = &order.parameters;
+        let all = self.networks().await?;
+        let asks = !order.yes && self.world.is_attended();
+        let network = match asks && given.vpc.is_none() && given.subnets.is_empty() {
+            true => self.network(&all)?,
+            false => {
+                let chosen = all.choose(given.vpc.as_deref(), &given.subnets);
+                let network = chosen.map_err(Failure::Usage)?;
+                self.world.say(&format!("Network: {}", network.told));
+                network
+            }
+        };
+        let (mut max, mut mail) = (given.max, given.mail.clone());
+        if asks && max.is_none() {
+            max = Some(self.how_many("Most machines at once, of two vCPUs each", USUAL_MAX)?);
+        }
+        if asks && mail.is_none() {
+            let said = self.world.offer("Mail for alarms", "none")?;
+            mail = Some(said).filter(|said| said != "none");
+        }
+        self.world.say(&match &mail {
+            Some(address) => {
+                format!("AWS will ask {address} by mail to confirm: alarms come after that")
+            }
+            None => "! nobody hears alarms; later: muster upgrade --mail ADDRESS".to_owned(),
+        });
+        let version = release.version.as_deref().map(|version| format!(" {version}"));
+        let question =
+            format!("Deploy Muster{} as stack {stack} now?", version.unwrap_or_default());
+        if asks {
+            let said = self.world.offer(&question, "yes")?;
+            if !matches!(said.as_str(), "y" | "yes" | "Y") {
+                return Err(Failure::NotConfirmed);
+            }
+        } else {
+            self.agreed(order.yes, &question)?;
+        }
+        let given = Parameters {
+            vpc: Some(network.vpc),
+            subnets: network.subnets,
+            public_ip: given.public_ip.or(Some(network.public_ip)),
+            max: Some(max.unwrap_or(USUAL_MAX)),
+            mail,
+            boundary: given.boundary.clone(),
+        };
+        Ok(overrides(&given, release))
+    }
+
+    fn how_many(&mut self, question: &str, usual: u32) -> Result<u32, Failure> {
+        loop {
+            let said = self.world.offer(question, &usual.to_string())?;
+            match said.parse() {
+                Ok(number) if number <= 10_000 => return Ok(number),
+                Ok(_) | Err(_) => self.world.say(&format!("{said:?} is not a number up to 10000.")),
+            }
+        }
+    }
+
+    /// What there is. Route tables are looked at where that is allowed.
+    async fn networks(&mut self) -> Result<Looked, Failure> {
+        let calls = ["DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"]
+            .map(|action| Call::query("ec2", &[("Action", action), ("Version", "2016-11-15")]));
+        let mut answers = self.world.aws(calls.into()).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(Ok(Value::Null));
+        let (vpcs, subnets, routes) = (next()?, next()?, next().ok());
+        Ok(Looked::read(&vpcs, &subnets, routes.as_ref()))
+    }
+
+    fn network(&mut self, all: &Looked) -> Result<Network, Failure> {
+        let mut named = None;
+        loop {
+            let chosen = all.choose(named.as_deref(), &[]);
+            let said = match &chosen {
+                Ok(network) => self
+                    .world
+                    .offer(&format!("Network (or a VPC's id): {}", network.told), "yes")?,
+                Err(why) => {
+                    self.world.say(why);
+                    self.world.ask("Which VPC?")?
+                }
+            };
+            match (chosen, said.trim()) {
+                (Ok(network), "yes" | "y" | "Y") => return Ok(network),
+                (_, vpc) => named = Some(vpc.to_owned()),
+            }
+        }
+    }
+
+    /// Has `sam` deploy, and tells how far it is.
+    async fn deploy(
+        &mut self,
+        stack: &str,
+        release: &Release,
+        values: &[String],
+    ) -> Result<(), Failure> {
+        let begun = self.world.now();
+        self.sam(stack, release, "--no-confirm-changeset", values)?;
+        self.world.say(&format!("Deploying. q stops the wait; {} goes on from there", self.again));
+        let (mut id, mut said) = (None, String::new());
+        let ended = loop {
+            if let Some(ended) = self.world.ended()? {
+                break ended;
+            }
+            self.pause().await?;
+            let (seen, progress) = self.progress(stack).await?;
+            id = seen.or(id);
+            let now = if id.is_some() { progress.told() } else { "sam prepares".to_owned() };
+            if now != said {
+                self.world.say(&format!("  {now}, {}", span(self.world.now().since(begun))));
+                said = now;
+            }
+        };
+        if ended.is_good {
+            let took = span(self.world.now().since(begun));
+            self.world.say(&format!("✓ stack {stack}, {took}"));
+            return Ok(());
+        }
+        // A first deployment that fails takes its stack along; by its id it is still known.
+        let events = match id {
+            Some(id) => self.events(&id).await,
+            None => Vec::new(),
+        };
+        Err(Failure::Ended(match cause(&events, begun) {
+            Some((resource, reason)) => failed_at(&resource, &reason),
+            None => format!("The deployment failed.\n{}", told_by_sam(&ended.said)),
+        }))
+    }
+
+    pub(super) fn sam(
+        &mut self,
+        stack: &str,
+        release: &Release,
+        how: &str,
+        values: &[String],
+    ) -> Result<(), Failure> {
+        let mut line = ["deploy", "--stack-name", stack, how, "--no-fail-on-empty-changeset"]
+            .map(str::to_owned)
+            .to_vec();
+        if !values.is_empty() {
+            line.push("--parameter-overrides".to_owned());
+            line.extend_from_slice(values);
+        }
+        self.world.start("sam", &line, &release.folder)
+    }
+
+    /// Waits. Whoever has enough may stop here.
+    pub(super) async fn pause(&mut self) -> Result<(), Failure> {
+        if self.world.wait(LOOKS).await { Ok(()) } else { Err(Failure::Interrupted) }
+    }
+
+    /// The stack's id and how far it is; nothing before it is there.
+    async fn progress(&mut self, stack: &str) -> Result<(Option<String>, Progress), Failure> {
+        let mut progress = Progress::default();
+        let Some(found) = self.deployed(stack).await? else { return Ok((None, progress)) };
+        let mut token = None;
+        for _ in 0..PAGES {
+            let mut fields = vec![("StackName", found.id.as_str())];
+            fields.extend(token.as_deref().map(|token| ("NextToken", token)));
+            let Ok(answer) = self.call(call("ListStackResources", &fields)).await else { break };
+            token = progress.add(&answer);
+            if token.is_none() {
+                break;
+            }
+        }
+        Ok((Some(found.id), progress))
+    }
+
+    pub(super) async fn events(&mut self, id: &str) -> Vec<Value> {
+        let mut events = Vec::new();
+        let mut token: Option<String> = None;
+        for _ in 0..PAGES {
+            let mut fields = vec![("StackName", id)];
+            fields.extend(token.as_deref().map(|token| ("NextToken", token)));
+            let Ok(answer) = self.call(call("DescribeStackEvents", &fields)).await else { break };
+            let result = &answer["DescribeStackEventsResult"];
+            events.extend(result["StackEvents"].as_array().into_iter().flatten().cloned());
+            token = result["NextToken"].as_str().map(str::to_owned);
+            if token.is_none() {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Somebody deploys already: waits for the end of that.
+    pub(super) async fn settled(&mut self, stack: &str, mut one: Stack) -> Result<Stack, Failure> {
+        self.world.say(&format!("stack {stack} is in {}: waiting for its end", one.status));
+        while one.is_moving() {
+            self.pause().await?;
+            let gone = Stack { status: "DELETE_COMPLETE".to_owned(), ..one.clone() };
+            one = self.deployed(&one.id).await?.unwrap_or(gone);
+        }
+        Ok(one)
+    }
+
+    /// What is left to do, and what to look at.
+    async fn first_job(&mut self, app: &str) -> Result<String, Failure> {
+        let status = Request::Status { github: false };
+        let status: StackStatus = self.asked("status", status).await?;
+        let jobs = Request::Jobs { pool: None, limit: 20, adopt: false, repository: None };
+        let jobs: JobList = self.asked("jobs", jobs).await?;
+        Ok(format!("{app}\n{}", views::setup::first_job(&status, &jobs, self.screen)))
+    }
+}
+
+fn of(owner: Owner) -> Of {
+    match owner {
+        Owner::Organization(name) => Of { org: Some(name), user: false },
+        Owner::Person => Of { org: None, user: true },
+    }
+}
+
+/// In quotes of their own, as `sam` wants what has commas.
+pub(super) fn overrides(given: &Parameters, release: &Release) -> Vec<String> {
+    let Parameters { vpc, subnets, public_ip, max, mail, boundary } = given;
+    let subnets = (!subnets.is_empty()).then(|| subnets.join(","));
+    let all = [
+        ("VpcId", vpc.clone()),
+        ("Subnets", subnets),
+        ("PublicIp", public_ip.map(str::to_owned)),
+        ("MaxMachines", max.map(|max| max.to_string())),
+        ("AlarmEmail", mail.clone()),
+        ("PermissionsBoundary", boundary.clone()),
+        ("Architecture", release.architecture.clone()),
+    ];
+    let given = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    given.map(|(name, value)| format!("{name}='{value}'")).collect()
+}
+
+fn unusable(stack: &str, one: &Stack) -> Failure {
+    let Stack { status, reason, .. } = one;
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    Failure::Ended(format!(
+        "Stack {stack} is in {status}{because}\nIts first deployment failed. Nothing runs in it, and it has to go before another: \
+         aws cloudformation delete-stack --stack-name {stack}"
+    ))
+}

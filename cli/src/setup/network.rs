@@ -1,0 +1,325 @@
+//! Which subnets have a way out to GitHub.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// A subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    pub id: String,
+    vpc: String,
+    zone: String,
+    /// Whether machines get a public address by themselves.
+    gives_addresses: bool,
+    way: Way,
+}
+
+/// Where a subnet sends what is meant for GitHub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To an internet gateway, which wants a public address.
+    Internet,
+    /// To a NAT gateway, or something else that needs none.
+    Through,
+    None,
+    /// Route tables may not be read.
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Vpc {
+    id: String,
+    is_default: bool,
+    name: String,
+}
+
+/// What there is in a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    vpcs: Vec<Vpc>,
+    subnets: Vec<Subnet>,
+}
+
+/// What is deployed into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub vpc: String,
+    pub subnets: Vec<String>,
+    /// The parameter `PublicIp`.
+    pub public_ip: &'static str,
+    /// For people.
+    pub told: String,
+}
+
+fn items<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+    answer[list].as_array().into_iter().flatten()
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+impl Looked {
+    /// From the answers to DescribeVpcs, DescribeSubnets and, if that may be asked,
+    /// DescribeRouteTables.
+    #[must_use]
+    pub fn read(vpcs: &Value, subnets: &Value, routes: Option<&Value>) -> Self {
+        let vpcs = items(vpcs, "vpcSet").map(|vpc| Vpc {
+            id: text(vpc, "vpcId"),
+            is_default: vpc["isDefault"] == "true",
+            name: items(vpc, "tagSet")
+                .find(|tag| tag["key"] == "Name")
+                .map(|tag| text(tag, "value"))
+                .unwrap_or_default(),
+        });
+        let subnets = items(subnets, "subnetSet").map(|subnet| {
+            let (id, vpc) = (text(subnet, "subnetId"), text(subnet, "vpcId"));
+            let way = routes.map_or(Way::Unknown, |routes| way(routes, &vpc, &id));
+            let gives_addresses = subnet["mapPublicIpOnLaunch"] == "true";
+            Subnet { zone: text(subnet, "availabilityZone"), id, vpc, gives_addresses, way }
+        });
+        Self { vpcs: vpcs.collect(), subnets: subnets.collect() }
+    }
+
+    /// The network that is named; else the default one; else the only one.
+    ///
+    /// # Errors
+    /// Why there is none, and what to give.
+    pub fn choose(&self, vpc: Option<&str>, subnets: &[String]) -> Result<Network, String> {
+        if !subnets.is_empty() {
+            return self.named(vpc, subnets);
+        }
+        let found = match (vpc, self.vpcs.as_slice()) {
+            (Some(id), all) => all.iter().find(|vpc| vpc.id == id),
+            (None, [only]) => Some(only),
+            (None, all) => all.iter().find(|vpc| vpc.is_default),
+        };
+        let Some(vpc) = found else {
+            let what = vpc.map_or("no default VPC".to_owned(), |id| format!("no VPC {id}"));
+            return Err(format!("There is {what} here. Give --vpc{}.", self.others()));
+        };
+        let all: Vec<&Subnet> = self.subnets.iter().filter(|one| one.vpc == vpc.id).collect();
+        let of = |ways: &[Way]| -> Vec<&Subnet> {
+            let found = all.iter().copied().filter(|one| ways.contains(&one.way));
+            one_a_zone(found.collect())
+        };
+        let known = all.iter().all(|one| one.way != Way::Unknown);
+        let public = if known {
+            of(&[Way::Internet])
+        } else {
+            one_a_zone(all.iter().copied().filter(|one| one.gives_addresses).collect())
+        };
+        let chosen = if public.is_empty() { of(&[Way::Through]) } else { public };
+        if chosen.is_empty() {
+            let id = &vpc.id;
+            return Err(format!(
+                "No subnet of {id} has a way out to GitHub that could be seen. Give --subnets, or --vpc{}.",
+                self.others()
+            ));
+        }
+        Ok(network(vpc, &chosen))
+    }
+
+    fn named(&self, vpc: Option<&str>, subnets: &[String]) -> Result<Network, String> {
+        let mut chosen = Vec::new();
+        for id in subnets {
+            let found = self.subnets.iter().find(|one| one.id == *id);
+            chosen.push(found.ok_or_else(|| format!("There is no subnet {id} here."))?);
+        }
+        let vpcs: BTreeSet<&str> = chosen.iter().map(|one| one.vpc.as_str()).collect();
+        let of: Vec<&str> = vpcs.into_iter().collect();
+        let [only] = of.as_slice() else {
+            return Err(format!("The subnets are of several VPCs: {}.", of.join(", ")));
+        };
+        if vpc.is_some_and(|vpc| vpc != *only) {
+            return Err(format!("The subnets are of {only}."));
+        }
+        if let Some(lost) = chosen.iter().find(|one| one.way == Way::None) {
+            return Err(format!(
+                "{} has no way out: its route table has no default route.",
+                lost.id
+            ));
+        }
+        let vpc = self.vpcs.iter().find(|one| one.id == **only);
+        let unknown = Vpc { id: (*only).to_owned(), is_default: false, name: String::new() };
+        Ok(network(vpc.unwrap_or(&unknown), &chosen))
+    }
+
+    /// What else there is to name.
+    fn others(&self) -> String {
+        let names = self.vpcs.iter().map(|vpc| match vpc.name.as_str() {
+            "" => vpc.id.clone(),
+            name => format!("{} ({name})", vpc.id),
+        });
+        let names: Vec<String> = names.collect();
+        if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
+    }
+}
+
+fn network(vpc: &Vpc, chosen: &[&Subnet]) -> Network {
+    let needs_addresses = chosen.iter().any(|one| one.way == Way::Internet);
+    let (public_ip, addresses) = match chosen.iter().all(|one| one.gives_addresses) {
+        true => ("subnet", "each machine gets a public address"),
+        false if needs_addresses => ("yes", "each machine gets a public address"),
+        false => ("no", "by a NAT gateway, without public addresses"),
+    };
+    let kind = match (vpc.is_default, vpc.name.as_str()) {
+        (true, _) => format!("default VPC {}", vpc.id),
+        (false, "") => vpc.id.clone(),
+        (false, name) => format!("{} ({name})", vpc.id),
+    };
+    let count = crate::words::count(chosen.len(), "subnet");
+    Network {
+        vpc: vpc.id.clone(),
+        subnets: chosen.iter().map(|one| one.id.clone()).collect(),
+        public_ip,
+        told: format!("{kind}, {count}; {addresses}"),
+    }
+}
+
+/// The template wants one for each zone. One that gives addresses is taken first.
+fn one_a_zone(mut all: Vec<&Subnet>) -> Vec<&Subnet> {
+    all.sort_by_key(|one| (&one.zone, !one.gives_addresses, &one.id));
+    all.dedup_by_key(|one| &one.zone);
+    all
+}
+
+/// The default route of a subnet's table, or of the VPC's main one.
+fn way(routes: &Value, vpc: &str, subnet: &str) -> Way {
+    let table = |wanted: &dyn Fn(&Value) -> bool| {
+        items(routes, "routeTableSet")
+            .filter(|table| table["vpcId"] == vpc)
+            .find(|table| items(table, "associationSet").any(wanted))
+    };
+    let own = table(&|one| one["subnetId"] == subnet);
+    let Some(table) = own.or_else(|| table(&|one| one["main"] == "true")) else { return Way::None };
+    let is_default = |route: &&Value| {
+        route["destinationCidrBlock"] == "0.0.0.0/0" && route["state"] != "blackhole"
+    };
+    match items(table, "routeSet").find(is_default) {
+        Some(route) if text(route, "gatewayId").starts_with("igw-") => Way::Internet,
+        Some(_) => Way::Through,
+        None => Way::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn subnet(id: &str, vpc: &str, zone: &str, public: bool) -> Value {
+        json!({ "subnetId": id, "vpcId": vpc, "availabilityZone": zone, "mapPublicIpOnLaunch": public.to_string() })
+    }
+
+    fn table(vpc: &str, of: Value, route: Value) -> Value {
+        json!({ "vpcId": vpc, "associationSet": [of], "routeSet": [route] })
+    }
+
+    fn looked() -> Looked {
+        let vpcs = json!({ "vpcSet": [
+            { "vpcId": "vpc-1", "isDefault": "true", "tagSet": null },
+            { "vpcId": "vpc-2", "isDefault": "false", "tagSet": [{ "key": "Name", "value": "prod" }] },
+            { "vpcId": "vpc-3", "isDefault": "false" },
+        ] });
+        let subnets = json!({ "subnetSet": [
+            subnet("subnet-b", "vpc-1", "us-east-1b", true),
+            subnet("subnet-a2", "vpc-1", "us-east-1a", true),
+            subnet("subnet-a", "vpc-1", "us-east-1a", true),
+            subnet("subnet-n", "vpc-2", "us-east-1a", false),
+            subnet("subnet-p", "vpc-2", "us-east-1a", false),
+            subnet("subnet-x", "vpc-2", "us-east-1b", false),
+            subnet("subnet-q", "vpc-3", "us-east-1a", false),
+        ] });
+        let internet =
+            json!({ "destinationCidrBlock": "0.0.0.0/0", "gatewayId": "igw-1", "state": "active" });
+        let nat = json!({ "destinationCidrBlock": "0.0.0.0/0", "natGatewayId": "nat-1", "state": "active" });
+        let gone = json!({ "destinationCidrBlock": "0.0.0.0/0", "natGatewayId": "nat-2", "state": "blackhole" });
+        let main = json!({ "main": "true" });
+        let routes = json!({ "routeTableSet": [
+            table("vpc-1", main.clone(), internet.clone()),
+            table("vpc-2", main.clone(), gone),
+            table("vpc-2", json!({ "main": "false", "subnetId": "subnet-n" }), nat.clone()),
+            table("vpc-2", json!({ "main": "false", "subnetId": "subnet-p" }), internet),
+            table("vpc-3", main, nat),
+        ] });
+        Looked::read(&vpcs, &subnets, Some(&routes))
+    }
+
+    fn told(network: Result<Network, String>) -> String {
+        match network {
+            Ok(Network { vpc, subnets, public_ip, told }) => {
+                format!("{vpc} {} {public_ip}: {told}", subnets.join(","))
+            }
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn a_network_with_a_way_out_is_found_by_looking() {
+        let all = looked();
+        for (vpc, subnets, wanted) in [
+            (
+                None,
+                vec![],
+                "vpc-1 subnet-a,subnet-b subnet: default VPC vpc-1, 2 subnets; each machine gets a public address",
+            ),
+            (
+                Some("vpc-2"),
+                vec![],
+                "vpc-2 subnet-p yes: vpc-2 (prod), 1 subnet; each machine gets a public address",
+            ),
+            (
+                Some("vpc-3"),
+                vec![],
+                "vpc-3 subnet-q no: vpc-3, 1 subnet; by a NAT gateway, without public addresses",
+            ),
+            (
+                Some("vpc-4"),
+                vec![],
+                "There is no VPC vpc-4 here. Give --vpc: vpc-1, vpc-2 (prod), vpc-3.",
+            ),
+            (
+                None,
+                vec!["subnet-n"],
+                "vpc-2 subnet-n no: vpc-2 (prod), 1 subnet; by a NAT gateway, without public addresses",
+            ),
+            (
+                None,
+                vec!["subnet-x"],
+                "subnet-x has no way out: its route table has no default route.",
+            ),
+            (None, vec!["subnet-y"], "There is no subnet subnet-y here."),
+            (None, vec!["subnet-a", "subnet-n"], "The subnets are of several VPCs: vpc-1, vpc-2."),
+            (Some("vpc-1"), vec!["subnet-n"], "The subnets are of vpc-2."),
+        ] {
+            let subnets: Vec<String> = subnets.into_iter().map(str::to_owned).collect();
+            assert_eq!(told(all.choose(vpc, &subnets)), wanted);
+        }
+    }
+
+    #[test]
+    fn an_account_without_a_default_network_is_told_what_there_is() {
+        let mut all = looked();
+        all.vpcs.remove(0);
+        let wanted = "There is no default VPC here. Give --vpc: vpc-2 (prod), vpc-3.";
+        assert_eq!(told(all.choose(None, &[])), wanted);
+        all.vpcs.remove(0);
+        assert!(told(all.choose(None, &[])).starts_with("vpc-3 subnet-q no"));
+        all.subnets.clear();
+        let wanted = "No subnet of vpc-3 has a way out to GitHub that could be seen. Give --subnets, or --vpc: vpc-3.";
+        assert_eq!(told(all.choose(None, &[])), wanted);
+        all.vpcs.clear();
+        assert_eq!(told(all.choose(None, &[])), "There is no default VPC here. Give --vpc.");
+    }
+
+    #[test]
+    fn without_route_tables_the_subnets_own_setting_counts() {
+        let mut all = looked();
+        all.subnets.iter_mut().for_each(|one| one.way = Way::Unknown);
+        assert!(told(all.choose(None, &[])).starts_with("vpc-1 subnet-a,subnet-b subnet:"));
+        assert!(told(all.choose(Some("vpc-3"), &[])).starts_with("No subnet of vpc-3"));
+    }
+}

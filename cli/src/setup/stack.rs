@@ -1,0 +1,211 @@
+//! A stack on its way: its state, how far it is, and the one reason why it failed.
+
+use muster_domain::time::Time;
+use muster_sigv4::Call;
+use serde_json::Value;
+
+/// The version of CloudFormation's old form.
+const VERSION: (&str, &str) = ("Version", "2010-05-15");
+
+/// A call of CloudFormation.
+#[must_use]
+pub fn call(action: &str, fields: &[(&str, &str)]) -> Call {
+    let fields = [&[("Action", action), VERSION], fields].concat();
+    Call::query("cloudformation", &fields)
+}
+
+/// A stack that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Holds when its name does not any more.
+    pub id: String,
+    pub status: String,
+    pub reason: String,
+    pub outputs: Value,
+}
+
+impl Stack {
+    /// From the answer to DescribeStacks.
+    #[must_use]
+    pub fn read(answer: &Value) -> Option<Self> {
+        let one = answer["DescribeStacksResult"]["Stacks"].get(0)?;
+        let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        Some(Self {
+            id: text("StackId"),
+            status: text("StackStatus"),
+            reason: text("StackStatusReason"),
+            outputs: one["Outputs"].clone(),
+        })
+    }
+
+    #[must_use]
+    pub fn output(&self, name: &str) -> Option<&str> {
+        let all = self.outputs.as_array()?;
+        all.iter().find(|one| one["OutputKey"] == name)?["OutputValue"].as_str()
+    }
+
+    /// Somebody is at it.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.status.ends_with("_IN_PROGRESS") && self.status != "REVIEW_IN_PROGRESS"
+    }
+
+    /// It serves; an update that was taken back leaves what was before.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        matches!(
+            self.status.as_str(),
+            "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "UPDATE_ROLLBACK_COMPLETE" | "IMPORT_COMPLETE"
+        )
+    }
+
+    /// It was never there: only a change set waits, or the first deployment was taken back as a
+    /// whole.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        matches!(self.status.as_str(), "REVIEW_IN_PROGRESS" | "DELETE_COMPLETE")
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    /// What is being made, changed or ended now.
+    pub now: Vec<String>,
+}
+
+impl Progress {
+    /// With a page of ListStackResources. The token of the next.
+    pub fn add(&mut self, answer: &Value) -> Option<String> {
+        let result = &answer["ListStackResourcesResult"];
+        for one in result["StackResourceSummaries"].as_array().into_iter().flatten() {
+            let status = one["ResourceStatus"].as_str().unwrap_or_default();
+            if status.ends_with("_COMPLETE") && !status.starts_with("DELETE") {
+                self.done += 1;
+            } else if status.ends_with("_IN_PROGRESS") {
+                self.now.extend(one["LogicalResourceId"].as_str().map(str::to_owned));
+            }
+        }
+        result["NextToken"].as_str().map(str::to_owned)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn told(&self) -> String {
+        const SHOWN: usize = 4;
+        let mut now =
+            self.now.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if self.now.len() > SHOWN {
+            now.push_str(", …");
+        }
+        let now = if now.is_empty() { String::new() } else { format!("; now {now}") };
+        format!("{} done{now}", crate::words::count(self.done, "resource"))
+    }
+}
+
+/// The resource that failed first since then, and why; what was cancelled because of it is not
+/// asked.
+#[must_use]
+pub fn cause(events: &[Value], since: Time) -> Option<(String, String)> {
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    // They come newest first.
+    let mut events = events.iter().rev();
+    let failed = events.find(|event| {
+        let reason = text(event, "ResourceStatusReason");
+        let at = text(event, "Timestamp").parse::<Time>();
+        text(event, "ResourceStatus").ends_with("_FAILED")
+            && !reason.contains("cancelled")
+            && at.is_ok_and(|at| at >= since)
+    })?;
+    Some((text(failed, "LogicalResourceId"), text(failed, "ResourceStatusReason")))
+}
+
+/// That in a sentence, with what helps.
+#[must_use]
+pub fn failed_at(resource: &str, reason: &str) -> String {
+    let said = format!("The deployment failed at {resource}: {}", reason.trim_end());
+    let is_denied = ["AccessDenied", "not authorized", "UnauthorizedOperation"]
+        .iter()
+        .any(|word| reason.contains(word));
+    if is_denied {
+        return format!(
+            "{said}\nIt takes the right to make roles, functions, tables and queues. Where roles need a permissions boundary: --boundary ARN"
+        );
+    }
+    said
+}
+
+/// What `sam` said, without its progress: its last error, or its last lines.
+#[must_use]
+pub fn told_by_sam(said: &str) -> String {
+    const LAST: usize = 6;
+    let lines: Vec<&str> =
+        said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let from = lines.iter().rposition(|line| line.starts_with("Error:"));
+    let from = from.unwrap_or_else(|| lines.len().saturating_sub(LAST));
+    lines[from..].join("\n")
+}
+
+/// The change set that `sam` made and did not run.
+#[must_use]
+pub fn change_set(said: &str) -> Option<String> {
+    let mut words = said.split_whitespace().rev();
+    let found = words.find(|word| word.starts_with("arn:") && word.contains(":changeSet/"));
+    found.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_failure_of_this_deployment_is_the_cause() {
+        let event = |at: &str, id: &str, status: &str, why: &str| json!({ "Timestamp": at, "LogicalResourceId": id, "ResourceStatus": status, "ResourceStatusReason": why });
+        let events = [
+            event(
+                "2026-11-25T10:02:02Z",
+                "muster",
+                "ROLLBACK_IN_PROGRESS",
+                "The following resource(s) failed",
+            ),
+            event("2026-11-25T10:02:01Z", "Api", "CREATE_FAILED", "Resource creation cancelled"),
+            event(
+                "2026-11-25T10:02:00.5Z",
+                "InstanceRole",
+                "CREATE_FAILED",
+                "not authorized to perform iam:CreateRole",
+            ),
+            event("2026-11-25T10:01:00Z", "InstanceRole", "CREATE_IN_PROGRESS", ""),
+            event("2026-11-24T10:01:00Z", "Old", "UPDATE_FAILED", "long ago"),
+        ];
+        let since: Time = "2026-11-25T10:00:00Z".parse().expect("a time");
+        let (resource, reason) = cause(&events, since).expect("a cause");
+        let told = failed_at(&resource, &reason);
+        assert!(
+            told.starts_with("The deployment failed at InstanceRole: not authorized"),
+            "{told}"
+        );
+        assert!(told.contains("--boundary"), "{told}");
+        assert!(!failed_at("A", "quota").contains("--boundary"));
+        assert_eq!(cause(&events[3..], since), None);
+    }
+
+    #[test]
+    fn sams_error_is_told_and_its_change_set_found() {
+        let said = "Uploading…\n\nError: Failed to create changeset for the stack: muster, Rule: each of Subnets\n  must be …\n\n";
+        assert_eq!(
+            told_by_sam(said),
+            "Error: Failed to create changeset for the stack: muster, Rule: each of Subnets\n  must be …"
+        );
+        assert_eq!(told_by_sam("a\nb\nc\nd\ne\nf\ng\nh"), "c\nd\ne\nf\ng\nh");
+        let arn = "arn:aws:cloudformation:us-east-1:1:changeSet/samcli-deploy1/9";
+        assert_eq!(
+            change_set(&format!("Changeset created successfully. {arn}\n")),
+            Some(arn.to_owned())
+        );
+        assert_eq!(change_set("No changes to deploy."), None);
+    }
+}
