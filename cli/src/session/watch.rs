@@ -14,7 +14,7 @@ use super::find::Found;
 use super::logs::Reader;
 use super::{Session, World, read};
 use crate::failure::Failure;
-use crate::views::logs::{Line, Source, is_shown};
+use crate::views::logs::{Line, Source, is_news};
 use crate::views::watch::{self, Followed};
 
 /// How often the stack is asked.
@@ -69,7 +69,7 @@ impl<W: World> Session<'_, W> {
                 if !is_barred && round % ROUNDS_A_LOG == 0 {
                     match self.read_lines(&mut reader).await {
                         Ok(new) => {
-                            lines.extend(new.into_iter().filter(is_shown));
+                            lines.extend(new.into_iter().filter(is_news));
                             deaf = None;
                         }
                         Err(failure) => deaf = Some(failure),

@@ -72,10 +72,14 @@ pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-/// Whether it is shown to people.
+/// Whether it belongs to the story of a job or an instance, or is a warning: what a watched screen has room for. Each
+/// minute's sweep and each delivery write lines as well.
 #[must_use]
-pub fn is_shown(line: &Line) -> bool {
-    told(&line.text).is_some()
+pub fn is_news(line: &Line) -> bool {
+    let Some(told) = told(&line.text) else { return false };
+    let names = ["instance.id=", "job.id="];
+    told.level != "INFO"
+        || told.fields.split(' ').any(|field| names.iter().any(|name| field.starts_with(name)))
 }
 
 fn show(page: &mut Page, line: &Line, now: Time) {
@@ -147,11 +151,19 @@ fn told(text: &str) -> Option<Told> {
     for name in ["timestamp", "target", "span"] {
         line.remove(name);
     }
-    let fields = line.into_iter().map(|(name, value)| {
+    let mut fields: Vec<(String, Value)> = line.into_iter().collect();
+    fields.sort_by_key(|(name, _)| place(name));
+    let fields = fields.into_iter().map(|(name, value)| {
         let value = text_of(Some(value));
         if value.contains(' ') { format!("{name}={value:?}") } else { format!("{name}={value}") }
     });
     Some(Told { level, message, fields: fields.collect::<Vec<_>>().join(" ") })
+}
+
+/// What a line is about comes first: the end of a line may be cut off.
+fn place(name: &str) -> usize {
+    let first = ["instance.id", "job.id", "pool.name", "launch.id", "from", "to", "reason"];
+    first.iter().position(|known| *known == name).unwrap_or(first.len())
 }
 
 /// A line of the access log, whose fields the template names.

@@ -294,11 +294,16 @@ fn the_audit_trail_is_read_to_its_end() {
 #[test]
 fn the_stack_is_watched() {
     let line = |id: &str, text: &str| {
-        event(id, 5, &json!({ "level": "INFO", "message": text, "instance": "small-l0-0" }))
+        event(
+            id,
+            5,
+            &json!({ "level": "INFO", "message": text, "instance.id": "small-l0-0", "by": "pool" }),
+        )
     };
     let logs = || {
         let read = |id, text: &str| {
-            std::iter::once(events(&[line(id, text)])).chain((0..4).map(|_| events(&[])))
+            let routine = event("r", 6, &json!({ "level": "INFO", "message": "sweep finished" }));
+            std::iter::once(events(&[line(id, text), routine])).chain((0..4).map(|_| events(&[])))
         };
         read("1", "launched").chain(read("2", "registered"))
     };
