@@ -205,7 +205,14 @@ FACTS = [
     ("Admin", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Admin", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
-    ("Admin", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    # It sets the GitHub App up: nobody else ever writes a secret.
+    ("Admin", "Allow", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("Admin", "Allow", "secretsmanager:PutSecretValue", WEBHOOK_SECRET, {}),
+    ("Admin", "Allow", "secretsmanager:PutSecretValue", APP_KEY, {}),
+    ("Admin", "Deny", "secretsmanager:PutSecretValue", f"{SECRETS}more-a1B2c3", {}),
+    ("Admin", "Deny", "secretsmanager:DeleteSecret", APP_KEY, {}),
+    ("Reaper", "Deny", "secretsmanager:PutSecretValue", APP_KEY, {}),
+    ("RunnerApi", "Deny", "secretsmanager:PutSecretValue", APP_KEY, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", JOBS_DLQ, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", LAUNCH_DLQ, {}),
     # --- the machines' role, in the hands of every job: three calls

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let AdminConfig { stack, github } = configure(AdminConfig::read)?;
+    let AdminConfig { stack, github, webhook_secret } = configure(AdminConfig::read)?;
     let stack = Stack::connect(stack).await;
-    let github = stack.github(github)?;
+    let github = stack.operated_github(github, webhook_secret)?;
     let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = &stack;
     let context = Context::new(table, queue, &compute, &github, settings);

@@ -8,6 +8,8 @@ use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
 use muster_control::causes::{Cause, with_causes};
+use muster_control::ports::{SigningSecret, Unavailable};
+use muster_domain::app::secret_name;
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -68,6 +70,42 @@ pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretErr
     let answer = get(&Client::new(config), id, CURRENT).await?;
     let text = answer.and_then(|answer| answer.secret_string().map(str::to_owned));
     Ok(text.unwrap_or_default().into())
+}
+
+/// Puts another value into the secret about the App. It is written here alone.
+///
+/// # Errors
+/// When it may not have been written.
+pub async fn put(config: &SdkConfig, id: &str, value: SecretString) -> Result<(), Unavailable> {
+    let call = Client::new(config).put_secret_value().secret_id(id);
+    let sent = call.secret_string(value.expose_secret()).send().await;
+    sent.map(drop).map_err(|error| {
+        Unavailable::caused(
+            format!("secret {} cannot be written", secret_name(id)),
+            Failure::from_sdk(&error),
+        )
+    })
+}
+
+/// Reads what GitHub is to sign with, for whoever tells it.
+///
+/// # Errors
+/// When it cannot be read, or cannot be a secret.
+pub async fn signing(
+    config: &SdkConfig,
+    id: &str,
+    now: Time,
+) -> Result<SigningSecret, SecretError> {
+    let secret = WebhookSecret::new(config, id.to_owned());
+    secret.read_both(now).await?;
+    let State { current, previous, current_since, .. } = secret.state().clone();
+    // Read a line ago.
+    let value = current.map(|secret| secret.expose_secret().to_owned()).unwrap_or_default();
+    Ok(SigningSecret {
+        value: value.into(),
+        since: current_since,
+        has_previous: previous.is_some(),
+    })
 }
 
 /// The secret that GitHub signs webhooks with. It can be changed without losing a delivery: the

@@ -7,6 +7,7 @@ pub mod admin;
 pub mod causes;
 pub mod context;
 pub(crate) mod health;
+pub mod hidden;
 pub mod jobs;
 pub mod launches;
 pub mod metrics;

@@ -24,7 +24,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 16);
+    assert_eq!(read_so_far, 20);
 }
 
 #[test]
@@ -48,6 +48,9 @@ fn unknown_versions_actions_and_fields_are_refused_with_a_sentence() {
         (json!({"version": 1, "action": "audit", "since": "yesterday"}), "bad_request", "time"),
         (json!({"version": 1, "action": "pools", "dry": true}), "bad_request", "dry"),
         (json!({"version": 1, "action": "pools", "file": {"pools": []}}), "bad_request", "string"),
+        (json!({"version": 1, "action": "github", "create": {}}), "bad_request", "`code`"),
+        (json!({"version": 1, "action": "github", "hook": "off"}), "bad_request", "\"hook\""),
+        (json!({"version": 1, "action": "github", "hooks": "set"}), "bad_request", "`hooks`"),
         (
             json!({"version": 1, "action": "delete", "name": "a", "reason": "old image", "forced": true}),
             "bad_request",

@@ -3,6 +3,7 @@
 
 mod findings;
 mod key;
+mod making;
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,24 @@ use crate::ids::EntityKind;
 use crate::pool::Pool;
 
 pub use self::findings::{
-    AppFacts, AppProblem, Findings, Hook, HookAnswer, Installation, OwnStack, narrow_groups,
+    AppFacts, AppProblem, Findings, Hook, HookAnswer, Installation, OwnStack, Repositories,
+    narrow_groups,
 };
 pub use self::key::{
     BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED, is_before_github, put_command, secret_name,
 };
+pub use self::making::{NewAppLinks, NoCode, check_code, code_mark, settings_page};
 
 /// What GitHub says of the App.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppSettings {
+    /// Its number.
+    pub id: u64,
+    /// Its name as addresses have it.
+    pub slug: String,
+    /// Its name.
+    pub name: String,
     /// The login of the account that it belongs to.
     pub owner: Option<String>,
     /// Its page at GitHub; empty where GitHub does not say.

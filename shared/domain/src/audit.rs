@@ -28,6 +28,8 @@ pub enum AuditKind {
     Switched,
     /// A pool file was applied.
     Applied,
+    /// The App at GitHub, its webhook or a secret of theirs is changed.
+    AppChanged,
 }
 
 /// One line of the trail.
@@ -37,7 +39,7 @@ pub struct Audit {
     pub at: Time,
     /// What.
     pub kind: AuditKind,
-    /// The instance, the machine where there is no instance, the switches, or the pools.
+    /// The instance, the machine where there is no instance, the switches, the pools, or the App.
     pub subject: String,
     /// Who, as the caller of an order said, or `muster` itself.
     pub by: String,

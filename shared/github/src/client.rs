@@ -67,10 +67,32 @@ impl Client {
         bearer: &SecretString,
         at: Time,
     ) -> Result<Answer, ProviderError> {
+        self.send_with(call, base, Some(bearer), bearer, at).await
+    }
+
+    /// The same without a signature, for a call whose path is its credential.
+    pub(crate) async fn send_unsigned(
+        &self,
+        call: &Call,
+        base: &Base,
+        hidden: &SecretString,
+        at: Time,
+    ) -> Result<Answer, ProviderError> {
+        self.send_with(call, base, None, hidden, at).await
+    }
+
+    async fn send_with(
+        &self,
+        call: &Call,
+        base: &Base,
+        bearer: Option<&SecretString>,
+        hidden: &SecretString,
+        at: Time,
+    ) -> Result<Answer, ProviderError> {
         let outcome = tokio::time::timeout(self.limit, self.exchange(call, base, bearer)).await;
         let failed = |code, message| {
             // A sentence of the client's own, but a header that it cannot send would be quoted.
-            let message = redact(message, bearer);
+            let message = redact(message, hidden);
             ProviderError::Unavailable(fault(call.operation, code, message, at))
         };
         if let Ok(Ok((status, headers, _))) = &outcome {
@@ -91,7 +113,7 @@ impl Client {
                 status,
                 headers,
                 // An answer that quotes our token back must not carry it into a row.
-                body: redact(body, bearer),
+                body: redact(body, hidden),
             }),
         }
     }
@@ -100,7 +122,7 @@ impl Client {
         &self,
         call: &Call,
         base: &Base,
-        bearer: &SecretString,
+        bearer: Option<&SecretString>,
     ) -> octocrab::Result<(StatusCode, HeaderMap, String)> {
         let mut address = format!("{}{}{}", base.origin, base.prefix, call.path);
         let mut redirects = 0;
@@ -112,7 +134,7 @@ impl Client {
                 .uri(&address)
                 .header(ACCEPT, "application/vnd.github+json")
                 .header(USER_AGENT, AGENT);
-            if let Some(headers) = request.headers_mut() {
+            if let (Some(headers), Some(bearer)) = (request.headers_mut(), bearer) {
                 headers.insert(AUTHORIZATION, authorization(bearer));
             }
             let request = self.octocrab.build_request(request, call.body.as_ref())?;

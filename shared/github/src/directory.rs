@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use muster_control::ports::{Directory, Registrar};
 use muster_domain::app::{
-    AppProblem, AppSettings, Hook, HookAnswer, Installation as Installed, is_before_github,
+    AppProblem, AppSettings, Hook, HookAnswer, Installation as Installed, Repositories,
+    is_before_github,
 };
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::observation::ProviderError;
@@ -38,6 +39,9 @@ struct Installation {
     permissions: BTreeMap<String, String>,
     #[serde(default)]
     html_url: String,
+    /// `all` or `selected`.
+    #[serde(default)]
+    repository_selection: String,
 }
 
 /// An organization or a person has a login, an enterprise a slug.
@@ -53,6 +57,13 @@ struct Account {
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Deserialize)]
 struct GithubApp {
+    // What an answer does not say is shown as nothing: nothing depends on it.
+    #[serde(default)]
+    id: u64,
+    #[serde(default)]
+    slug: String,
+    #[serde(default)]
+    name: String,
     #[serde(default)]
     owner: Option<Account>,
     #[serde(default)]
@@ -83,7 +94,7 @@ struct Attempt {
 }
 
 #[derive(Deserialize)]
-struct Repositories {
+struct RepositoryList {
     repositories: Vec<Repository>,
 }
 
@@ -133,6 +144,10 @@ impl From<Installation> for Installed {
         Self {
             account: account.unwrap_or_else(|| format!("installation {}", one.id)),
             is_person: one.target_type == "User",
+            repositories: match one.repository_selection.as_str() {
+                "selected" => Repositories::Selected,
+                _ => Repositories::All,
+            },
             suspended_at: one.suspended_at,
             created_at: one.created_at,
             permissions: one.permissions,
@@ -182,7 +197,7 @@ impl<K: AppKey> App<K> {
                 async |call| {
                     self.call_with(call, async || self.token_to_list(installation).await).await
                 },
-                |answer| Ok(answer.read::<Repositories>()?.repositories),
+                |answer| Ok(answer.read::<RepositoryList>()?.repositories),
             )
             .await?;
         let found = all.into_iter().find(|repository| repository.id == number);
@@ -236,23 +251,7 @@ impl<K: AppKey> Directory for App<K> {
         let (operation, path) = ("get-app", "/app".to_owned());
         let call = Call { operation, method: Method::GET, path, body: None };
         let (app, answer) = self.call_as_named_app(&call).await.map_err(no_app)?;
-        match answer.status {
-            StatusCode::OK => {
-                let GithubApp { owner, html_url, events, permissions } =
-                    answer.read().map_err(AppProblem::Unanswered)?;
-                let owner = owner.and_then(|owner| owner.login.or(owner.slug));
-                Ok(AppSettings { owner, html_url, events, permissions })
-            }
-            StatusCode::NOT_FOUND => Err(AppProblem::Unknown { app }),
-            // "Integration" is GitHub's older word for an App.
-            StatusCode::UNAUTHORIZED if answer.body.contains("Integration not found") => {
-                Err(AppProblem::Unknown { app })
-            }
-            StatusCode::UNAUTHORIZED => {
-                Err(AppProblem::Refused { app, ahead: answer.clock_ahead() })
-            }
-            _ => Err(AppProblem::Unanswered(answer.trouble())),
-        }
+        settings(app, &answer)
     }
 
     async fn installations(&self) -> Result<Vec<Installed>, ProviderError> {
@@ -304,6 +303,25 @@ impl<K: AppKey> Directory for App<K> {
             )
             .await?;
         Ok(all.into_iter().map(Group::from).collect())
+    }
+}
+
+/// What GitHub answers an App that asks who it is.
+pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppProblem> {
+    match answer.status {
+        StatusCode::OK => {
+            let GithubApp { id, slug, name, owner, html_url, events, permissions } =
+                answer.read().map_err(AppProblem::Unanswered)?;
+            let owner = owner.and_then(|owner| owner.login.or(owner.slug));
+            Ok(AppSettings { id, slug, name, owner, html_url, events, permissions })
+        }
+        StatusCode::NOT_FOUND => Err(AppProblem::Unknown { app }),
+        // "Integration" is GitHub's older word for an App.
+        StatusCode::UNAUTHORIZED if answer.body.contains("Integration not found") => {
+            Err(AppProblem::Unknown { app })
+        }
+        StatusCode::UNAUTHORIZED => Err(AppProblem::Refused { app, ahead: answer.clock_ahead() }),
+        _ => Err(AppProblem::Unanswered(answer.trouble())),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who we are at GitHub: what the App's secret holds.
 
+use muster_control::ports::AppCredentials;
 use muster_domain::app::KeyProblem;
-use secrecy::SecretString;
-use serde_json::{Map, Value};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value, json};
 
 use crate::client::Base;
 use crate::jwt;
@@ -55,5 +56,34 @@ impl AppIdentity {
         jwt::check(&private_key).map_err(|_| KeyProblem::NoRsaKey)?;
         let base = Base::read(&api_url).ok_or(KeyProblem::Address)?;
         Ok(Self { app_id, base, private_key })
+    }
+    /// Who these credentials are of.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn of(app: &AppCredentials) -> Result<Self, KeyProblem> {
+        Self::read(Self::secret(app).expose_secret())
+    }
+
+    /// The value of the secret that [`Self::read`] reads.
+    pub(crate) fn secret(app: &AppCredentials) -> SecretString {
+        let AppCredentials { app_id, client_id, slug, html_url, api_url, private_key, made_by } =
+            app;
+        let fields = json!({
+            "app_id": app_id,
+            "client_id": client_id,
+            "slug": slug,
+            "html_url": html_url,
+            "api_url": api_url,
+            "private_key": private_key.expose(),
+            "made_by": made_by,
+        });
+        fields.to_string().into()
+    }
+
+    /// The mark of the code that made the App, where the secret has one.
+    pub(crate) fn made_by(secret: &SecretString) -> Option<String> {
+        let fields: Map<String, Value> = serde_json::from_str(secret.expose_secret()).ok()?;
+        fields.get("made_by")?.as_str().map(str::to_owned)
     }
 }

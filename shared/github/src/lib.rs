@@ -21,6 +21,7 @@ mod identity;
 pub mod jwt;
 mod queued;
 mod route;
+mod setup;
 mod token;
 
 use std::fmt;
@@ -42,6 +43,7 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::client::{Call, Client};
 pub use crate::identity::AppIdentity;
+pub use crate::setup::AppStore;
 use crate::token::Token;
 
 /// Most pages of a listing that a search by name reads. Servers that know the filter need one.

@@ -307,12 +307,22 @@ impl<K: AppKey> App<K> {
                 AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),
             }
         })?;
+        let answer = self.send_as(&identity, call).await?;
+        Ok((identity, answer))
+    }
+
+    /// Carries out a call as this App, whichever is kept.
+    pub(crate) async fn send_as(
+        &self,
+        identity: &AppIdentity,
+        call: &Call,
+    ) -> Result<Answer, ProviderError> {
+        let now = (self.clock)();
         let jwt = jwt::nonce()
             .and_then(|nonce| jwt::sign(&identity.app_id, &identity.private_key, now, nonce))
             .map_err(|error| fault("sign-app-token", BAD_KEY, with_causes(&error), now))
             .map_err(ProviderError::Unauthorized)?;
-        let answer = self.client.send(call, &identity.base, &jwt, now).await?;
-        Ok((identity, answer))
+        self.client.send(call, &identity.base, &jwt, now).await
     }
 }
 

@@ -11,8 +11,9 @@ use muster_aws::queue::SqsQueue;
 use muster_aws::table::DynamoTable;
 use muster_control::Settings;
 use muster_control::causes::Cause;
-use muster_github::{App, AppIdentity, AppKey, AppKeyError};
-use secrecy::ExposeSecret as _;
+use muster_control::ports::{SigningSecret, Unavailable};
+use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
+use secrecy::{ExposeSecret as _, SecretString};
 
 /// What every function but the webhook works with.
 pub struct Stack {
@@ -52,6 +53,49 @@ impl Stack {
     pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredApp>> {
         let stored = StoredApp { config: self.config.clone(), id: github.app_secret };
         App::new(&muster_github::ClientSettings::default(), stored).context("GitHub client")
+    }
+
+    /// GitHub, for the function that sets the App up.
+    ///
+    /// # Errors
+    /// When the system has no trusted roots.
+    pub fn operated_github(
+        &self,
+        github: GithubConfig,
+        webhook_secret: String,
+    ) -> anyhow::Result<App<OperatedApp>> {
+        let app = StoredApp { config: self.config.clone(), id: github.app_secret };
+        let operated = OperatedApp { app, webhook_secret };
+        App::new(&muster_github::ClientSettings::default(), operated).context("GitHub client")
+    }
+}
+
+/// The App's secret and the webhook's, for the function that sets the App up.
+pub struct OperatedApp {
+    app: StoredApp,
+    webhook_secret: String,
+}
+
+impl AppKey for OperatedApp {
+    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        self.app.identity(fresh).await
+    }
+}
+
+impl AppStore for OperatedApp {
+    async fn app_secret(&self) -> Result<SecretString, Unavailable> {
+        let read = muster_aws::secrets::app(&self.app.config, &self.app.id).await;
+        read.map_err(|error| Unavailable::caused("the App's secret", error))
+    }
+
+    async fn put_app_secret(&self, secret: SecretString) -> Result<(), Unavailable> {
+        muster_aws::secrets::put(&self.app.config, &self.app.id, secret).await
+    }
+
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+        let now = muster_aws::clock::now();
+        let read = muster_aws::secrets::signing(&self.app.config, &self.webhook_secret, now).await;
+        read.map_err(|error| Unavailable::caused("the webhook's secret", error))
     }
 }
 

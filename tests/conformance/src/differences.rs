@@ -9,6 +9,8 @@ pub const SIMULATOR_EC2: &[Difference] = &[];
 pub const SIMULATOR_GITHUB: &[Difference] = &[];
 /// The names of a pool file in the simulator.
 pub const SIMULATOR_NAMES: &[Difference] = &[];
+/// The App's setup in the simulator.
+pub const SIMULATOR_SETUP: &[Difference] = &[];
 /// The tables in the simulator.
 pub const SIMULATOR_TABLE: &[Difference] = &[];
 /// The queues in the simulator.
@@ -19,6 +21,8 @@ pub const WIRE_EC2: &[Difference] = &[];
 pub const WIRE_GITHUB: &[Difference] = &[];
 /// The names of a pool file on the wire.
 pub const WIRE_NAMES: &[Difference] = &[];
+/// The App's setup on the wire.
+pub const WIRE_SETUP: &[Difference] = &[];
 /// The tables on the emulator.
 pub const WIRE_TABLE: &[Difference] = &[];
 /// The queues on the emulator.
@@ -29,11 +33,13 @@ pub const ALL: &[(&str, &[Difference])] = &[
     ("simulator, EC2", SIMULATOR_EC2),
     ("simulator, GitHub", SIMULATOR_GITHUB),
     ("simulator, names", SIMULATOR_NAMES),
+    ("simulator, setup", SIMULATOR_SETUP),
     ("simulator, tables", SIMULATOR_TABLE),
     ("simulator, queues", SIMULATOR_QUEUE),
     ("wire, EC2", WIRE_EC2),
     ("wire, GitHub", WIRE_GITHUB),
     ("wire, names", WIRE_NAMES),
+    ("wire, setup", WIRE_SETUP),
     ("emulator, tables", WIRE_TABLE),
     ("emulator, queues", WIRE_QUEUE),
 ];

@@ -7,8 +7,8 @@
 //! behave like theirs. Each check here is a sentence about a port, asked of both sides; where they
 //! differ, [`differences`] says so, by name.
 //!
-//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `TableWorld`,
-//! `QueueWorld`): the port under test, and what a test must be able to do to the world behind it.
+//! A door implements the trait of its part (`Ec2World`, `GithubWorld`, `NamesWorld`, `SetupWorld`,
+//! `TableWorld`, `QueueWorld`): the port under test, and what a test must be able to do to the world behind it.
 
 #![warn(missing_docs)]
 
@@ -18,6 +18,7 @@ pub mod github;
 pub mod names;
 pub mod queue;
 pub mod records;
+pub mod setup;
 pub mod table;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

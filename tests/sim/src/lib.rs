@@ -31,6 +31,7 @@ pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod schedule;
+pub mod setup;
 pub mod shrink;
 mod stale;
 pub mod table;

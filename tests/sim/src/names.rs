@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use muster_control::ports::{Directory, Images};
-use muster_domain::app::{AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation};
+use muster_domain::app::{
+    AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation, Repositories,
+};
 use muster_domain::ids::Entity;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
@@ -22,7 +24,7 @@ impl Directory for Door {
     async fn app(&self) -> Result<AppSettings, AppProblem> {
         self.call(|world| {
             world.github_answers("get-app").map_err(AppProblem::Unanswered)?;
-            world.app.app.clone()
+            world.made_app().unwrap_or_else(|| world.app.app.clone())
         })
         .await
     }
@@ -38,7 +40,7 @@ impl Directory for Door {
     async fn hook(&self) -> Result<Hook, ProviderError> {
         self.call(|world| {
             world.github_answers("get-hook")?;
-            world.app.hook.clone()
+            world.made_hook().map_or_else(|| world.app.hook.clone(), Ok)
         })
         .await
     }
@@ -80,6 +82,9 @@ pub(crate) fn right_app() -> AppFacts {
     let owned = |(name, level): (&str, &str)| (name.to_owned(), level.to_owned());
     let permissions: BTreeMap<String, String> = permissions.into_iter().map(owned).collect();
     let app = AppSettings {
+        id: 4242,
+        slug: "muster-acme".to_owned(),
+        name: "Muster of Acme".to_owned(),
         owner: Some("acme".to_owned()),
         html_url: "https://github.com/apps/muster-acme".to_owned(),
         events: vec!["workflow_job".to_owned()],
@@ -88,6 +93,7 @@ pub(crate) fn right_app() -> AppFacts {
     let installed = |(number, account): (u32, &str)| Installation {
         account: account.to_owned(),
         is_person: false,
+        repositories: Repositories::default(),
         suspended_at: None,
         created_at: None,
         permissions: permissions.clone(),

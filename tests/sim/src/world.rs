@@ -21,6 +21,7 @@ use crate::names::right_app;
 use crate::queue::Queues;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
+use crate::setup::Secrets;
 use crate::table::{Expiring, Tables};
 use crate::tally::Tally;
 
@@ -99,6 +100,8 @@ pub struct World {
     pub names: Answers,
     /// The App as GitHub has it; its runner groups are among the names.
     pub app: AppFacts,
+    /// What the stack keeps of it.
+    pub secrets: Secrets,
     /// A job whose item the table refuses, and every transaction with it, as it does with one of
     /// more than 400 KB.
     pub refused_item: Option<JobKey>,
@@ -186,6 +189,7 @@ impl World {
             windows: Vec::new(),
             names: Answers::default(),
             app: right_app(),
+            secrets: Secrets::default(),
             refused_item: None,
             contended_until: 0,
             kept: None,

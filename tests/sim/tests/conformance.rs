@@ -9,9 +9,10 @@ use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
 
+use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
 use muster_conformance::queue::Which;
 use muster_conformance::records::{OTHER_POOL, POOL};
-use muster_conformance::{differences, ec2, github, names, queue, run_all, table};
+use muster_conformance::{differences, ec2, github, names, queue, run_all, setup, table};
 use muster_control::Settings;
 use muster_control::ports::Registrar;
 use muster_domain::app::AppSettings;
@@ -19,7 +20,7 @@ use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, Machi
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Arch;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
 use muster_sim::door::Door;
@@ -364,6 +365,39 @@ impl names::NamesWorld for Bench {
     }
 }
 
+impl setup::SetupWorld for Bench {
+    type Github = Door;
+
+    fn github(&self) -> &Door {
+        &self.door
+    }
+
+    fn api(&self) -> String {
+        "https://api.github.com".to_owned()
+    }
+
+    async fn make_app(&self, name: &str, ago: Seconds, hook: bool) -> String {
+        let url = Some("https://elsewhere.example/webhook".to_owned());
+        let manifest = Manifest {
+            hook_attributes: hook.then_some(HookAttributes { url, active: true }),
+            ..Manifest::default()
+        };
+        let owner = AppOwner { login: "acme".to_owned(), id: 9919, is_organization: true };
+        self.change(|world| {
+            let then = world.now - SECOND * Millis::from(ago.0);
+            world.github.make_app(owner, name, &manifest, then)
+        })
+    }
+
+    async fn told(&self, app: &str) -> (Option<String>, Option<String>) {
+        self.change(|world| {
+            let truth = &world.github.truth;
+            let url = truth.hook(app).and_then(|hook| hook.url.clone());
+            (url, truth.hook_secret(app).map(str::to_owned))
+        })
+    }
+}
+
 impl table::TableWorld for Bench {
     type Table = Door;
 
@@ -445,6 +479,15 @@ fn github_is_as_the_passes_know_it() {
         bench.drive(github::check(name, &bench));
     };
     assert!(run_all(github::CHECKS, differences::SIMULATOR_GITHUB, run) >= 30);
+}
+
+#[test]
+fn the_app_is_set_up_as_the_admin_function_knows_it() {
+    let run = |name: &str| {
+        let bench = Bench::new();
+        bench.drive(setup::check(name, &bench));
+    };
+    assert_eq!(run_all(setup::CHECKS, differences::SIMULATOR_SETUP, run), setup::CHECKS.len());
 }
 
 #[test]

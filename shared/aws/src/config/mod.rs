@@ -74,6 +74,8 @@ pub struct AdminConfig {
     pub stack: StackConfig,
     /// GitHub.
     pub github: GithubConfig,
+    /// The id of the secret that GitHub signs with.
+    pub webhook_secret: String,
 }
 
 /// Reads a configuration from the environment of this process.
@@ -134,7 +136,8 @@ impl AdminConfig {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
         stack.settings.webhook_url = read.optional(&variables::WEBHOOK_URL);
-        Self { stack, github: GithubConfig::read(read) }
+        let webhook_secret = read.required(&variables::WEBHOOK_SECRET);
+        Self { stack, github: GithubConfig::read(read), webhook_secret }
     }
 }
 

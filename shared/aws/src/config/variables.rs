@@ -51,7 +51,7 @@ pub(crate) const WEBHOOK_SECRET: Variable = Variable {
 };
 pub(crate) const WEBHOOK_URL: Variable = Variable {
     name: "MUSTER_WEBHOOK_URL",
-    meaning: "The address of the webhook. `status` compares it with the one that GitHub has.",
+    meaning: "The address of the webhook. The App at GitHub is set to it, and `status` compares the two.",
 };
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",

@@ -3,7 +3,7 @@
 use aws_sdk_secretsmanager::Client;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use muster_aws::clock;
-use muster_aws::secrets::{SecretError, WebhookSecret, app};
+use muster_aws::secrets::{self, SecretError, WebhookSecret, app};
 use muster_domain::time::{Seconds, Time};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -106,4 +106,25 @@ async fn the_app_is_read_as_it_was_put_in_last() {
     assert_eq!(read.expose_secret(), r#"{"app_id":4242}"#);
     let none = app(&config, "k2/app-key").await.expect("no value");
     assert_eq!(none.expose_secret(), "", "there is no such secret");
+}
+
+#[tokio::test]
+async fn what_is_put_in_is_read_and_the_signing_secret_says_since_when() {
+    let config = config().await;
+    let client = Client::new(&config);
+    create(&client, "p1/app-key", "{}").await;
+    let value = r#"{"app_id":"7"}"#;
+    secrets::put(&config, "p1/app-key", value.to_owned().into()).await.expect("written");
+    assert_eq!(app(&config, "p1/app-key").await.expect("a value").expose_secret(), value);
+    let lost = secrets::put(&config, "p2/app-key", value.to_owned().into()).await;
+    let told = format!("{:?}", lost.expect_err("there is no such secret"));
+    assert!(told.contains("p2/app-key") && !told.contains("app_id"), "{told}");
+
+    create(&client, "p1/webhook-secret", OLD).await;
+    let first = secrets::signing(&config, "p1/webhook-secret", clock::now()).await.expect("read");
+    assert_eq!((first.value.expose(), first.has_previous), (OLD, false));
+    put(&client, "p1/webhook-secret", NEW).await;
+    let second = secrets::signing(&config, "p1/webhook-secret", clock::now()).await.expect("read");
+    assert_eq!((second.value.expose(), second.has_previous), (NEW, true));
+    assert!(second.since >= first.since && !format!("{second:?}").contains(NEW));
 }

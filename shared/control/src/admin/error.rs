@@ -17,6 +17,8 @@ use crate::writes::{MayConflict, PassError};
 pub enum AdminErrorCode {
     /// The instance is deleted already.
     AlreadyDeleted,
+    /// The stack has an App that answers.
+    AppExists,
     /// The pool file has mistakes.
     BadPoolFile,
     /// The request is not one that the function knows, or a field of it is out of bounds.

@@ -5,6 +5,7 @@ pub mod answers;
 mod audit;
 mod delete;
 mod error;
+mod github;
 mod pools;
 mod request;
 mod resolve;
@@ -22,11 +23,12 @@ use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
-    AuditRequest, DeleteRequest, PoolsRequest, Request, SwitchRequest, To, VERSION, read,
+    AppId, AuditRequest, ConnectApp, CreateApp, DeleteRequest, GithubRequest, HookOrder,
+    PoolsRequest, Request, SwitchRequest, To, VERSION, read,
 };
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
-use crate::ports::{Directory, Images, Instances as _, ReadError, Table as _, Write};
+use crate::ports::{AppSetup, Directory, Images, Instances as _, ReadError, Table as _, Write};
 use crate::writes::PassError;
 
 /// The operator's passes. Those that resolve a pool file's names also ask GitHub's directory and
@@ -49,7 +51,7 @@ pub fn unavailable(error: ReadError) -> Reply {
     Reply { outcome: Err(error.into()) }
 }
 
-impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
+impl<P: Ports<Compute: Images, Github: Directory + AppSetup>> Admin<'_, P> {
     /// Answers a request.
     pub async fn answer(&self, request: Value, now: Time) -> Reply {
         let outcome = match read(request) {
@@ -89,6 +91,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Audit(request) => self.audit(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
+            Request::Github(request) => self.github(&request, now).await,
             Request::Status { github } => self.status(github, now).await,
         }
     }

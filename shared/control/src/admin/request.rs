@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{AdminError, AdminErrorCode};
+use crate::hidden::Hidden;
 
 /// The version of requests and answers.
 pub const VERSION: u64 = 1;
@@ -71,6 +72,8 @@ pub enum Request {
     Switch(SwitchRequest),
     /// Shows, applies or restores the set of pools.
     Pools(PoolsRequest),
+    /// The App at GitHub: shows it, makes it, connects one, or sees to its webhook.
+    Github(GithubRequest),
     /// The stack, its pools, entities, orphans and switches.
     Status {
         /// GitHub is asked what is wrong with the App there: some calls, side by side.
@@ -160,6 +163,75 @@ pub struct PoolsRequest {
     pub by: Option<String>,
 }
 
+/// What is to be done about the App. Nothing of `create`, `connect` and `hook`: show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GithubRequest {
+    /// GitHub makes the App of a manifest.
+    #[serde(default)]
+    pub create: Option<CreateApp>,
+    /// An App that is there becomes the stack's.
+    #[serde(default)]
+    pub connect: Option<ConnectApp>,
+    /// The App's webhook.
+    #[serde(default)]
+    pub hook: Option<HookOrder>,
+    /// Who, as the caller says; goes into the audit trail.
+    #[serde(default)]
+    pub by: Option<String>,
+}
+
+/// The end of GitHub's manifest flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateApp {
+    /// What GitHub's page sent back: good once, for an hour.
+    pub code: Hidden,
+    /// Where GitHub's API is.
+    #[serde(default = "usual_api")]
+    pub api_url: String,
+    /// An App that is kept and still answers is replaced.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// An App that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectApp {
+    /// Its number or client id.
+    pub app_id: AppId,
+    /// PEM.
+    pub private_key: Hidden,
+    /// Where GitHub's API is.
+    #[serde(default = "usual_api")]
+    pub api_url: String,
+}
+
+/// How an App is named: GitHub takes either.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum AppId {
+    /// Its number.
+    Number(u64),
+    /// Its client id, or its number as text.
+    Text(String),
+}
+
+/// What is to be done about the App's webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookOrder {
+    /// Show where it sends.
+    Show,
+    /// Point it at this stack, with the stack's secret.
+    Set,
+}
+
+fn usual_api() -> String {
+    "https://api.github.com".to_owned()
+}
+
 /// A delete order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -216,9 +288,19 @@ pub fn read(request: Value) -> Result<Request, AdminError> {
             text.truncate(first(text, most).len());
         }
     }
-    serde_json::from_value(Value::Object(fields))
-        .map_err(|error| AdminError::new(AdminErrorCode::BadRequest, error.to_string()))
+    let may_hold_secrets = fields.get("action").is_some_and(|action| action == "github");
+    serde_json::from_value(Value::Object(fields)).map_err(|error| {
+        let told = error.to_string();
+        // Whatever else is wrong is told with the value that is.
+        let names_a_field =
+            ["unknown field", "missing field"].iter().any(|it| told.starts_with(it));
+        let told = if may_hold_secrets && !names_a_field { WRONG_VALUE.to_owned() } else { told };
+        AdminError::new(AdminErrorCode::BadRequest, told)
+    })
 }
+
+const WRONG_VALUE: &str = "a value of \"github\" is not of its kind; it takes one of \"create\" {\"code\", \"api_url\", \"replace\"}, \
+    \"connect\" {\"app_id\", \"private_key\", \"api_url\"} and \"hook\" (\"show\" or \"set\"), and \"by\"";
 
 /// A reason that says something.
 pub(super) fn check_reason(reason: &str) -> Result<&str, AdminError> {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::{join_all, join3, join4, try_join_all, try_join4};
+use futures_util::future::{join3, try_join_all, try_join4};
 use muster_domain::SCHEMA;
-use muster_domain::app::{AppFacts, Findings, OwnStack};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
@@ -21,12 +20,10 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::answers::{
-    Answer, AppStatus, EntityStatus, ExplainedJob, InstanceList, InstanceSummary, JobList,
-    LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob, UnservedJobs,
-    WaitingJob,
+    Answer, EntityStatus, ExplainedJob, InstanceList, InstanceSummary, JobList, LimitStatus,
+    OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob, UnservedJobs, WaitingJob,
 };
 use super::request::MAX_LIMIT;
-use super::resolve::told;
 use super::switch::SUBJECT;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
@@ -246,33 +243,6 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(scopes.into_iter().map(status).collect())
     }
 
-    /// What is wrong with the App at GitHub: no event and no error tells of that. What cannot be found
-    /// out hides nothing of the rest.
-    async fn app(&self, now: Time) -> AppStatus {
-        let Context { github, settings, .. } = self.context;
-        let (app, installations, hook, deliveries) =
-            join4(github.app(), github.installations(), github.hook(), github.hook_answers()).await;
-        let wanted = match app {
-            Ok(_) => AppFacts::groups_wanted(&installations, &settings.pools),
-            Err(_) => Vec::new(),
-        };
-        let groups = wanted.into_iter().map(async |entity| {
-            let groups = github.groups(&entity).await;
-            (entity, groups)
-        });
-        let groups = join_all(groups).await;
-        let facts = AppFacts { app, installations, hook, deliveries, groups };
-        let stack = OwnStack {
-            name: &settings.stack,
-            pools: &settings.pools,
-            webhook: settings.webhook_url.as_deref(),
-            now,
-        };
-        let Findings { lacks, unknown } = facts.findings(stack);
-        let unknown = unknown.into_iter().map(|trouble| told("GitHub", trouble).1).collect();
-        AppStatus { lacks, unknown }
-    }
-
     pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
@@ -297,7 +267,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             switches: switches.into(),
             cooldowns: cooldowns.as_ref().map(|known| known.on(now)),
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
-            app: if github { Some(self.app(now).await) } else { None },
+            app: if github { Some(self.found(&self.facts().await, now)) } else { None },
             entities: self.entities(troubles, now),
             orphans: orphans(self.context.table.orphans().await?),
         })))

@@ -6,6 +6,7 @@
 mod compute;
 mod github;
 mod queue;
+mod setup;
 mod table;
 mod unavailable;
 mod write;
@@ -18,6 +19,9 @@ pub use self::github::{
     RunSeen,
 };
 pub use self::queue::{Queue, QueueError};
+pub use self::setup::{
+    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
+};
 pub use self::table::{
     CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
 };

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{ACTIONS, AppSettings, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES, put_command};
 use crate::ids::{Entity, EntityKind};
 use crate::observation::ProviderError;
@@ -44,6 +46,8 @@ pub struct Installation {
     pub account: String,
     /// A person has none of an organization's permissions.
     pub is_person: bool,
+    /// Which repositories the App sees there.
+    pub repositories: Repositories,
     /// Since when GitHub tells it of nothing.
     pub suspended_at: Option<Time>,
     /// When the App was installed.
@@ -52,6 +56,17 @@ pub struct Installation {
     pub permissions: BTreeMap<String, String>,
     /// Where its owner changes it.
     pub html_url: String,
+}
+
+/// Which of an account's repositories the App sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Repositories {
+    /// All, those that are made later too.
+    #[default]
+    All,
+    /// Those that its owner chose.
+    Selected,
 }
 
 /// Where GitHub sends the App's events, and how.
@@ -214,6 +229,21 @@ impl AppProblem {
             Self::Unanswered(trouble) => trouble.to_string(),
         }
     }
+
+    /// What is wrong, where a request said who the App is and no secret did.
+    #[must_use]
+    pub fn of_request(&self) -> String {
+        match self {
+            Self::Refused { app, ahead } if ahead.abs() <= MAX_APART => {
+                format!("the private key is not one of App {app}, or that id is mistyped")
+            }
+            Self::Unknown { app } => {
+                format!("GitHub knows no App {app}: it was deleted, or its id is mistyped")
+            }
+            // Neither names a secret.
+            Self::NoKey(_) | Self::Refused { .. } | Self::Unanswered(_) => self.sentence(""),
+        }
+    }
 }
 
 impl AppSettings {
@@ -299,6 +329,13 @@ impl Installation {
 }
 
 impl Hook {
+    /// Whether events go to this address.
+    #[must_use]
+    pub fn is_at(&self, address: &str) -> bool {
+        let plain = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
+        plain(address) == plain(&self.url)
+    }
+
     fn wrongs(&self, own: Option<&str>) -> Vec<String> {
         let own_address = own.unwrap_or("the output WebhookUrl");
         if self.url.is_empty() {
@@ -307,9 +344,8 @@ impl Hook {
                  URL {own_address}"
             )];
         }
-        let plain = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
         let mut lines = Vec::new();
-        if own.is_some_and(|own| plain(own) != plain(&self.url)) {
+        if own.is_some_and(|own| !self.is_at(own)) {
             lines.push(format!(
                 "GitHub sends events to {}, not to this stack: in the App's settings (General, \
                  Webhook) give the URL {own_address}",

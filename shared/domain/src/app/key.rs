@@ -51,6 +51,19 @@ impl KeyProblem {
         };
         format!("{what}; put it in with: {}", put_command(secret))
     }
+
+    /// What is wrong with a request that says who the App is.
+    #[must_use]
+    pub fn of_request(&self) -> String {
+        match self {
+            Self::Unset | Self::NotJson => "the request does not say who the App is".to_owned(),
+            Self::Lacks(field) => format!("\"{field}\" is empty"),
+            Self::BarePem | Self::NoRsaKey => {
+                "\"private_key\" is no RSA key in PEM form".to_owned()
+            }
+            Self::Address => "\"api_url\" is no https address of GitHub's API".to_owned(),
+        }
+    }
 }
 
 /// The command that puts the App's id and key in, without the key on the screen.

@@ -4,6 +4,7 @@
 //! collected, and the driver takes it after each call: [`GitHub::take_news`].
 
 mod agent;
+mod apps;
 mod auth;
 mod jobs;
 mod registry;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 
 pub use agent::{JobOffer, Message, Session};
+pub use apps::{AppOwner, HookAttributes, HookPatch, Manifest};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
 pub(crate) use registry::encode;
@@ -228,6 +230,10 @@ pub(crate) struct App {
     pub(crate) used: BTreeSet<String>,
     pub(crate) settings: AppSettings,
     pub(crate) hook: HookConfig,
+    /// What deliveries are signed with, where the App was told it.
+    pub(crate) hook_secret: Option<String>,
+    /// It was made of a manifest.
+    pub(crate) made: Option<apps::Made>,
 }
 
 /// Where an App's events go, as GitHub shows it.
@@ -296,6 +302,9 @@ pub struct GitHub {
     /// Source: docs.github.com/actions/concepts/runners/communicating-with-self-hosted-runners
     pub removes_lost_runners: bool,
     apps: BTreeMap<String, App>,
+    /// Codes of manifests that no one has converted yet.
+    codes: BTreeMap<String, apps::Code>,
+    codes_made: usize,
     owners: BTreeMap<String, Owner>,
     repositories: BTreeMap<String, Arc<Repository>>,
     tokens: BTreeMap<String, InstallationToken>,

@@ -205,12 +205,16 @@ impl GitHub {
     /// An App as it sees itself. It belongs to the first account that installed it.
     #[must_use]
     pub fn app_view(&self, app: &str) -> Option<Value> {
+        if let Some(made) = self.made_view(self.apps.get(app)?) {
+            return Some(made);
+        }
         let settings = self.app_settings(app)?;
         let number: Option<u64> = app.parse().ok();
         let owner = self.owners.values().find(|owner| owner.spec.app_id == app);
         Some(json!({
             "id": number,
             "slug": "muster",
+            "name": "muster",
             "owner": owner.map(account),
             "html_url": "https://github.com/apps/muster",
             "events": settings.events,

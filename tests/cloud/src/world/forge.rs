@@ -9,8 +9,8 @@ use crate::{
     Happening, Millis,
     agenda::Due,
     github::{
-        Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken, JitConfig,
-        JitRequest, Job, JobNumbers, JobSpec, Lies, Message, News, OwnerSpec, RateView,
+        AppOwner, Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken, JitConfig,
+        JitRequest, Job, JobNumbers, JobSpec, Lies, Manifest, Message, News, OwnerSpec, RateView,
         RunnerScope, RunnerView, encode,
     },
     scramble,
@@ -21,6 +21,17 @@ impl World {
     pub fn register_owner(&mut self, spec: OwnerSpec) {
         let id = self.clockwork.ids.small();
         self.github.register_owner(spec, id);
+    }
+
+    /// An App is made of a manifest, as its maker does on GitHub's page; the code that comes of it.
+    pub fn make_app(
+        &mut self,
+        owner: AppOwner,
+        name: &str,
+        manifest: &Manifest,
+        now: Millis,
+    ) -> String {
+        self.github.make_app(&mut self.clockwork.ids, owner, name, manifest, now)
     }
 
     /// The runner groups of an owner, beside the default one.

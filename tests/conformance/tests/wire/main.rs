@@ -5,6 +5,7 @@
 mod ec2;
 mod github;
 mod names;
+mod setup;
 mod tables;
 // The emulator, and a stack's tables and queues on it: as the adapters' own tests make them.
 #[path = "../../../../shared/aws/tests/emulator/support.rs"]

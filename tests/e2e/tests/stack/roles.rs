@@ -106,7 +106,7 @@ fn facts(stack: &Stack) -> Result<Vec<Fact>> {
     fact("RunnerApiRole", secret("webhook-secret"), false);
     fact("RunnerApiRole", receive(reap.clone()), false);
     fact("AdminRole", get_item.clone(), true);
-    fact("AdminRole", secret("webhook-secret"), false);
+    fact("AdminRole", secret("webhook-secret"), true);
     fact("AdminRole", receive(reap), false);
     fact("InstanceRole", get_item, false);
     fact("InstanceRole", secret("app-key"), false);

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 
+use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    Compute, Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, ListedMachine,
-    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine,
+    AppCredentials, AppSetup, Compute, ConversionError, Delivery, Directory, Github, HookError,
+    IdentityError, Images, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
+    QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine, SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
@@ -203,6 +205,27 @@ impl Directory for Replayed<'_> {
     }
     async fn groups(&self, _: &Entity) -> Result<Vec<Group>, ProviderError> {
         unreachable!("no pool file is applied")
+    }
+}
+
+impl AppSetup for Replayed<'_> {
+    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
+        unreachable!("no App is made")
+    }
+    async fn convert(&self, _: &str, _: &Hidden) -> Result<MadeApp, ConversionError> {
+        unreachable!("no App is made")
+    }
+    async fn identify(&self, _: &AppCredentials) -> Result<AppSettings, IdentityError> {
+        unreachable!("no App is connected")
+    }
+    async fn keep(&self, _: &AppCredentials) -> Result<(), Unavailable> {
+        unreachable!("no App is made")
+    }
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+        unreachable!("no webhook is set")
+    }
+    async fn set_hook(&self, _: &str, _: Option<&Hidden>) -> Result<(), HookError> {
+        unreachable!("no webhook is set")
     }
 }
 

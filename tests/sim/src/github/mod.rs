@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_cloud::Ids;
-use muster_cloud::github::{self as model, GitHub, Group, Lies, OwnerKind, OwnerSpec, RunnerScope};
+use muster_cloud::github::{
+    self as model, AppOwner, GitHub, Group, Lies, Manifest, OwnerKind, OwnerSpec, RunnerScope,
+};
 use muster_domain::ids::{Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Pool;
@@ -195,6 +197,17 @@ impl Github {
             let id = 1 + self.truth.owners().count() as u64;
             self.truth.register_owner(spec, id);
         }
+    }
+
+    /// An App is made of a manifest; the code that comes of it.
+    pub fn make_app(
+        &mut self,
+        owner: AppOwner,
+        name: &str,
+        manifest: &Manifest,
+        now: Millis,
+    ) -> String {
+        self.truth.make_app(&mut self.ids, owner, name, manifest, now)
     }
 
     /// Changes which runner groups are deleted, in every account.

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::world::World;
 
 impl World {
-    fn github_told(&self, operation: &str, code: &str) -> Told {
+    pub(crate) fn github_told(&self, operation: &str, code: &str) -> Told {
         Told {
             at: self.time(),
             operation: operation.to_owned(),

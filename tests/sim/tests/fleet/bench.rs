@@ -124,6 +124,26 @@ impl Bench {
         unreachable!("it ends")
     }
 
+    /// Runs something until it makes its next call after so many, and leaves it there as a function
+    /// is left that ends; none then. The call is not carried out.
+    pub(crate) fn drive_in_part<R>(
+        &self,
+        work: impl Future<Output = R>,
+        calls: usize,
+    ) -> Option<R> {
+        let mut work = Work::new(work);
+        for _ in 0..=calls {
+            self.change(|world| world.current = Some(TEST));
+            let poll = work.poll();
+            self.change(|world| world.current = None);
+            if let std::task::Poll::Ready(done) = poll {
+                return Some(done);
+            }
+            self.change(until_woken);
+        }
+        None
+    }
+
     /// Idle runners that were launched an hour ago; nothing is due about them.
     pub(crate) fn idle(&self, count: u32) -> Vec<Instance> {
         let now = self.door.now();

@@ -2,7 +2,8 @@
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
-//! for an enterprise, what a machine says without end, and how fast hundreds of machines end.
+//! for an enterprise, what a machine says without end, how fast hundreds of machines end, and how the
+//! App is made.
 
 mod answers;
 mod app;
@@ -23,5 +24,6 @@ mod names;
 mod orders;
 mod reaps;
 mod reports;
+mod setup;
 mod silence;
 mod writers;

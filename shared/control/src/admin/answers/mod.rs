@@ -1,6 +1,7 @@
 //! What an operator is answered, as JSON.
 
 mod audit;
+mod github;
 mod listings;
 mod orders;
 mod pools;
@@ -9,6 +10,7 @@ mod status;
 use serde::{Serialize, Serializer};
 
 pub use self::audit::AuditList;
+pub use self::github::{ShownApp, ShownGithub, ShownHook, ShownInstallation};
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
     ShownInstance, UnservedJob, WaitingJob,
@@ -50,6 +52,8 @@ pub enum Answer {
     Audit(AuditList),
     /// To `switch`.
     Switch(SwitchedNow),
+    /// To `github`.
+    Github(Box<ShownGithub>),
     /// To `delete`.
     Delete(OrderedDelete),
     /// To `delete` as a dry run.

@@ -124,6 +124,9 @@ fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
         Route::AccessToken(installation) => access_token(world, request, *installation, now),
         Route::GetApp => get_app(world, request, now),
         Route::GetHook => get_hook(world, request, now),
+        Route::SetHook => set_hook(world, request, now),
+        // The code is all that is asked for.
+        Route::Convert(code) => world.github.convert(code, now).map(|app| json(201, &app)),
         Route::ListDeliveries => list_deliveries(world, request, now),
         Route::Redeliver(attempt) => redeliver(world, request, *attempt, now),
         Route::ListInstallations => list_installations(world, request, now),
@@ -159,8 +162,15 @@ fn get_app(world: &mut World, request: &Request, now: Millis) -> Result<Reply, G
 
 fn get_hook(world: &mut World, request: &Request, now: Millis) -> Result<Reply, GitHubError> {
     let app = app_of(world, request, now)?;
-    let hook = world.github.hook(&app).ok_or_else(GitHubError::not_found)?;
-    Ok(json(200, &json!(hook)))
+    let hook = world.github.hook_view(&app).ok_or_else(GitHubError::not_found)?;
+    Ok(json(200, &hook))
+}
+
+fn set_hook(world: &mut World, request: &Request, now: Millis) -> Result<Reply, GitHubError> {
+    let app = app_of(world, request, now)?;
+    let patch = serde_json::from_slice(&request.body)
+        .map_err(|_| GitHubError::new(400, "Problems parsing JSON"))?;
+    Ok(json(200, &world.github.patch_hook(&app, patch)?))
 }
 
 /// Its pages begin where the last one ended; the next one's beginning is in the `Link` header.
@@ -316,6 +326,8 @@ fn act(
         Route::AccessToken(_)
         | Route::GetApp
         | Route::GetHook
+        | Route::SetHook
+        | Route::Convert(_)
         | Route::ListDeliveries
         | Route::Redeliver(_)
         | Route::ListInstallations

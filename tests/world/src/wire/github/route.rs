@@ -9,6 +9,8 @@ pub(super) enum Route {
     AccessToken(u64),
     GetApp,
     GetHook,
+    SetHook,
+    Convert(String),
     ListDeliveries,
     Redeliver(u64),
     ListInstallations,
@@ -41,6 +43,10 @@ impl Route {
             }
             ["app"] if method == Method::GET => return Some(Self::GetApp),
             ["app", "hook", "config"] if method == Method::GET => return Some(Self::GetHook),
+            ["app", "hook", "config"] if method == Method::PATCH => return Some(Self::SetHook),
+            ["app-manifests", code, "conversions"] if method == Method::POST => {
+                return Some(Self::Convert((*code).to_owned()));
+            }
             ["app", "hook", "deliveries"] if method == Method::GET => {
                 return Some(Self::ListDeliveries);
             }
@@ -108,6 +114,8 @@ impl Route {
             Self::AccessToken(_) => "access-token",
             Self::GetApp => "get-app",
             Self::GetHook => "get-hook",
+            Self::SetHook => "set-hook",
+            Self::Convert(_) => "convert-manifest",
             Self::ListDeliveries => "list-deliveries",
             Self::Redeliver(_) => "redeliver",
             Self::ListInstallations => "list-installations",
@@ -143,6 +151,8 @@ impl Route {
             Self::AccessToken(_)
             | Self::GetApp
             | Self::GetHook
+            | Self::SetHook
+            | Self::Convert(_)
             | Self::ListDeliveries
             | Self::Redeliver(_)
             | Self::ListInstallations
@@ -167,6 +177,8 @@ impl Route {
             Self::Unknown(what) => vec![what.clone()],
             Self::GetApp
             | Self::GetHook
+            | Self::SetHook
+            | Self::Convert(_)
             | Self::ListDeliveries
             | Self::ListInstallations
             | Self::GetInstallation(_)

@@ -1,0 +1,288 @@
+//! The App at GitHub: shown, made of its manifest, connected, and its webhook pointed at the stack.
+//!
+//! A code makes one App, and GitHub shows its key once. So the key is kept before anything else is
+//! asked, and every step behind that can be repeated alone.
+
+use futures_util::future::{join, join_all, join4};
+use muster_domain::app::{
+    AppFacts, AppProblem, Findings, NewAppLinks, NoCode, OwnStack, check_code, code_mark,
+    settings_page,
+};
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::time::Time;
+
+use super::answers::{Answer, AppStatus, ShownApp, ShownGithub, ShownHook, ShownInstallation};
+use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder};
+use super::resolve::told;
+use super::{Admin, AdminError, AdminErrorCode};
+use crate::causes::with_causes;
+use crate::context::Ports;
+use crate::hidden::Hidden;
+use crate::ports::{
+    AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError, MadeApp,
+    Table as _, Unavailable, Write,
+};
+
+/// The subject of the App's lines in the audit trail.
+const SUBJECT: &str = "github";
+/// What repeats the step behind the key.
+const SET_HOOK: &str = "{\"action\":\"github\",\"hook\":\"set\"}";
+
+impl<P: Ports<Github: Directory>> Admin<'_, P> {
+    /// What GitHub says of the App. What cannot be found out hides nothing of the rest.
+    pub(super) async fn facts(&self) -> AppFacts {
+        let github = self.context.github;
+        let (app, installations, hook, deliveries) =
+            join4(github.app(), github.installations(), github.hook(), github.hook_answers()).await;
+        let wanted = match app {
+            Ok(_) => AppFacts::groups_wanted(&installations, &self.context.settings.pools),
+            Err(_) => Vec::new(),
+        };
+        let groups = wanted.into_iter().map(async |entity| {
+            let groups = github.groups(&entity).await;
+            (entity, groups)
+        });
+        let groups = join_all(groups).await;
+        AppFacts { app, installations, hook, deliveries, groups }
+    }
+
+    /// What is wrong with the App at GitHub: no event and no error tells of that.
+    pub(super) fn found(&self, facts: &AppFacts, now: Time) -> AppStatus {
+        let settings = self.context.settings;
+        let stack = OwnStack {
+            name: &settings.stack,
+            pools: &settings.pools,
+            webhook: settings.webhook_url.as_deref(),
+            now,
+        };
+        let Findings { lacks, unknown } = facts.findings(stack);
+        let unknown = unknown.into_iter().map(|trouble| told("GitHub", trouble).1).collect();
+        AppStatus { lacks, unknown }
+    }
+}
+
+impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
+    pub(super) async fn github(
+        &self,
+        request: &GithubRequest,
+        now: Time,
+    ) -> Result<Answer, AdminError> {
+        let GithubRequest { create, connect, hook, by } = request;
+        let by = by.as_deref().unwrap_or("operator");
+        let shown = match (create, connect, hook) {
+            (None, None, None | Some(HookOrder::Show)) => self.shown(now).await,
+            (Some(create), None, None) => self.create(create, by, now).await?,
+            (None, Some(connect), None) => self.connect(connect, by, now).await?,
+            (None, None, Some(HookOrder::Set)) => {
+                self.note("the webhook is pointed at this stack", by, now).await?;
+                self.point_hook().await?;
+                self.shown(now).await
+            }
+            _ => {
+                let message = "\"github\" takes one of \"create\", \"connect\" and \"hook\"";
+                return Err(AdminError::new(AdminErrorCode::BadRequest, message));
+            }
+        };
+        Ok(Answer::Github(Box::new(shown)))
+    }
+
+    async fn shown(&self, now: Time) -> ShownGithub {
+        let facts = self.facts().await;
+        let AppStatus { lacks, unknown } = self.found(&facts, now);
+        let settings = self.context.settings;
+        let own = settings.webhook_url.as_deref();
+        ShownGithub {
+            app: facts.app.as_ref().ok().map(ShownApp::from),
+            installations: facts
+                .installations
+                .iter()
+                .flatten()
+                .map(ShownInstallation::from)
+                .collect(),
+            hook: facts.hook.as_ref().ok().map(|hook| ShownHook::new(hook, own)),
+            webhook_url: settings.webhook_url.clone(),
+            lacks,
+            unknown,
+            new_app: own.map(|webhook| NewAppLinks::new(&settings.stack, webhook)),
+            install_url: None,
+            left: None,
+        }
+    }
+
+    async fn create(
+        &self,
+        request: &CreateApp,
+        by: &str,
+        now: Time,
+    ) -> Result<ShownGithub, AdminError> {
+        let CreateApp { code, api_url, replace } = request;
+        check_code(code.expose()).map_err(|NoCode| {
+            bad("\"code\" is not one of GitHub's: it has letters, digits, \"-\" and \"_\" alone")
+        })?;
+        if self.is_made(code, *replace).await? {
+            return Ok(self.finish(None, now).await);
+        }
+        self.note("GitHub makes the App of a manifest", by, now).await?;
+        let github = self.context.github;
+        let made = github.convert(api_url, code).await.map_err(not_made)?;
+        github.keep(&made.credentials).await.map_err(|error| not_kept(&made, &error))?;
+        Ok(self.finish(Some(made.credentials.html_url), now).await)
+    }
+
+    /// Whether the App of this code is kept already: the same request came before, and its answer was
+    /// lost.
+    async fn is_made(&self, code: &Hidden, replace: bool) -> Result<bool, AdminError> {
+        let github = self.context.github;
+        let (made_by, app) = join(github.made_by(), github.app()).await;
+        if made_by.map_err(|error| unavailable(&error))? == Some(code_mark(code.expose())) {
+            return Ok(true);
+        }
+        match app {
+            _ if replace => Ok(false),
+            Ok(app) => {
+                let (name, id) = (&app.slug, app.id);
+                let message = format!(
+                    "the stack has an App that answers: {name} ({id}); \"replace\": true puts the \
+                     new one in its place"
+                );
+                Err(AdminError::new(AdminErrorCode::AppExists, message))
+            }
+            Err(AppProblem::Unanswered(trouble)) => {
+                let (code, told) = told("GitHub", &trouble);
+                let message =
+                    format!("whether the stack has an App that answers is not known: {told}");
+                Err(AdminError::new(code, message))
+            }
+            Err(AppProblem::NoKey(_) | AppProblem::Refused { .. } | AppProblem::Unknown { .. }) => {
+                Ok(false)
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        request: &ConnectApp,
+        by: &str,
+        now: Time,
+    ) -> Result<ShownGithub, AdminError> {
+        let ConnectApp { app_id, private_key, api_url } = request;
+        let app_id = match app_id {
+            AppId::Number(number) => number.to_string(),
+            AppId::Text(text) => text.clone(),
+        };
+        let mut credentials = AppCredentials {
+            app_id,
+            client_id: None,
+            slug: String::new(),
+            html_url: String::new(),
+            api_url: api_url.clone(),
+            private_key: private_key.clone(),
+            made_by: None,
+        };
+        let github = self.context.github;
+        let app = github.identify(&credentials).await.map_err(|problem| not_it(&problem))?;
+        self.note(&format!("App {} is connected", app.id), by, now).await?;
+        (credentials.slug, credentials.html_url) = (app.slug, app.html_url);
+        github.keep(&credentials).await.map_err(|error| unavailable(&error))?;
+        Ok(self.finish(Some(credentials.html_url), now).await)
+    }
+
+    /// What is left when the App's key is kept. Whatever of it fails is told and can be repeated.
+    async fn finish(&self, html_url: Option<String>, now: Time) -> ShownGithub {
+        let left = self.point_hook().await.err();
+        let shown = self.shown(now).await;
+        let html_url = html_url.or_else(|| shown.app.as_ref().map(|app| app.html_url.clone()));
+        ShownGithub {
+            install_url: html_url.map(|url| format!("{url}/installations/new")),
+            left: left.map(|error| {
+                let why = error.message;
+                format!(
+                    "the App's key is kept, but its webhook is not set: {why}. Set it: {SET_HOOK}"
+                )
+            }),
+            ..shown
+        }
+    }
+
+    /// Has GitHub send events to this stack, signed with the stack's secret.
+    async fn point_hook(&self) -> Result<(), AdminError> {
+        let github = self.context.github;
+        let Some(url) = &self.context.settings.webhook_url else {
+            return Err(bad("the stack does not know its webhook's address (MUSTER_WEBHOOK_URL)"));
+        };
+        let secret = github.signing_secret().await.map_err(|error| unavailable(&error))?;
+        github.set_hook(url, Some(&secret.value)).await.map_err(|problem| match problem {
+            HookError::Refused(fault) => {
+                let message = format!(
+                    "GitHub refuses the webhook's settings: {} ({}); see to the webhook in the App's \
+                     settings (General)",
+                    fault.message, fault.code
+                );
+                AdminError::new(AdminErrorCode::NotAllowed, message)
+            }
+            HookError::ProviderError(trouble) => {
+                let (code, told) = told("GitHub", &trouble);
+                AdminError::new(code, told)
+            }
+        })
+    }
+
+    /// Writes what is about to be done into the audit trail. No secret is in `why`.
+    async fn note(&self, why: &str, by: &str, now: Time) -> Result<(), AdminError> {
+        let line = Audit {
+            at: now,
+            kind: AuditKind::AppChanged,
+            subject: SUBJECT.to_owned(),
+            by: by.to_owned(),
+            why: why.to_owned(),
+        };
+        self.context.table.commit(&[Write::Audit(line)]).await?;
+        tracing::warn!(by, why, "operator changes the App");
+        Ok(())
+    }
+}
+
+fn bad(message: &str) -> AdminError {
+    AdminError::new(AdminErrorCode::BadRequest, message)
+}
+
+fn unavailable(error: &Unavailable) -> AdminError {
+    let message = format!("{}; nothing was lost, try again", with_causes(error));
+    AdminError::new(AdminErrorCode::Unavailable, message)
+}
+
+fn not_made(problem: ConversionError) -> AdminError {
+    match problem {
+        ConversionError::Address => bad("\"api_url\" is no https address of GitHub's API"),
+        ConversionError::UnknownCode => AdminError::new(
+            AdminErrorCode::NotFound,
+            "GitHub does not know this code: it works once, and for an hour. Begin anew; if GitHub \
+             shows the App among yours, make a private key in its settings and use \"connect\"",
+        ),
+        ConversionError::ProviderError(trouble) => {
+            let (code, told) = told("GitHub", &trouble);
+            AdminError::new(code, told)
+        }
+    }
+}
+
+/// The App is there, and its key is gone: GitHub shows it once. Another one can be made.
+fn not_kept(made: &MadeApp, error: &Unavailable) -> AdminError {
+    let app = &made.credentials;
+    let page = settings_page(&app.html_url, made.organization.as_deref());
+    let (slug, id, why) = (&app.slug, &app.app_id, with_causes(error));
+    let message = format!(
+        "GitHub made App {slug} ({id}), but its key could not be kept: {why}. Mend that, make a \
+         private key at {page} and use \"connect\""
+    );
+    AdminError::new(AdminErrorCode::Unavailable, message)
+}
+
+fn not_it(problem: &IdentityError) -> AdminError {
+    let (code, message) = match problem {
+        IdentityError::Unfit(problem) => (AdminErrorCode::BadRequest, problem.of_request()),
+        IdentityError::App(AppProblem::Unanswered(trouble)) => told("GitHub", trouble),
+        IdentityError::App(problem) => (AdminErrorCode::NotAllowed, problem.of_request()),
+    };
+    AdminError::new(code, format!("{message}; nothing was changed"))
+}

@@ -1,0 +1,136 @@
+//! The App's setup: GitHub makes it of a manifest, its key is kept, and its webhook pointed at us.
+//!
+//! Source: docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest and
+//! docs.github.com/en/rest/apps/webhooks#update-a-webhook-configuration-for-an-app
+
+use http::{Method, StatusCode};
+use muster_control::hidden::Hidden;
+use muster_control::ports::{
+    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
+    Unavailable,
+};
+use muster_domain::app::{AppProblem, AppSettings, check_code, code_mark};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::client::{Base, Call};
+use crate::directory::settings;
+use crate::{App, AppIdentity, AppKey};
+
+/// Where the secrets are kept, for the function that may write them.
+#[expect(async_fn_in_trait, reason = "functions run on one thread")]
+pub trait AppStore: AppKey {
+    /// The secret about the App, as it stands there; empty where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn app_secret(&self) -> Result<SecretString, Unavailable>;
+    /// Puts another one in its place.
+    ///
+    /// # Errors
+    /// When it may not have been written.
+    async fn put_app_secret(&self, secret: SecretString) -> Result<(), Unavailable>;
+    /// What GitHub is to sign with.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
+}
+
+/// What is read of GitHub's answer. Its `webhook_secret` and `client_secret` are not.
+#[derive(Deserialize)]
+struct Converted {
+    id: u64,
+    #[serde(default)]
+    client_id: Option<String>,
+    #[serde(default)]
+    slug: String,
+    #[serde(default)]
+    html_url: String,
+    pem: Hidden,
+    #[serde(default)]
+    owner: Option<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    login: Option<String>,
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+impl<K: AppStore> AppSetup for App<K> {
+    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
+        Ok(AppIdentity::made_by(&self.key.app_secret().await?))
+    }
+
+    async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError> {
+        let base = Base::read(api_url).ok_or(ConversionError::Address)?;
+        check_code(code.expose()).map_err(|_| ConversionError::UnknownCode)?;
+        let call = Call {
+            operation: "convert-manifest",
+            method: Method::POST,
+            path: format!("/app-manifests/{}/conversions", code.expose()),
+            body: None,
+        };
+        // The code is the credential: it is hidden as a token is, and not sent as one.
+        let hidden = SecretString::from(code.expose());
+        let answer = self.client.send_unsigned(&call, &base, &hidden, (self.clock)()).await;
+        let answer = answer.map_err(ConversionError::ProviderError)?;
+        let made: Converted = match answer.status {
+            StatusCode::CREATED => answer.read().map_err(ConversionError::ProviderError)?,
+            StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => {
+                return Err(ConversionError::UnknownCode);
+            }
+            _ => return Err(ConversionError::ProviderError(answer.trouble())),
+        };
+        let organization = made.owner.filter(|owner| owner.kind != "User");
+        Ok(MadeApp {
+            credentials: AppCredentials {
+                app_id: made.id.to_string(),
+                client_id: made.client_id,
+                slug: made.slug,
+                html_url: made.html_url,
+                api_url: api_url.trim().to_owned(),
+                private_key: made.pem,
+                made_by: Some(code_mark(code.expose())),
+            },
+            organization: organization.and_then(|owner| owner.login),
+        })
+    }
+
+    async fn identify(&self, app: &AppCredentials) -> Result<AppSettings, IdentityError> {
+        let identity = AppIdentity::of(app).map_err(IdentityError::Unfit)?;
+        let call =
+            Call { operation: "get-app", method: Method::GET, path: "/app".to_owned(), body: None };
+        let answer = self.send_as(&identity, &call).await;
+        let answer = answer.map_err(AppProblem::Unanswered).map_err(IdentityError::App)?;
+        settings(identity.app_id, &answer).map_err(IdentityError::App)
+    }
+
+    async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable> {
+        self.key.put_app_secret(AppIdentity::secret(app)).await
+    }
+
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+        self.key.signing_secret().await
+    }
+
+    async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {
+        let mut body = json!({ "url": url, "content_type": "json", "insecure_ssl": "0" });
+        if let Some(secret) = secret {
+            body["secret"] = json!(secret.expose());
+        }
+        let (operation, path) = ("set-hook", "/app/hook/config".to_owned());
+        let call = Call { operation, method: Method::PATCH, path, body: Some(body) };
+        let answer = self.call_as_app(&call).await.map_err(HookError::ProviderError)?;
+        match answer.status {
+            StatusCode::OK => Ok(()),
+            _ => Err(match answer.refusal() {
+                Some(fault) => HookError::Refused(fault),
+                None => HookError::ProviderError(answer.trouble()),
+            }),
+        }
+    }
+}

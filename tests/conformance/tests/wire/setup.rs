@@ -1,0 +1,96 @@
+//! How the App is set up: crate `github` at the world's REST door, with a store in memory.
+
+use std::sync::{Arc, Mutex};
+
+use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
+use muster_conformance::setup::{CHECKS, SetupWorld, check};
+use muster_conformance::{differences, run_all};
+use muster_control::hidden::Hidden;
+use muster_control::ports::{SigningSecret, Unavailable};
+use muster_domain::time::{Seconds, Time};
+use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore, ClientSettings};
+use muster_world::Running;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::{RUNTIME, open};
+
+/// The App's secret.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<String>>);
+
+impl Store {
+    fn kept(&self) -> String {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl AppKey for Store {
+    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        AppIdentity::read(&self.kept())
+            .map_err(|problem| AppKeyError::unfit(problem, "muster/app-key"))
+    }
+}
+
+impl AppStore for Store {
+    async fn app_secret(&self) -> Result<SecretString, Unavailable> {
+        Ok(self.kept().into())
+    }
+
+    async fn put_app_secret(&self, secret: SecretString) -> Result<(), Unavailable> {
+        *self.0.lock().expect("no panic") = secret.expose_secret().to_owned();
+        Ok(())
+    }
+
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+        let value = Hidden::from("0123456789abcdef".repeat(4));
+        Ok(SigningSecret { value, since: Time::from_millis(0), has_previous: false })
+    }
+}
+
+struct Bench {
+    running: Running,
+    app: App<Store>,
+}
+
+impl SetupWorld for Bench {
+    type Github = App<Store>;
+
+    fn github(&self) -> &App<Store> {
+        &self.app
+    }
+
+    fn api(&self) -> String {
+        format!("http://{}", self.running.github)
+    }
+
+    async fn make_app(&self, name: &str, ago: Seconds, hook: bool) -> String {
+        let url = Some("https://elsewhere.example/webhook".to_owned());
+        let manifest = Manifest {
+            hook_attributes: hook.then_some(HookAttributes { url, active: true }),
+            ..Manifest::default()
+        };
+        let owner = AppOwner { login: "acme".to_owned(), id: 9919, is_organization: true };
+        self.running.cloud.with(|world, now| {
+            world.make_app(owner, name, &manifest, now - 1_000 * i64::from(ago.0))
+        })
+    }
+
+    async fn told(&self, app: &str) -> (Option<String>, Option<String>) {
+        self.running.cloud.look(|world, _| {
+            let url = world.github.hook(app).and_then(|hook| hook.url.clone());
+            (url, world.github.hook_secret(app).map(str::to_owned))
+        })
+    }
+}
+
+#[test]
+fn the_app_is_set_up_as_the_admin_function_knows_it() {
+    let run = |name: &str| {
+        RUNTIME.block_on(async {
+            let store = Store::default();
+            let app = App::new(&ClientSettings::default(), store).expect("a client");
+            check(name, &Bench { running: open().await, app }).await;
+        });
+    };
+    assert_eq!(run_all(CHECKS, differences::WIRE_SETUP, run), CHECKS.len());
+}

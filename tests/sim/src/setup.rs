@@ -1,0 +1,177 @@
+//! The App's setup at the simulated GitHub, and the stack's two secrets.
+
+use muster_cloud::github::{AppOwner, GitHubError, HookPatch, Manifest};
+use muster_control::hidden::Hidden;
+use muster_control::ports::{
+    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
+    Unavailable,
+};
+use muster_domain::app::{AppProblem, AppSettings, Hook, KeyProblem, check_code, code_mark};
+use muster_domain::time::Time;
+use serde_json::Value;
+
+use crate::door::Door;
+use crate::world::World;
+
+/// What the stack keeps.
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    /// Who the App is; none where that was never put in.
+    pub app: Option<AppCredentials>,
+    /// What GitHub is to sign with.
+    pub signing: SigningSecret,
+    /// The store takes nothing.
+    pub refuses: bool,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        let value = Hidden::from("signing-canary-0123456789abcdef0123456789".to_owned());
+        let signing = SigningSecret { value, since: Time::from_millis(0), has_previous: false };
+        Self { app: None, signing, refuses: false }
+    }
+}
+
+impl World {
+    /// What an App's owner does on GitHub's page; the code that comes of it.
+    pub fn make_app(&mut self, owner: AppOwner, name: &str, manifest: &Manifest) -> String {
+        let now = self.now;
+        self.github.make_app(owner, name, manifest, now)
+    }
+
+    /// The App that is kept, where GitHub made it of a manifest; the others are scripted.
+    pub(crate) fn made_app(&self) -> Option<Result<AppSettings, AppProblem>> {
+        let kept = self.secrets.app.as_ref()?;
+        self.github.truth.private_key(&kept.app_id)?;
+        Some(self.app_of(kept))
+    }
+
+    fn app_of(&self, given: &AppCredentials) -> Result<AppSettings, AppProblem> {
+        let (truth, app) = (&self.github.truth, given.app_id.clone());
+        match truth.private_key(&app) {
+            None => Err(AppProblem::Unknown { app }),
+            Some(key) if key != given.private_key.expose() => {
+                Err(AppProblem::Refused { app, ahead: 0 })
+            }
+            Some(_) => Ok(settings(&truth.app_view(&app).expect("it has a key"))),
+        }
+    }
+
+    /// Where the events of an App go that was made of a manifest.
+    pub(crate) fn made_hook(&self) -> Option<Hook> {
+        self.made_app()?.ok()?;
+        let hook = self.github.truth.hook(&self.secrets.app.as_ref()?.app_id)?;
+        Some(Hook {
+            url: hook.url.clone().unwrap_or_default(),
+            content_type: hook.content_type.clone(),
+            insecure: hook.insecure_ssl == "1",
+        })
+    }
+
+    fn secrets_answer(&self) -> Result<(), Unavailable> {
+        if self.secrets.refuses { Err(Unavailable::new("simulated: no secret")) } else { Ok(()) }
+    }
+}
+
+fn text(view: &Value) -> String {
+    view.as_str().unwrap_or_default().to_owned()
+}
+
+fn settings(view: &Value) -> AppSettings {
+    AppSettings {
+        id: view["id"].as_u64().unwrap_or_default(),
+        slug: text(&view["slug"]),
+        name: text(&view["name"]),
+        owner: view["owner"]["login"].as_str().map(str::to_owned),
+        html_url: text(&view["html_url"]),
+        events: serde_json::from_value(view["events"].clone()).unwrap_or_default(),
+        permissions: serde_json::from_value(view["permissions"].clone()).unwrap_or_default(),
+    }
+}
+
+impl AppSetup for Door {
+    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
+        self.call(|world| {
+            world.secrets_answer()?;
+            Ok(world.secrets.app.as_ref().and_then(|app| app.made_by.clone()))
+        })
+        .await
+    }
+
+    async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError> {
+        if !api_url.starts_with("https://") || check_code(code.expose()).is_err() {
+            return Err(ConversionError::Address);
+        }
+        self.call(|world| {
+            world.github_answers("convert-manifest").map_err(ConversionError::ProviderError)?;
+            let now = world.now;
+            let made = world.github.truth.convert(code.expose(), now);
+            let made = made.map_err(|_| ConversionError::UnknownCode)?;
+            let organization = made["owner"]["type"] == "Organization";
+            Ok(MadeApp {
+                credentials: AppCredentials {
+                    app_id: made["id"].to_string(),
+                    client_id: made["client_id"].as_str().map(str::to_owned),
+                    slug: text(&made["slug"]),
+                    html_url: text(&made["html_url"]),
+                    api_url: api_url.to_owned(),
+                    private_key: text(&made["pem"]).into(),
+                    made_by: Some(code_mark(code.expose())),
+                },
+                organization: organization.then(|| text(&made["owner"]["login"])),
+            })
+        })
+        .await
+    }
+
+    async fn identify(&self, app: &AppCredentials) -> Result<AppSettings, IdentityError> {
+        if !app.private_key.expose().starts_with("-----BEGIN") {
+            return Err(IdentityError::Unfit(KeyProblem::NoRsaKey));
+        }
+        self.call(|world| {
+            let answers = world.github_answers("get-app").map_err(AppProblem::Unanswered);
+            answers.and_then(|()| world.app_of(app)).map_err(IdentityError::App)
+        })
+        .await
+    }
+
+    async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable> {
+        self.call(|world| {
+            world.secrets_answer()?;
+            world.secrets.app = Some(app.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+        self.call(|world| {
+            world.secrets_answer()?;
+            Ok(world.secrets.signing.clone())
+        })
+        .await
+    }
+
+    async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {
+        self.call(|world| {
+            world.github_answers("set-hook").map_err(HookError::ProviderError)?;
+            if world.made_app().is_none() {
+                let content_type = "json".to_owned();
+                world.app.hook = Ok(Hook { url: url.to_owned(), content_type, insecure: false });
+                return Ok(());
+            }
+            let patch = HookPatch {
+                url: Some(url.to_owned()),
+                content_type: Some("json".to_owned()),
+                secret: secret.map(|secret| secret.expose().to_owned()),
+                insecure_ssl: Some("0".into()),
+            };
+            let app = world.secrets.app.as_ref().map(|app| app.app_id.clone()).unwrap_or_default();
+            let set = world.github.truth.patch_hook(&app, patch).map(drop);
+            set.map_err(|GitHubError { status, .. }| {
+                HookError::Refused(world.github_told("set-hook", &status.to_string()))
+            })
+        })
+        .await
+    }
+}
