@@ -140,6 +140,12 @@ pub enum Command {
     /// Asks at most five questions, each with an answer that Enter gives. Wherever it was stopped, the same command goes on: what
     /// is done is asked of the account and of GitHub.
     Setup(Setup),
+    /// Deploys another release or other parameters; shows what changes and asks
+    Upgrade(Upgrade),
+    /// Takes the stack down, and leaves no machine behind; asks first
+    ///
+    /// No new machines, then the wait for the last one, then a look at EC2, and only then is the stack deleted.
+    Teardown(Teardown),
     /// The GitHub App: without another word, what it is and what is wrong with it
     #[command(name = "github")]
     GitHub {
@@ -161,6 +167,8 @@ impl Command {
     pub const fn goes_on(&self) -> Option<&'static str> {
         match self {
             Self::Setup(_) => Some("muster setup"),
+            Self::Teardown(_) => Some("muster teardown"),
+            Self::Upgrade(_) => Some("muster upgrade"),
             _ => None,
         }
     }
@@ -418,13 +426,38 @@ pub struct Setup {
     pub yes: bool,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct Upgrade {
+    /// An unpacked release, or a checkout after `make build`
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub from: PathBuf,
+    #[command(flatten)]
+    pub parameters: Parameters,
+    /// Says what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Teardown {
+    /// Who; stands in the audit trail [default: $USER]
+    #[arg(long, env = "USER", hide_env = true)]
+    pub by: Option<String>,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
 /// Parameters of the stack that people choose.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Parameters {
-    /// Where machines live [default: the default VPC]
+    /// Where machines live [default of setup: the default VPC]
     #[arg(long, value_parser = plain)]
     pub vpc: Option<String>,
-    /// One for each zone [default: those with a way out to GitHub]
+    /// One for each zone [default of setup: those with a way out to GitHub]
     #[arg(long, value_delimiter = ',', value_parser = plain)]
     pub subnets: Vec<String>,
     /// Whether machines get a public address: `yes`, `no`, or as the `subnet` has it

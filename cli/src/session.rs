@@ -10,6 +10,8 @@ mod github;
 mod logs;
 mod pools;
 mod setup;
+mod teardown;
+mod upgrade;
 mod watch;
 
 use clap::CommandFactory as _;
@@ -138,6 +140,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Resume(switch) => session.switch(&switch, "on").await,
         Command::Pools { command } => session.pools(command).await,
         Command::Setup(order) => session.setup(&order).await,
+        Command::Upgrade(order) => session.upgrade(&order).await,
+        Command::Teardown(order) => session.teardown(&order).await,
         Command::GitHub { by, command } => session.github(by, command).await,
         Command::Completions { shell } => {
             let mut text = Vec::new();

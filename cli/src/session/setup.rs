@@ -277,7 +277,7 @@ impl<W: World> Session<'_, W> {
             Some(id) => self.events(&id).await,
             None => Vec::new(),
         };
-        Err(Failure::Ended(match cause(&events, begun) {
+        Err(Failure::Ended(match cause(&events) {
             Some((resource, reason)) => failed_at(&resource, &reason),
             None => format!("The deployment failed.\n{}", told_by_sam(&ended.said)),
         }))
@@ -306,7 +306,10 @@ impl<W: World> Session<'_, W> {
     }
 
     /// The stack's id and how far it is; nothing before it is there.
-    async fn progress(&mut self, stack: &str) -> Result<(Option<String>, Progress), Failure> {
+    pub(super) async fn progress(
+        &mut self,
+        stack: &str,
+    ) -> Result<(Option<String>, Progress), Failure> {
         let mut progress = Progress::default();
         let Some(found) = self.deployed(stack).await? else { return Ok((None, progress)) };
         let mut token = None;
@@ -388,7 +391,6 @@ fn unusable(stack: &str, one: &Stack) -> Failure {
     let Stack { status, reason, .. } = one;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Failure::Ended(format!(
-        "Stack {stack} is in {status}{because}\nIts first deployment failed. Nothing runs in it, and it has to go before another: \
-         aws cloudformation delete-stack --stack-name {stack}"
+        "Stack {stack} is in {status}{because}\nmuster doctor says more. If its first deployment failed, it has to go before another: muster teardown"
     ))
 }

@@ -1,6 +1,5 @@
 //! A stack on its way: its state, how far it is, and the one reason why it failed.
 
-use muster_domain::time::Time;
 use muster_sigv4::Call;
 use serde_json::Value;
 
@@ -59,6 +58,13 @@ impl Stack {
         )
     }
 
+    /// Something in it may launch machines.
+    #[must_use]
+    pub fn may_launch(&self) -> bool {
+        let dead = ["DELETE", "ROLLBACK", "CREATE_FAILED", "REVIEW"];
+        !dead.iter().any(|start| self.status.starts_with(start))
+    }
+
     /// It was never there: only a change set waits, or the first deployment was taken back as a
     /// whole.
     #[must_use]
@@ -90,35 +96,78 @@ impl Progress {
         result["NextToken"].as_str().map(str::to_owned)
     }
 
-    /// For people.
+    /// What is worked at.
+    #[must_use]
+    pub fn told_of_changes(&self) -> String {
+        const SHOWN: usize = 4;
+        let shown: Vec<&str> = self.now.iter().take(SHOWN).map(String::as_str).collect();
+        let more = if self.now.len() > SHOWN { ", …" } else { "" };
+        format!("{}{more}", shown.join(", "))
+    }
+
+    /// The same, with what is done.
     #[must_use]
     pub fn told(&self) -> String {
-        const SHOWN: usize = 4;
-        let mut now =
-            self.now.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-        if self.now.len() > SHOWN {
-            now.push_str(", …");
-        }
+        let now = self.told_of_changes();
         let now = if now.is_empty() { String::new() } else { format!("; now {now}") };
         format!("{} done{now}", crate::words::count(self.done, "resource"))
     }
 }
 
-/// The resource that failed first since then, and why; what was cancelled because of it is not
-/// asked.
+/// One change of a change set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// `Add`, `Modify` or `Remove`.
+    pub action: String,
+    pub resource: String,
+    pub kind: String,
+    /// It is made anew.
+    pub is_replaced: bool,
+}
+
+impl Change {
+    /// An element of `Changes`.
+    #[must_use]
+    pub fn read(change: &Value) -> Self {
+        let one = &change["ResourceChange"];
+        let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            action: text("Action"),
+            resource: text("LogicalResourceId"),
+            kind: text("ResourceType"),
+            is_replaced: one["Replacement"] == "True",
+        }
+    }
+
+    /// What goes with it if it is made anew or removed; none: nothing that anybody would miss.
+    #[must_use]
+    pub fn loses(&self) -> Option<&'static str> {
+        let goes = self.is_replaced || self.action == "Remove";
+        let lost = match (self.resource.as_str(), self.kind.as_str()) {
+            ("InstanceRole", _) => "the machines alive then are strangers",
+            ("Api", _) => "the webhook gets another address: muster github hook set",
+            ("AppKey", _) => "the App's key goes: muster github connect",
+            ("WebhookSecret", _) => "the webhook gets another secret: muster github hook set",
+            (_, "AWS::DynamoDB::Table") => "its records stay behind in the old one",
+            _ => return None,
+        };
+        goes.then_some(lost)
+    }
+}
+
+/// The resource that failed first in the last deployment, and why; what was cancelled because of it
+/// is not asked.
 #[must_use]
-pub fn cause(events: &[Value], since: Time) -> Option<(String, String)> {
+pub fn cause(events: &[Value]) -> Option<(String, String)> {
     let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    // They come newest first.
-    let mut events = events.iter().rev();
-    let failed = events.find(|event| {
-        let reason = text(event, "ResourceStatusReason");
-        let at = text(event, "Timestamp").parse::<Time>();
+    // They come newest first, back to the one that somebody began it with.
+    let is_of_it = |event: &&Value| text(event, "ResourceStatusReason") != "User Initiated";
+    let failed = events.iter().take_while(is_of_it).filter(|event| {
         text(event, "ResourceStatus").ends_with("_FAILED")
-            && !reason.contains("cancelled")
-            && at.is_ok_and(|at| at >= since)
-    })?;
-    Some((text(failed, "LogicalResourceId"), text(failed, "ResourceStatusReason")))
+            && !text(event, "ResourceStatusReason").contains("cancelled")
+    });
+    let first = failed.last()?;
+    Some((text(first, "LogicalResourceId"), text(first, "ResourceStatusReason")))
 }
 
 /// That in a sentence, with what helps.
@@ -163,26 +212,17 @@ mod tests {
 
     #[test]
     fn the_first_failure_of_this_deployment_is_the_cause() {
-        let event = |at: &str, id: &str, status: &str, why: &str| json!({ "Timestamp": at, "LogicalResourceId": id, "ResourceStatus": status, "ResourceStatusReason": why });
+        let event = |id: &str, status: &str, why: &str| json!({ "LogicalResourceId": id, "ResourceStatus": status, "ResourceStatusReason": why });
         let events = [
-            event(
-                "2026-11-25T10:02:02Z",
-                "muster",
-                "ROLLBACK_IN_PROGRESS",
-                "The following resource(s) failed",
-            ),
-            event("2026-11-25T10:02:01Z", "Api", "CREATE_FAILED", "Resource creation cancelled"),
-            event(
-                "2026-11-25T10:02:00.5Z",
-                "InstanceRole",
-                "CREATE_FAILED",
-                "not authorized to perform iam:CreateRole",
-            ),
-            event("2026-11-25T10:01:00Z", "InstanceRole", "CREATE_IN_PROGRESS", ""),
-            event("2026-11-24T10:01:00Z", "Old", "UPDATE_FAILED", "long ago"),
+            event("muster", "ROLLBACK_IN_PROGRESS", "The following resource(s) failed to create"),
+            event("Api", "CREATE_FAILED", "Resource creation cancelled"),
+            event("Queue", "CREATE_FAILED", "too late"),
+            event("InstanceRole", "CREATE_FAILED", "not authorized to perform iam:CreateRole"),
+            event("InstanceRole", "CREATE_IN_PROGRESS", ""),
+            event("muster", "CREATE_IN_PROGRESS", "User Initiated"),
+            event("Old", "UPDATE_FAILED", "long ago"),
         ];
-        let since: Time = "2026-11-25T10:00:00Z".parse().expect("a time");
-        let (resource, reason) = cause(&events, since).expect("a cause");
+        let (resource, reason) = cause(&events).expect("a cause");
         let told = failed_at(&resource, &reason);
         assert!(
             told.starts_with("The deployment failed at InstanceRole: not authorized"),
@@ -190,7 +230,7 @@ mod tests {
         );
         assert!(told.contains("--boundary"), "{told}");
         assert!(!failed_at("A", "quota").contains("--boundary"));
-        assert_eq!(cause(&events[3..], since), None);
+        assert_eq!(cause(&events[4..]), None);
     }
 
     #[test]

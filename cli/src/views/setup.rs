@@ -3,7 +3,9 @@
 use muster_control::admin::answers::{JobList, StackStatus};
 
 use super::jobs;
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::setup::stack::Change;
+use crate::words::count;
 
 /// The two lines of a first job, and what is likely to hold it up.
 #[must_use]
@@ -31,5 +33,83 @@ pub fn first_job(status: &StackStatus, waiting: &JobList, screen: Screen) -> Str
         "Jobs of public repositories are refused unless a pool says otherwise (muster pools edit).";
     page.gap();
     page.marked(rows.chain([(Text::new("!", Look::Warning), Text::from(public))]));
+    page.into_text()
+}
+
+const CHANGES: [Column; 4] = [
+    Column::whole("CHANGE"),
+    Column::whole("RESOURCE"),
+    Column::text("KIND"),
+    Column::text("NOTE").at_least(16),
+];
+
+/// What a change set does, and from which release to which.
+#[must_use]
+pub fn changes(all: &[Change], runs: Option<&str>, comes: Option<&str>, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let comes = comes.unwrap_or("the release of this checkout");
+    let runs = runs.unwrap_or("unknown");
+    let what = count(all.len(), "resource");
+    page.line([Text::new(format!("{what} change; release {runs} → {comes}"), Look::Strong)]);
+    let rows = all.iter().map(|one| {
+        let what = match (one.action.as_str(), one.is_replaced) {
+            ("Add", _) => Text::new("new", Look::Good),
+            ("Remove", _) => Text::new("goes", Look::Warning),
+            (_, true) => Text::new("made anew", Look::Warning),
+            (_, false) => Text::from("changes"),
+        };
+        let kind = one.kind.strip_prefix("AWS::").unwrap_or(&one.kind);
+        let note = one.loses().map_or_else(|| Text::from(""), |lost| Text::new(lost, Look::Bad));
+        vec![what, Text::from(&one.resource), Text::new(kind, Look::Dim), note]
+    });
+    page.table(&CHANGES, rows.collect());
+    page.into_text()
+}
+
+const SHOWN: usize = 5;
+
+fn named(all: &[String]) -> String {
+    let more = if all.len() > SHOWN { ", …" } else { "" };
+    let shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
+    format!("{}{more}", shown.join(", "))
+}
+
+/// Records that are left.
+#[must_use]
+pub fn waits_for(left: &[String]) -> String {
+    format!(
+        "{} left: {}. q stops the wait; to hurry: muster delete NAME, with --kill-running-job where a job may die",
+        count(left.len(), "instance"),
+        named(left)
+    )
+}
+
+/// Machines that are left.
+#[must_use]
+pub fn waits_for_machines(ids: &[String]) -> String {
+    format!(
+        "{} left at EC2: {}. Without a record they end by themselves within twelve hours; to hurry: \
+         aws ec2 terminate-instances --instance-ids {}",
+        count(ids.len(), "machine"),
+        named(ids),
+        ids.join(" ")
+    )
+}
+
+/// What a deleted stack leaves.
+#[must_use]
+pub fn left(stack: &str, table: Option<&str>, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    page.line([Text::new("What is left:", Look::Strong)]);
+    let table = table.unwrap_or("…");
+    let rows = [
+        format!(
+            "the audit trail and the orphan ledger: aws dynamodb delete-table --table-name {table}"
+        ),
+        "backups of the other tables, which DynamoDB deletes after 35 days".to_owned(),
+        format!("the functions' archives under {stack}/ in the bucket of the SAM CLI"),
+        "the GitHub App, if you did not delete it".to_owned(),
+    ];
+    page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));
     page.into_text()
 }

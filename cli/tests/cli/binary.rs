@@ -94,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 29] = [
+    let commands: [&[&str]; 31] = [
         &[],
         &["status"],
         &["doctor"],
@@ -118,6 +118,8 @@ fn help_is_as_recorded() {
         &["pools", "history"],
         &["pools", "restore"],
         &["setup"],
+        &["upgrade"],
+        &["teardown"],
         &["github"],
         &["github", "create"],
         &["github", "link"],
@@ -127,7 +129,8 @@ fn help_is_as_recorded() {
     ];
     let pages = commands.map(|command| {
         // In short, but for what needs a second sentence.
-        let long: [&[&str]; 5] = [&[], &["delete"], &["watch"], &["setup"], &["github", "create"]];
+        let long: [&[&str]; 6] =
+            [&[], &["delete"], &["watch"], &["setup"], &["teardown"], &["github", "create"]];
         let is_long = long.contains(&command);
         let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
         let output = muster(&line).output().expect("a process");

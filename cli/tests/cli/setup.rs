@@ -18,7 +18,7 @@ use crate::recorded;
 
 const ID: &str = "arn:aws:cloudformation:us-east-1:111122223333:stack/muster/9";
 /// A checkout after `make build`.
-const BUILT: &[&str] =
+pub(crate) const BUILT: &[&str] =
     &["./template.yaml", "./samconfig.toml", "./dist/admin/bootstrap", "./dist/architecture"];
 /// An unpacked release.
 const RELEASE: &[&str] = &[
@@ -26,21 +26,21 @@ const RELEASE: &[&str] = &[
     "muster-0.3.0/samconfig.toml",
     "muster-0.3.0/dist/admin/bootstrap",
 ];
-const TEMPLATE: &str = "Description: >-\n  Muster 0.3.0: ephemeral runners.\n";
+pub(crate) const TEMPLATE: &str = "Description: >-\n  Muster 0.3.0: ephemeral runners.\n";
 
-type Answer = Result<Value, Failure>;
+pub(crate) type Answer = Result<Value, Failure>;
 
 fn who() -> Answer {
     Ok(json!({ "GetCallerIdentityResult": {
         "Account": "111122223333", "Arn": "arn:aws:iam::111122223333:role/Admin", "UserId": "AROA:mira" } }))
 }
 
-fn service(action: &str, code: &str, said: &str) -> Answer {
+pub(crate) fn service(action: &str, code: &str, said: &str) -> Answer {
     let (action, code, said) = (action.to_owned(), code.to_owned(), said.to_owned());
     Err(Failure::Service { action, code, said })
 }
 
-fn no_stack() -> Answer {
+pub(crate) fn no_stack() -> Answer {
     service(
         "cloudformation:DescribeStacks",
         "ValidationError",
@@ -54,7 +54,7 @@ pub(crate) fn stack(status: &str) -> Answer {
         "Outputs": [{ "OutputKey": "ControlTableName", "OutputValue": "muster-ControlTable-1" }] }] } }))
 }
 
-fn resources(all: &[(&str, &str)]) -> Answer {
+pub(crate) fn resources(all: &[(&str, &str)]) -> Answer {
     let all =
         all.iter().map(|(id, status)| json!({ "LogicalResourceId": id, "ResourceStatus": status }));
     Ok(json!({ "ListStackResourcesResult": { "StackResourceSummaries": all.collect::<Vec<_>>() } }))
@@ -75,7 +75,7 @@ fn network() -> [Answer; 3] {
     ]
 }
 
-fn ended(is_good: bool, said: &str) -> Option<Ended> {
+pub(crate) fn ended(is_good: bool, said: &str) -> Option<Ended> {
     Some(Ended { is_good, said: said.to_owned() })
 }
 
@@ -194,8 +194,8 @@ fn an_account_comes_to_a_first_job() {
     );
 }
 
-fn event(id: &str, status: &str, why: &str) -> Value {
-    json!({ "Timestamp": "2026-11-21T00:00:04Z", "LogicalResourceId": id, "ResourceStatus": status,
+pub(crate) fn event(id: &str, status: &str, why: &str) -> Value {
+    json!({ "LogicalResourceId": id, "ResourceStatus": status,
         "ResourceStatusReason": why })
 }
 

@@ -1,0 +1,182 @@
+//! `teardown`: what knows about the machines goes last. The stack's state says how far it is, so it
+//! goes on wherever it was stopped.
+
+use muster_control::admin::Request;
+use muster_control::admin::answers::{InstanceList, StackStatus};
+use muster_sigv4::Call;
+use serde_json::json;
+
+use super::{Session, World, read};
+use crate::args::Teardown;
+use crate::failure::Failure;
+use crate::setup::stack::{Stack, call, cause};
+use crate::views::setup as views;
+
+/// Stands in the audit trail, which outlives the stack.
+const REASON: &str = "the stack is taken down";
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn teardown(&mut self, order: &Teardown) -> Result<String, Failure> {
+        self.world.stage("its beginning");
+        let stack = self.world.stack().await?;
+        let Some(found) = self.deployed(&stack).await? else {
+            let region = self.world.region();
+            return Err(Failure::Unknown(format!("There is no stack {stack} in {region}.")));
+        };
+        self.agreed_to_take_down(order, &stack)?;
+        let is_ending = found.status == "DELETE_IN_PROGRESS";
+        let found = match found.is_moving() && !is_ending {
+            true => self.settled(&stack, found).await?,
+            false => found,
+        };
+        // Once it goes, nobody answers any more, and nothing launches.
+        let may_launch = found.may_launch();
+        if may_launch {
+            self.world.stage("no new machines");
+            self.no_launches(order).await?;
+            self.world.stage("the last machines");
+            self.no_instances().await?;
+        }
+        self.world.stage("machines at EC2");
+        self.no_machines(&stack).await?;
+        self.world.stage("GitHub App");
+        if may_launch {
+            self.tell_of_app().await;
+            self.agreed(order.yes, &format!("Delete stack {stack} now?"))?;
+        }
+        self.world.stage("deletion");
+        self.no_stack(&stack, &found).await?;
+        Ok(views::left(&stack, found.output("ControlTableName"), self.screen))
+    }
+
+    /// Not by a key too many.
+    fn agreed_to_take_down(&mut self, order: &Teardown, stack: &str) -> Result<(), Failure> {
+        if order.yes || !self.world.is_attended() {
+            return self.agreed(order.yes, &format!("Take stack {stack} down?"));
+        }
+        let (region, typed) = (self.world.region(), format!("Type {stack} to take it down"));
+        self.world.say(&format!(
+            "Stack {stack} in {region}: no machine is launched any more, running jobs run on, and it is deleted when the last machine is gone."
+        ));
+        let typed = self.world.ask(&typed)?;
+        if typed.trim() == stack { Ok(()) } else { Err(Failure::NotConfirmed) }
+    }
+
+    async fn no_launches(&mut self, order: &Teardown) -> Result<(), Failure> {
+        let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
+        if status.switches.launches.is_none() {
+            let request =
+                json!({ "action": "switch", "launches": "off", "reason": REASON, "by": order.by });
+            self.answer(&request).await?;
+        }
+        self.world.say("✓ launches are off");
+        if status.switches.deletes.is_some() {
+            self.world.say("! deletes are off, so no machine is ended: muster resume deletes");
+        }
+        Ok(())
+    }
+
+    /// Waits until there is no record of a machine any more.
+    async fn no_instances(&mut self) -> Result<(), Failure> {
+        let mut told = String::new();
+        loop {
+            let request = Request::List { pool: None, state: None, limit: 200 };
+            let list: InstanceList = self.asked("list", request).await?;
+            let status = json!(Request::Status { github: false });
+            let status: StackStatus = read("status", self.answer(&status).await?)?;
+            let orphans = status.orphans.iter().map(|orphan| orphan.machine.to_string());
+            let mut left: Vec<String> =
+                list.instances.iter().map(|one| one.name.to_string()).collect();
+            left.extend(orphans);
+            if left.is_empty() && list.unreadable.is_empty() {
+                self.world.say("✓ no instance and no orphan is left");
+                return Ok(());
+            }
+            left.extend(list.unreadable);
+            let now = views::waits_for(&left);
+            if now != told {
+                self.world.say(&now);
+                told = now;
+            }
+            self.pause().await?;
+        }
+    }
+
+    /// Waits until EC2 has none with the stack's tag: a machine without a record is one too.
+    async fn no_machines(&mut self, stack: &str) -> Result<(), Failure> {
+        let mut told = String::new();
+        loop {
+            let answer = self.call(machines(stack)).await?;
+            let reservations = answer["reservationSet"].as_array().into_iter().flatten();
+            let all =
+                reservations.flat_map(|one| one["instancesSet"].as_array().into_iter().flatten());
+            let ids: Vec<String> =
+                all.filter_map(|one| one["instanceId"].as_str().map(str::to_owned)).collect();
+            if ids.is_empty() {
+                self.world.say("✓ EC2 has no machine of the stack");
+                return Ok(());
+            }
+            let now = views::waits_for_machines(&ids);
+            if now != told {
+                self.world.say(&now);
+                told = now;
+            }
+            self.pause().await?;
+        }
+    }
+
+    /// It is not ours to delete, and no API does.
+    async fn tell_of_app(&mut self) {
+        let asked = self.answer(&json!({ "action": "github" })).await;
+        let page =
+            asked.ok().and_then(|answer| answer["app"]["html_url"].as_str().map(str::to_owned));
+        let which = page.map(|page| format!(" ({page})")).unwrap_or_default();
+        self.world.say(&format!(
+            "Now delete the GitHub App{which}, or make its webhook inactive: App settings, Advanced, Delete GitHub App"
+        ));
+    }
+
+    async fn no_stack(&mut self, stack: &str, found: &Stack) -> Result<(), Failure> {
+        if found.status != "DELETE_IN_PROGRESS" {
+            self.call(call("DeleteStack", &[("StackName", &found.id)])).await?;
+        }
+        self.world.say(&format!("Deleting stack {stack}"));
+        loop {
+            self.pause().await?;
+            match self.deployed(&found.id).await? {
+                Some(one) if one.status == "DELETE_FAILED" => {
+                    let why = cause(&self.events(&found.id).await);
+                    let why = why.map(|(resource, reason)| format!(" at {resource}: {reason}"));
+                    let said = why.unwrap_or(format!(": {}", one.reason));
+                    return Err(Failure::Ended(format!(
+                        "The deletion failed{said}\nOnce that is mended: muster teardown"
+                    )));
+                }
+                // What it was before may be shown for a moment.
+                Some(one) if one.status != "DELETE_COMPLETE" => {}
+                Some(_) | None => {
+                    self.world.say(&format!("✓ stack {stack} is deleted"));
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Machines with the stack's tag that are not gone.
+fn machines(stack: &str) -> Call {
+    let mut fields = vec![
+        ("Action", "DescribeInstances"),
+        ("Version", "2016-11-15"),
+        ("Filter.1.Name", "tag:muster:stack"),
+        ("Filter.1.Value.1", stack),
+        ("Filter.2.Name", "instance-state-name"),
+    ];
+    fields.extend([
+        ("Filter.2.Value.1", "pending"),
+        ("Filter.2.Value.2", "running"),
+        ("Filter.2.Value.3", "stopping"),
+        ("Filter.2.Value.4", "stopped"),
+    ]);
+    Call::query("ec2", &fields)
+}
