@@ -14,6 +14,8 @@ use crate::views::{github as views, told};
 
 /// GitHub's own bound for the steps of a manifest.
 const OPEN: Seconds = Seconds(3_600);
+/// In what time GitHub knows a new App.
+const KNOWN: Seconds = Seconds(60);
 /// Between two looks at what somebody does at GitHub.
 const LOOKS: Seconds = Seconds(5);
 
@@ -267,7 +269,14 @@ impl<W: World> Session<'_, W> {
         let mut is_told = false;
         loop {
             let now = self.github_now().await?;
-            let Some(app) = &now.app else { return Err(lost()) };
+            let Some(app) = &now.app else {
+                // GitHub may give no answer for a moment, or not know a key that it just made.
+                if self.world.now() >= until - OPEN + KNOWN {
+                    return Err(lost());
+                }
+                self.pause().await?;
+                continue;
+            };
             if !now.installations.is_empty() {
                 self.world.say(&views::installed(&now.installations));
                 return Ok(());
@@ -375,6 +384,10 @@ impl<W: World> Session<'_, W> {
     pub(super) async fn tell_hook_tested(&mut self) {
         match self.hook_tested().await {
             Ok(said) => self.world.say(said.trim_end()),
+            // It knows no test.
+            Err(Failure::Refused { code, .. }) if code == "bad_request" => {
+                self.world.say("! the stack's release cannot test its webhook: muster github shows what GitHub said of the last deliveries");
+            }
             Err(failure) => self.world.say(&format!("! {}", failure.sentence())),
         }
     }

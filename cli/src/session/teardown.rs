@@ -46,7 +46,7 @@ impl<W: World> Session<'_, W> {
         }
         self.world.stage("deletion");
         self.no_stack(&stack, &found).await?;
-        Ok(views::left(&stack, found.output("ControlTableName"), self.screen))
+        Ok(views::left(found.output("ControlTableName"), self.screen))
     }
 
     /// Not by a key too many.

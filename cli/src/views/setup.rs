@@ -98,7 +98,7 @@ pub fn waits_for_machines(ids: &[String]) -> String {
 
 /// What a deleted stack leaves.
 #[must_use]
-pub fn left(stack: &str, table: Option<&str>, screen: Screen) -> String {
+pub fn left(table: Option<&str>, screen: Screen) -> String {
     let mut page = Page::new(screen);
     page.line([Text::new("What is left:", Look::Strong)]);
     let table = table.unwrap_or("…");
@@ -107,7 +107,7 @@ pub fn left(stack: &str, table: Option<&str>, screen: Screen) -> String {
             "the audit trail and the orphan ledger: aws dynamodb delete-table --table-name {table}"
         ),
         "backups of the other tables, which DynamoDB deletes after 35 days".to_owned(),
-        format!("the functions' archives under {stack}/ in the bucket of the SAM CLI"),
+        "the functions' archives under muster/ in the bucket of the SAM CLI".to_owned(),
         "the GitHub App, if you did not delete it".to_owned(),
     ];
     page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));

@@ -197,6 +197,28 @@ fn an_answer_that_was_lost_is_asked_for_again() {
                 },
                 create.clone(),
             ),
+            // GitHub does not know the new App at once, or not at all; the release knows no test.
+            (
+                visited(
+                    [created("c0de")],
+                    [
+                        none(),
+                        new(),
+                        none(),
+                        installed(),
+                        refused("bad_request", "a value of \"github\" is not of its kind"),
+                        installed(),
+                    ],
+                ),
+                create.clone(),
+            ),
+            (
+                Fake {
+                    patience: 99,
+                    ..visited([created("c0de")], [vec![none(), new()], vec![none(); 21]].concat())
+                },
+                create.clone(),
+            ),
             (Fake { lost: 2, ..visited([created("c0de")], [none()]) }, create.clone()),
             (Fake::of([unknown]), create),
         ],
