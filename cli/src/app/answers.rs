@@ -67,6 +67,9 @@ pub struct NewApp {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestedHook {
     pub tested: Option<Tested>,
+    /// What is wrong and how it is mended.
+    #[serde(default)]
+    pub wrong: Option<String>,
 }
 
 /// A delivery that GitHub repeated.

@@ -14,6 +14,8 @@ use crate::views::{github as views, told};
 
 /// GitHub's own bound for the steps of a manifest.
 const OPEN: Seconds = Seconds(3_600);
+/// How often a delivery is asked for that GitHub has not sent yet.
+const TESTS: u32 = 3;
 /// In what time GitHub knows a new App.
 const KNOWN: Seconds = Seconds(60);
 /// Between two looks at what somebody does at GitHub.
@@ -374,10 +376,23 @@ impl<W: World> Session<'_, W> {
 
     /// Has GitHub repeat a delivery; an answer that is not good is a failure.
     async fn hook_tested(&mut self) -> Result<String, Failure> {
-        let request = json!({ "action": "github", "hook": "test" });
-        let tested: TestedHook = read("github", self.answer(&request).await?)?;
-        let (is_good, said) = views::tested(tested.tested.as_ref());
+        let tested = self.tested().await?;
+        let (is_good, said) = views::tested(&tested);
         if is_good { Ok(format!("✓ {said}\n")) } else { Err(Failure::Ended(said)) }
+    }
+
+    /// Of an App that was just installed GitHub may still be about to send the first delivery.
+    async fn tested(&mut self) -> Result<TestedHook, Failure> {
+        let request = json!({ "action": "github", "hook": "test" });
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tested: TestedHook = read("github", self.answer(&request).await?)?;
+            if tested.tested.is_some() || tries == TESTS {
+                return Ok(tested);
+            }
+            self.pause().await?;
+        }
     }
 
     /// The same among other steps: those are not undone by it.

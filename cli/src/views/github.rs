@@ -1,7 +1,8 @@
 //! The GitHub App.
 
+use super::told;
 use crate::app::Owner;
-use crate::app::answers::{App, GitHub, Hook, Installation, Tested};
+use crate::app::answers::{App, GitHub, Hook, Installation, Tested, TestedHook};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{count, minute};
 
@@ -173,8 +174,11 @@ pub fn installed(all: &[Installation]) -> String {
 
 /// What a repeated delivery came to, and whether that is good.
 #[must_use]
-pub fn tested(tested: Option<&Tested>) -> (bool, String) {
-    let Some(Tested { event, status, .. }) = tested else {
+pub fn tested(answer: &TestedHook) -> (bool, String) {
+    if let Some(wrong) = &answer.wrong {
+        return (false, told(wrong));
+    }
+    let Some(Tested { event, status, .. }) = &answer.tested else {
         let said = "GitHub has sent nothing yet, so there is nothing to repeat. In a minute: muster github hook test. If that stays so, \
                     the webhook is not active: the App's settings at GitHub, General, Webhook, Active";
         return (false, said.to_owned());

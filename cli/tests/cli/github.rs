@@ -68,6 +68,10 @@ pub(crate) fn tested(status: u16) -> Value {
     json!({ "version": 1, "ok": true, "tested": { "event": "ping", "status": status, "at": "2026-11-21T00:00:00Z" } })
 }
 
+fn not_yet() -> Value {
+    json!({ "version": 1, "ok": true, "tested": null, "wrong": "GitHub never sent anything: tick Active" })
+}
+
 fn asked(method: &str, target: &str, host: &str) -> Visit {
     Visit::Asked(Asked {
         method: method.to_owned(),
@@ -306,7 +310,18 @@ fn an_app_that_exists_is_connected_and_looked_after() {
             (Fake::of([tested(0)]), vec!["github", "hook", "test", "--by", "mira"]),
             (Fake::of([tested(503)]), vec!["github", "hook", "test", "--by", "mira"]),
             (
-                Fake::of([json!({ "version": 1, "ok": true, "tested": null })]),
+                Fake { patience: 9, ..Fake::of([not_yet(), not_yet(), not_yet()]) },
+                vec!["github", "hook", "test", "--by", "mira"],
+            ),
+            (
+                Fake { patience: 9, ..Fake::of([not_yet(), tested(200)]) },
+                vec!["github", "hook", "test", "--by", "mira"],
+            ),
+            (
+                Fake::of([with(
+                    tested(404),
+                    json!({ "wrong": "GitHub's \"ping\" was answered 404: {\"action\":\"github\",\"hook\":\"set\"}" }),
+                )]),
                 vec!["github", "hook", "test", "--by", "mira"],
             ),
             (
