@@ -138,6 +138,12 @@ impl Page {
         self.screen.width.is_none()
     }
 
+    /// How wide it may be; none for a pipe.
+    #[must_use]
+    pub const fn width(&self) -> Option<u16> {
+        self.screen.width
+    }
+
     /// All of it.
     #[must_use]
     pub fn into_text(self) -> String {

@@ -75,6 +75,10 @@ pub struct Running {
     pub pools: Fact<Vec<Pool>>,
     /// The functions.
     pub functions: Vec<(&'static str, Fact<Option<Function>>)>,
+    /// As many of them as may run at once, where somebody has said so.
+    pub reserved: Fact<Vec<(&'static str, Option<u64>)>>,
+    /// The rules of EventBridge, and whether they are enabled.
+    pub rules: Fact<Vec<(String, bool)>>,
     /// What reads the queues.
     pub mappings: Fact<Vec<Mapping>>,
     /// What the queues gave up.
@@ -110,6 +114,8 @@ pub struct Deployed {
     pub status: String,
     /// Why it is that.
     pub reason: Option<String>,
+    /// When it was made.
+    pub created: Option<Time>,
     /// What was given, and the defaults.
     pub parameters: BTreeMap<String, String>,
     /// What the template tells.
@@ -128,6 +134,7 @@ impl Deployed {
         Some(Self {
             status: text(stack, "StackStatus"),
             reason: stack["StackStatusReason"].as_str().map(str::to_owned),
+            created: text(stack, "CreationTime").parse().ok(),
             parameters: pairs("Parameters", "ParameterKey", "ParameterValue"),
             outputs: pairs("Outputs", "OutputKey", "OutputValue"),
         })

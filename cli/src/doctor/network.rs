@@ -1,15 +1,10 @@
 //! Whether machines can reach GitHub and the runner API.
 
-use std::net::Ipv4Addr;
-
 use super::facts::network::{
-    Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
+    Acl, Endpoint, GITHUB, Given, HTTPS, Nat, Network, RouteTable, SecurityGroup, Subnet,
 };
 use super::{Facts, Finding, Group, Unknown, Wrong, console, judge, unasked};
 
-/// An address of GitHub's. Source: api.github.com/meta (`140.82.112.0/20`)
-const GITHUB: Ipv4Addr = Ipv4Addr::new(140, 82, 121, 6);
-const HTTPS: u16 = 443;
 /// Where Linux lets answers come in. Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
 const ANSWERS: [u16; 2] = [32_768, 60_999];
 /// With fewer free addresses a subnet is nearly full; AWS keeps some itself.
@@ -106,7 +101,7 @@ fn way_out(
     // A table that may not be seen leads nowhere that is known.
     let table = own.or_else(|| tables.iter().find(|table| table.is_main))?;
     let Some(route) = &table.out else {
-        let said = format!("{id} has no default route ({}): {DEAF}.", table.id);
+        let said = format!("{id} has no route out ({}): {DEAF}.", table.id);
         let remedy = format!(
             "a route 0.0.0.0/0 to a NAT gateway or an internet gateway, or {}",
             without(id)
@@ -115,7 +110,7 @@ fn way_out(
     };
     let to = &route.to;
     if route.is_dead {
-        let said = format!("The default route of {id} leads to {to}, which is gone: {DEAF}.");
+        let said = format!("The route of {id} leads to {to}, which is gone: {DEAF}.");
         return Some(Wrong::error(said).remedy(format!("another target in {}", table.id)));
     }
     if to.starts_with("igw-") {

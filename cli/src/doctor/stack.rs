@@ -10,10 +10,16 @@ use crate::words::{clock, count, span};
 
 /// The functions, as their names end.
 pub const FUNCTIONS: [&str; 5] = ["webhook", "scale-up", "reaper", "runner-api", "admin"];
+/// The rule that wakes the sweep.
+const TICK: &str = "ReaperFunctionTick";
+/// The rules, as the template names them.
+const RULES: [&str; 3] = [TICK, "MachineEndedRule", "SpotWarningRule"];
 /// As many queues are read by a function.
 const MAPPINGS: usize = 3;
 /// The sweep comes each minute, and its metric a minute or two late.
 const SILENT: Seconds = Seconds(300);
+/// Until then nothing need have been heard of it.
+const YOUNG: Seconds = Seconds(600);
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut all = judge(Group::Stack, "state", &facts.deployed, |deployed| match deployed {
@@ -22,6 +28,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     });
     let Some(running) = &facts.running else { return all };
     all.extend(functions(running, facts));
+    all.extend(judge(Group::Stack, "reserve", &running.reserved, |all| reserve(all, facts)));
+    all.extend(judge(Group::Stack, "rules", &running.rules, |all| rules(all, facts)));
     all.extend(judge(Group::Stack, "mappings", &running.mappings, |all| mappings(all, facts)));
     all.extend(judge(Group::Stack, "sweep", &running.swept_at, |at| sweep(*at, facts)));
     all.extend(judge(Group::Stack, "queues", &running.dead_letters, |count| queues(*count)));
@@ -117,6 +125,32 @@ fn function(name: &str, known: Option<&Function>, facts: &Facts) -> Option<Wrong
     Some(Wrong::error(stopped(format!("{name} {what}: {why}"))).remedy("sam deploy").at(page))
 }
 
+/// The way to stop a function for good that AWS itself recommends.
+fn reserve(all: &[(&'static str, Option<u64>)], facts: &Facts) -> Vec<Wrong> {
+    let stopped = all.iter().filter(|(_, most)| *most == Some(0)).map(|(name, _)| {
+        let name = format!("{}-{name}", facts.stack);
+        Wrong::error(format!(
+            "{name} may not run at all: somebody has reserved no concurrency for it."
+        ))
+        .remedy(format!("aws lambda delete-function-concurrency --function-name {name}"))
+    });
+    stopped.collect()
+}
+
+fn rules(all: &[(String, bool)], facts: &Facts) -> Vec<Wrong> {
+    let disabled = all.iter().filter(|(_, is_enabled)| !is_enabled).filter_map(|(rule, _)| {
+        let own = rule.strip_prefix(&facts.stack)?.strip_prefix('-')?;
+        let wrong = match RULES.iter().find(|name| own.starts_with(**name))? {
+            &TICK => Wrong::error(format!("Rule {rule} is disabled: the reaper sweeps no more.")),
+            _ => Wrong::warn(format!(
+                "Rule {rule} is disabled: machines that end are noticed minutes later."
+            )),
+        };
+        Some(wrong.remedy(format!("aws events enable-rule --name {rule}")))
+    });
+    disabled.collect()
+}
+
 fn mappings(all: &[Mapping], facts: &Facts) -> Vec<Wrong> {
     let mut wrongs: Vec<Wrong> = Vec::new();
     for Mapping { id, function, queue, state, last } in all {
@@ -145,9 +179,15 @@ fn mappings(all: &[Mapping], facts: &Facts) -> Vec<Wrong> {
 }
 
 fn sweep(at: Option<Time>, facts: &Facts) -> Vec<Wrong> {
-    let Facts { region, stack, now, .. } = facts;
+    let Facts { region, now, .. } = facts;
     if at.is_some_and(|at| !now.is_past(at, SILENT)) {
         return Vec::new();
+    }
+    let created = facts.deployed.iter().flatten().find_map(|deployed| deployed.created);
+    if let (None, Some(created)) = (at, created.filter(|created| !now.is_past(*created, YOUNG))) {
+        let said =
+            format!("No sweep is known of yet: the stack is {} old.", span(now.since(created)));
+        return vec![Wrong::warn(said).remedy("ask again in a few minutes")];
     }
     let said = match at {
         Some(at) => {
@@ -156,7 +196,7 @@ fn sweep(at: Option<Time>, facts: &Facts) -> Vec<Wrong> {
         None => "No sweep for an hour: nothing that waits is moving.".to_owned(),
     };
     let page = console(region, &format!("events/home?region={region}#/rules"));
-    let remedy = format!("muster logs reaper; is the rule of {stack}-reaper still enabled?");
+    let remedy = "muster logs reaper";
     vec![Wrong::error(said).remedy(remedy).at(page)]
 }
 

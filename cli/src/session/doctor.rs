@@ -63,6 +63,12 @@ impl<W: World> Session<'_, W> {
         calls.extend(account::calls());
         if status.is_some() {
             calls.extend(of_functions(&stack));
+            calls.extend(of_reserves(&stack));
+            calls.push(Call::json(
+                "events",
+                "AWSEvents.ListRules",
+                &json!({ "NamePrefix": format!("{stack}-") }),
+            ));
             calls.extend(of_mappings(&stack));
             calls.push(of_sweeps(&stack, self.world.now()));
         }
@@ -122,6 +128,9 @@ impl<W: World> Session<'_, W> {
         mut answers: impl Iterator<Item = Answer>,
     ) -> Result<Running, Failure> {
         let functions = FUNCTIONS.map(|name| (name, function(next(&mut answers)))).into();
+        let reserved = FUNCTIONS.map(|name| reserved(name, next(&mut answers)));
+        let reserved = reserved.into_iter().collect();
+        let rules = fact(next(&mut answers), |answer| rules(&answer));
         let mappings = mappings([next(&mut answers), next(&mut answers)]);
         let swept_at = fact(next(&mut answers), |answer| last_sweep(&answer));
         let alarms = match self.described(stack).await {
@@ -164,6 +173,8 @@ impl<W: World> Session<'_, W> {
             status,
             pools,
             functions,
+            reserved,
+            rules,
             mappings,
             dead_letters,
             alarms,
@@ -216,6 +227,26 @@ fn function(answer: Answer) -> Fact<Option<Function>> {
         Err(failure) if failure.is_missing() => Ok(None),
         answer => fact(answer, |answer| Some(Function::read(&answer))),
     }
+}
+
+fn of_reserves(stack: &str) -> impl Iterator<Item = Call> {
+    FUNCTIONS.into_iter().map(move |name| {
+        Call::get("lambda", &format!("/2019-09-30/functions/{stack}-{name}/concurrency"))
+    })
+}
+
+/// Of a function that is gone another check tells.
+fn reserved(name: &'static str, answer: Answer) -> Fact<(&'static str, Option<u64>)> {
+    match answer {
+        Err(failure) if failure.is_missing() => Ok((name, None)),
+        answer => fact(answer, |answer| (name, answer["ReservedConcurrentExecutions"].as_u64())),
+    }
+}
+
+fn rules(answer: &Value) -> Vec<(String, bool)> {
+    let all = answer["Rules"].as_array().into_iter().flatten();
+    let name = |one: &Value| one["Name"].as_str().map(str::to_owned);
+    all.filter_map(|one| Some((name(one)?, one["State"] != "DISABLED"))).collect()
 }
 
 fn of_mappings(stack: &str) -> impl Iterator<Item = Call> {

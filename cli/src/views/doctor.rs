@@ -60,17 +60,31 @@ fn groups(page: &mut Page, all: &[Finding]) {
                 None => checks.push((one.id, one.level)),
             }
         }
-        let mut parts = vec![Text::new(format!("{:8}", group.title()), Look::Strong)];
-        for (id, level) in checks {
-            let name = if level == Level::Ok { Look::Plain } else { look(level) };
-            parts.extend([
-                Text::from("  "),
-                Text::new(mark(level), look(level)),
-                Text::new(format!(" {id}"), name),
-            ]);
-        }
-        page.line(parts);
+        lines_of(page, group, &checks);
     }
+}
+
+/// As many checks on a line as the screen has room for.
+fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
+    const TITLE: usize = 8;
+    let most = page.width().map_or(usize::MAX, usize::from);
+    let mut parts = vec![Text::new(format!("{:TITLE$}", group.title()), Look::Strong)];
+    let mut used = TITLE;
+    for (id, level) in checks {
+        let wide = 4 + id.chars().count();
+        if used + wide > most && used > TITLE {
+            page.line(std::mem::replace(&mut parts, vec![Text::from(" ".repeat(TITLE))]));
+            used = TITLE;
+        }
+        used += wide;
+        let name = if *level == Level::Ok { Look::Plain } else { look(*level) };
+        parts.extend([
+            Text::from("  "),
+            Text::new(mark(*level), look(*level)),
+            Text::new(format!(" {id}"), name),
+        ]);
+    }
+    page.line(parts);
 }
 
 fn lines(one: &Finding) -> Vec<(Text, Text)> {

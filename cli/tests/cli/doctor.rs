@@ -81,6 +81,10 @@ fn well() -> Facts {
                 20,
             )]),
             functions: FUNCTIONS.map(|name| (name, Ok(Some(function())))).into(),
+            reserved: Ok(FUNCTIONS.map(|name| (name, (name == "webhook").then_some(5))).into()),
+            rules: Ok(["ReaperFunctionTick", "MachineEndedRule", "SpotWarningRule"]
+                .map(|name| (format!("muster-{name}-1A"), true))
+                .into()),
             mappings: Ok(mappings),
             dead_letters: Ok(0),
             alarms: Ok(vec![alarm("delete-stuck"), alarm("quota")]),
@@ -210,6 +214,15 @@ fn each_wrong_of_the_stack_has_its_sentence() {
                 let failed = Function { update, update_reason: why, ..Function::default() };
                 function(facts, Some(failed));
             }),
+            ("a function was stopped", |facts| {
+                running(facts).reserved.as_mut().expect("known")[2].1 = Some(0);
+            }),
+            ("the rule of the sweep is disabled", |facts| {
+                running(facts).rules.as_mut().expect("known")[0].1 = false;
+            }),
+            ("a rule of machines is disabled", |facts| {
+                running(facts).rules.as_mut().expect("known")[2].1 = false;
+            }),
             ("a function may not be seen", |facts| {
                 running(facts).functions[0].1 = Err(may_not("lambda:GetFunctionConfiguration"));
             }),
@@ -237,6 +250,10 @@ fn each_wrong_of_queues_and_alarms_has_its_sentence() {
                 running(facts).swept_at = Ok(Some(NOW - Seconds(420)));
             }),
             ("no sweep is known", |facts| running(facts).swept_at = Ok(None)),
+            ("the stack is young", |facts| {
+                running(facts).swept_at = Ok(None);
+                deployed(facts).created = Some(NOW - Seconds(200));
+            }),
             ("messages were given up", |facts| running(facts).dead_letters = Ok(2)),
             ("an alarm is red", |facts| alarms(facts)[0].alarm.state = AlarmState::Red),
             ("the alarms tell nobody", |facts| {
@@ -266,6 +283,17 @@ fn a_sweep_of_five_minutes_ago_is_no_silence() {
     };
     assert_eq!(at(299), "");
     assert!(at(301).contains("The last sweep was 5 min ago"), "{}", at(301));
+}
+
+/// The rules go by the template's names, which CloudFormation puts the stack's before.
+#[test]
+fn every_rule_is_the_templates() {
+    let template = include_str!("../../../template.yaml");
+    for line in
+        ["  ReaperFunction:\n", "        Tick:\n", "  MachineEndedRule:\n", "  SpotWarningRule:\n"]
+    {
+        assert!(template.contains(line), "{line}");
+    }
 }
 
 #[test]

@@ -58,7 +58,8 @@ pub fn offers(answer: &Value) -> BTreeSet<(String, String)> {
 #[must_use]
 pub fn parameters(answer: &Value) -> BTreeMap<String, String> {
     let all = answer["Parameters"].as_array().into_iter().flatten();
-    all.map(|one| (text(one, "Name"), text(one, "Value"))).collect()
+    // As it was asked for: `name:3` is answered as its name and the rest.
+    all.map(|one| (text(one, "Name") + &text(one, "Selector"), text(one, "Value"))).collect()
 }
 
 /// An image.

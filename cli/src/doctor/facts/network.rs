@@ -6,6 +6,11 @@ use serde_json::Value;
 
 use super::{Deployed, Fact, text};
 
+/// An address of GitHub's. Source: api.github.com/meta (`140.82.112.0/20`)
+pub const GITHUB: Ipv4Addr = Ipv4Addr::new(140, 82, 121, 6);
+/// Where it listens.
+pub const HTTPS: u16 = 443;
+
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -95,11 +100,11 @@ pub struct RouteTable {
     pub is_main: bool,
     /// Subnets that name it.
     pub subnets: Vec<String>,
-    /// The default route.
+    /// The route to GitHub: the default route, where none is narrower.
     pub out: Option<Route>,
 }
 
-/// A default route.
+/// A route that leads out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// `igw-…`, `nat-…`, or something else.
@@ -132,8 +137,15 @@ impl RouteTable {
                 .filter_map(|link| link["subnetId"].as_str().map(str::to_owned))
                 .collect(),
             out: all(one, "routeSet")
-                .find(|route| route["destinationCidrBlock"] == "0.0.0.0/0")
-                .map(route),
+                .filter_map(|route| {
+                    Some((
+                        Traffic::read("-1", None, route["destinationCidrBlock"].as_str()?)?,
+                        route,
+                    ))
+                })
+                .filter(|(traffic, _)| traffic.has(GITHUB, HTTPS))
+                .max_by_key(|(traffic, _)| traffic.network.1)
+                .map(|(_, found)| route(found)),
         };
         all(answer, "routeTableSet").map(one).collect()
     }

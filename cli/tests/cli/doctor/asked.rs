@@ -96,6 +96,12 @@ fn of_aws() -> Vec<Answer> {
     let mut all = vec![Ok(json!({ "DescribeStacksResult": { "Stacks": [stack] } }))];
     all.extend(account());
     all.extend((0..5).map(|_| function()));
+    all.extend((0..5).map(|_| Ok(json!({}))));
+    all.push(Ok(json!({ "Rules": [
+        { "Name": "muster-ReaperFunctionTick-1A", "State": "ENABLED" },
+        { "Name": "muster-MachineEndedRule-1A", "State": "DISABLED" },
+        { "Name": "muster-prod-SpotWarningRule-1A", "State": "DISABLED" },
+    ] })));
     all.extend([
         mappings(&["muster-JobsQueue-1", "muster-LaunchQueue-2"]),
         mappings(&["muster-ReapQueue-3"]),
@@ -131,20 +137,20 @@ fn everybody_is_asked_once() {
     };
     let mut deaf: Vec<Answer> = of_aws();
     deaf[0] = denied("cloudformation:DescribeStacks");
-    deaf[14] = denied("cloudwatch:DescribeAlarms");
-    deaf.truncate(15);
+    deaf[20] = denied("cloudwatch:DescribeAlarms");
+    deaf.truncate(21);
     let mut unknown = of_aws();
     unknown[0] = missing();
-    unknown.truncate(15);
+    unknown.truncate(21);
     unknown.push(unknown_topic());
     // A queue that may not be looked at shifts no other answer.
     let mut closed = of_aws();
-    closed[15] = denied("sqs:GetQueueAttributes");
+    closed[21] = denied("sqs:GetQueueAttributes");
     let mut silent = of_aws();
-    silent[13] = Ok(json!({ "Datapoints": [] }));
+    silent[19] = Ok(json!({ "Datapoints": [] }));
     let mut expired = of_aws();
     expired[8] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
-    expired.truncate(14);
+    expired.truncate(20);
     orders::told(
         "run_doctor",
         [

@@ -144,6 +144,12 @@ fn each_wrong_of_types_tags_and_places_has_its_sentence() {
     );
 }
 
+#[test]
+fn a_parameter_of_a_version_is_found() {
+    let answer = json!({ "Parameters": [{ "Name": "/a", "Selector": ":3", "Value": "ami-3" }] });
+    assert_eq!(parameters(&answer).get("/a:3").map(String::as_str), Some("ami-3"));
+}
+
 /// A pool of its own image asks nothing of the template's; one that serves nothing is let be.
 #[test]
 fn only_what_machines_boot_is_judged() {

@@ -200,6 +200,29 @@ fn each_wrong_of_the_network_has_its_sentence() {
     );
 }
 
+/// The narrowest route decides, and one to somewhere else is none.
+#[test]
+fn the_route_to_github_is_the_narrowest() {
+    let table = |routes: &[(&str, &str)]| {
+        let route = |(network, to): &(&str, &str)| {
+            format!(
+                "<item><destinationCidrBlock>{network}</destinationCidrBlock><gatewayId>{to}</gatewayId></item>"
+            )
+        };
+        let routes: String = routes.iter().map(route).collect();
+        let text = format!(
+            "<R><routeTableSet><item><routeSet>{routes}</routeSet></item></routeTableSet></R>"
+        );
+        let table = RouteTable::read(&xml::read(&text).expect("XML")).remove(0);
+        table.out.map(|route| route.to)
+    };
+    let (local, all) = (("10.0.0.0/16", "local"), ("0.0.0.0/0", "igw-1"));
+    assert_eq!(table(&[local]), None);
+    assert_eq!(table(&[local, all]).as_deref(), Some("igw-1"));
+    assert_eq!(table(&[all, ("140.82.112.0/20", "vgw-1")]).as_deref(), Some("vgw-1"));
+    assert_eq!(table(&[("0.0.0.0/1", "a"), ("128.0.0.0/1", "b")]).as_deref(), Some("b"));
+}
+
 /// What looks strange and leads out all the same.
 #[test]
 fn other_ways_out_are_let_be() {
