@@ -348,14 +348,14 @@ class Deployment(unittest.TestCase):
         self.assertEqual(config["default"]["deploy"]["parameters"]["on_failure"], "DELETE")
 
     def test_one_line_deploys_and_changes_no_file(self):
-        """What has no default is in the README's line, and nothing has SAM write the answers into a tracked file."""
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        (line,) = re.findall(r"^ +sam deploy (.*)$", readme, re.MULTILINE)
+        """What has no default is in the page's line, and nothing has SAM write the answers into a tracked file."""
+        page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+        line = re.findall(r"^ +sam deploy (.*)$", page, re.MULTILINE)[0]
         given = set(re.findall(r"(\w+)=", line))
         parameters = source()["Parameters"]
         self.assertLessEqual(given, set(parameters))
         self.assertLessEqual({name for name, definition in parameters.items() if "Default" not in definition}, given)
-        self.assertNotIn("guided", readme)
+        self.assertNotIn("guided", page)
 
     def test_few_questions_are_left(self):
         names = set(source()["Parameters"])
