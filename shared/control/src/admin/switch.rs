@@ -68,14 +68,14 @@ impl<P: Ports> Admin<'_, P> {
         Ok(answer)
     }
 
-    /// Lets what was in trouble begin anew, since somebody has looked at it: pools, and where
+    /// Lets what was in trouble or refused begin anew, since somebody has looked at it: pools, and where
     /// `is_opened` says so of none, what is no pool's alone.
     pub(super) async fn open_anew(&self, is_opened: impl Fn(Option<&PoolName>) -> bool) {
         let table = self.context.table;
         let opened = writes::update(
             table,
             async || table.cooldowns().await,
-            |known| known?.without(|one| is_opened(one.scope.pool())),
+            |known| known?.opened(&is_opened),
         );
         if let Err(error) = opened.await {
             tracing::warn!(

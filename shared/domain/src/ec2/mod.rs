@@ -230,6 +230,17 @@ pub enum CooldownScope {
     },
 }
 
+impl CooldownScope {
+    /// The pool whose launches alone it closes.
+    pub(crate) const fn pool(&self) -> Option<&PoolName> {
+        match self {
+            Self::Pool(pool) | Self::Unknown { pool, .. } => Some(pool),
+            Self::Place { pool, .. } => pool.as_ref(),
+            Self::Calls | Self::Quota { .. } => None,
+        }
+    }
+}
+
 impl std::fmt::Display for CooldownScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

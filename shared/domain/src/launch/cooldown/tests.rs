@@ -422,6 +422,28 @@ fn the_parts_of_a_replayed_answer_are_old() {
 }
 
 #[test]
+fn what_ec2_refuses_is_asked_for_again_once_somebody_has_looked_at_the_pool() {
+    let pool = of(MarketPolicy::OnDemand);
+    let in_place = || answer(0, vec![part(Authorization, place("m7i.large", "subnet-a"))]);
+    let rows = [
+        ("the pool", Err(refusal(Configuration)), true),
+        ("a place", in_place(), true),
+        ("capacity", Err(refusal(Capacity)), false),
+        ("a quota", Err(refusal(Quota)), false),
+        ("all calls", Err(refusal(Throttle)), false),
+    ];
+    let open = offered(&Cooldowns::default(), &pool, 1);
+    for (name, answer, is_opened) in rows {
+        let known = first(&pool, &answer);
+        assert_ne!(offered(&known, &pool, 1), open, "{name}");
+        let opened = known.opened(|one| one == Some(&pool.name));
+        assert_eq!(opened.is_some(), is_opened, "{name}");
+        opened.iter().for_each(|known| assert_eq!(offered(known, &pool, 1), open, "{name}"));
+        assert_eq!(known.opened(|one| one.is_some_and(|one| *one != pool.name)), None, "{name}");
+    }
+}
+
+#[test]
 fn nothing_is_written_when_nothing_changes() {
     let pool = of(MarketPolicy::Spot);
     assert_eq!(
