@@ -59,6 +59,22 @@ async fn a_changed_webhook_secret_loses_no_delivery() {
     assert!(is_signed(&secret, NEW, now + Seconds(2 * 86_400)).await);
 }
 
+/// The operator's way to end a secret that has leaked.
+#[tokio::test]
+async fn a_leaked_webhook_secret_ends_within_five_minutes_when_the_new_one_is_put_in_twice() {
+    let config = config().await;
+    let client = Client::new(&config);
+    create(&client, "w4/webhook-secret", OLD).await;
+    let secret = WebhookSecret::new(&config, "w4/webhook-secret".into());
+    let now = clock::now();
+    secret.read(now).await.expect("read");
+    for _ in 0..2 {
+        put(&client, "w4/webhook-secret", NEW).await;
+    }
+    assert!(!is_signed(&secret, OLD, now + Seconds(300)).await, "the leaked one");
+    assert!(is_signed(&secret, NEW, now + Seconds(300)).await);
+}
+
 #[tokio::test]
 async fn a_known_webhook_secret_outlives_an_outage() {
     // Made long ago, so that no earlier value is asked for.
