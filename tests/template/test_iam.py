@@ -224,6 +224,10 @@ FACTS = [
     ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/runner/register/more", {}),
     ("Instance", "Deny", "execute-api:Invoke", f"arn:aws:execute-api:{HERE}:other/$default/POST/runner/events", {}),
     ("Instance", "Deny", "execute-api:ManageConnections", f"{API}/POST/runner/events", {}),
+    # Who may invoke runner-api speaks for any machine, and who may invoke admin is an operator.
+    ("Instance", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-runner-api", {}),
+    ("Instance", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
+    ("RunnerApi", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
     ("Instance", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Instance", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Instance", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
