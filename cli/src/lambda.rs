@@ -120,10 +120,10 @@ pub fn action(call: &Call) -> String {
 /// Lambda has paths in place of names.
 fn of_lambda(path: &str) -> &'static str {
     match path {
-        path if path.ends_with("/account-settings/") => "GetAccountSettings",
+        path if path.ends_with("/account-settings") => "GetAccountSettings",
         path if path.ends_with("/configuration") => "GetFunctionConfiguration",
         path if path.ends_with("/concurrency") => "GetFunctionConcurrency",
-        path if path.contains("/event-source-mappings/") => "ListEventSourceMappings",
+        path if path.contains("/event-source-mappings") => "ListEventSourceMappings",
         path if path.ends_with("/invocations") => "InvokeFunction",
         _ => "ListFunctions",
     }

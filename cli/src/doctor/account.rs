@@ -11,6 +11,10 @@ const ENOUGH: u64 = 20;
 const STANDARD: [&str; 11] = ["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"];
 /// On demand, and Spot.
 pub const QUOTAS: [&str; 2] = ["L-1216C47A", "L-34B43A08"];
+/// What the free plan starts.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-free-tier-usage.html
+const FREE: [&str; 6] =
+    ["t3.micro", "t3.small", "t4g.micro", "t4g.small", "c7i-flex.large", "m7i-flex.large"];
 /// Where no stack says otherwise.
 const USUAL_MAX: u32 = 20;
 
@@ -28,10 +32,14 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             all.extend(judge(Group::Account, "Spot role", &account.spot_role, |is_there| {
                 spot_role(*is_there, pools)
             }));
+            all.extend(judge(Group::Account, "plan", &account.free_plan, |is_free| {
+                if *is_free { free_plan(pools, region) } else { Vec::new() }
+            }));
         }
         Err(unknown) => {
             all.push(unasked(Group::Account, "quotas", unknown));
             all.push(unasked(Group::Account, "Spot role", unknown));
+            all.push(unasked(Group::Account, "plan", unknown));
         }
     }
     all
@@ -140,6 +148,26 @@ fn spot_role(is_there: bool, pools: &[Pool]) -> Vec<Wrong> {
         Wrong::warn(said)
             .remedy("aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"),
     ]
+}
+
+fn free_plan(pools: &[Pool], region: &str) -> Vec<Wrong> {
+    let starts = |of_pool: &&std::sync::Arc<str>| FREE.contains(&&***of_pool);
+    let has_none = |pool: &&Pool| {
+        let types = &pool.instance_types;
+        pool.enabled
+            && !pool.is_removed()
+            && !types.is_empty()
+            && !types.iter().any(|one| starts(&one))
+    };
+    let wrongs = pools.iter().filter(has_none).map(|pool| {
+        let said = format!(
+            "The account is on the free plan, which starts none of the types of pool {}: EC2 refuses its launches.",
+            pool.name
+        );
+        let remedy = format!("one of {} (muster pools edit), or the paid plan", FREE.join(", "));
+        Wrong::error(said).remedy(remedy).at(console(region, "billing/home#/freetier"))
+    });
+    wrongs.collect()
 }
 
 #[cfg(test)]

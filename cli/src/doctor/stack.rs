@@ -49,9 +49,8 @@ fn missing(facts: &Facts) -> Vec<Wrong> {
     let said =
         format!("There is no stack \"{stack}\" in {region} yet: the account alone was looked at.");
     vec![
-        Wrong::warn(said).remedy(
-            "deploy it (README.md, Install), or name another: --stack, --region, --profile",
-        ),
+        Wrong::warn(said)
+            .remedy("deploy it with muster setup, or name another: --stack, --region, --profile"),
     ]
 }
 

@@ -252,7 +252,7 @@ fn rules(answer: &Value) -> Vec<(String, bool)> {
 fn of_mappings(stack: &str) -> impl Iterator<Item = Call> {
     ["scale-up", "reaper"].into_iter().map(move |name| {
         let function = encoded(&format!("{stack}-{name}"));
-        Call::get("lambda", &format!("/2015-03-31/event-source-mappings/?FunctionName={function}"))
+        Call::get("lambda", &format!("/2015-03-31/event-source-mappings?FunctionName={function}"))
     })
 }
 

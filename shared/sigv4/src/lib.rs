@@ -134,20 +134,25 @@ pub fn endpoint(service: &str, region: &str) -> String {
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
     match (service, signing_region(service, region)) {
         ("iam", "us-east-1") => format!("https://iam.{domain}"),
+        ("freetier", "cn-northwest-1") => {
+            "https://freetier.cn-northwest-1.api.amazonwebservices.com.cn".to_owned()
+        }
+        ("freetier", region) => format!("https://freetier.{region}.api.aws"),
         ("iam", "us-gov-west-1") => format!("https://iam.us-gov.{domain}"),
         (_, region) => format!("https://{service}.{region}.{domain}"),
     }
 }
 
-/// The region that a request is signed for: IAM has one in each partition.
+/// The region that a request is signed for: IAM and the plan of an account have one in each partition.
 /// Source: docs.aws.amazon.com/general/latest/gr/iam-service.html
 #[must_use]
 pub fn signing_region<'a>(service: &str, region: &'a str) -> &'a str {
-    match region {
-        region if service != "iam" => region,
-        region if region.starts_with("cn-") => "cn-north-1",
-        region if region.starts_with("us-gov-") => "us-gov-west-1",
-        _ => "us-east-1",
+    match (service, region) {
+        ("iam", region) if region.starts_with("cn-") => "cn-north-1",
+        ("freetier", region) if region.starts_with("cn-") => "cn-northwest-1",
+        ("iam", region) if region.starts_with("us-gov-") => "us-gov-west-1",
+        ("iam" | "freetier", _) => "us-east-1",
+        (_, region) => region,
     }
 }
 
@@ -213,5 +218,10 @@ mod tests {
                 (address, signed)
             );
         }
+        let plan = endpoint("freetier", "eu-central-1");
+        assert_eq!(
+            (plan.as_str(), signing_region("freetier", "eu-central-1")),
+            ("https://freetier.us-east-1.api.aws", "us-east-1")
+        );
     }
 }

@@ -16,6 +16,8 @@ pub struct Account {
     pub spot: Fact<f64>,
     /// Whether there is the role that EC2's Spot works with.
     pub spot_role: Fact<bool>,
+    /// Whether it is on the free plan.
+    pub free_plan: Fact<bool>,
 }
 
 /// Who asks.

@@ -22,10 +22,11 @@ pub(super) fn calls() -> Vec<Call> {
     ];
     let mut calls = vec![
         Call::query("sts", &[("Action", "GetCallerIdentity"), ("Version", "2011-06-15")]),
-        Call::get("lambda", "/2016-08-19/account-settings/"),
+        Call::get("lambda", "/2016-08-19/account-settings"),
         Call::query("iam", &role),
     ];
     calls.extend(QUOTAS.iter().map(quota));
+    calls.push(Call::json("freetier", "AWSFreeTierService.GetAccountPlanState", &json!({})));
     calls
 }
 
@@ -37,7 +38,17 @@ pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Account {
         let value = |answer: Value| answer["Quota"]["Value"].as_f64().unwrap_or_default();
         fact(next(answers), value)
     };
-    Account { caller, concurrency, on_demand: quota(), spot: quota(), spot_role }
+    let (on_demand, spot) = (quota(), quota());
+    let free_plan = plan(next(answers));
+    Account { caller, concurrency, on_demand, spot, spot_role, free_plan }
+}
+
+/// An account from before there were plans has none.
+fn plan(answer: Answer) -> Fact<bool> {
+    match answer {
+        Err(failure) if failure.is_missing() => Ok(false),
+        answer => fact(answer, |answer| answer["accountPlanType"] == "FREE"),
+    }
 }
 
 fn role(answer: Answer) -> Fact<bool> {

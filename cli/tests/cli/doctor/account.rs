@@ -16,6 +16,7 @@ pub(super) fn well() -> Account {
         on_demand: Ok(64.0),
         spot: Ok(64.0),
         spot_role: Ok(true),
+        free_plan: Ok(false),
     }
 }
 
@@ -47,6 +48,10 @@ fn each_bound_of_the_account_has_its_sentence() {
                 pool(facts).instance_types = vec!["c7i.2xlarge".into()];
             }),
             ("no Spot role", |facts| facts.account.spot_role = Ok(false)),
+            ("the free plan, and types that it does not start", |facts| {
+                facts.account.free_plan = Ok(true);
+                pool(facts).instance_types = vec!["m7i.large".into(), "m6i.large".into()];
+            }),
             ("nothing of it may be asked", |facts| {
                 facts.account = Account {
                     caller: Err(Unknown::NoAnswer("never".to_owned())),
@@ -54,6 +59,7 @@ fn each_bound_of_the_account_has_its_sentence() {
                     on_demand: Err(may_not("servicequotas:GetServiceQuota")),
                     spot: Err(may_not("servicequotas:GetServiceQuota")),
                     spot_role: Err(may_not("iam:GetRole")),
+                    free_plan: Err(may_not("freetier:GetAccountPlanState")),
                 };
             }),
             ("no stack yet, in a new account", |facts| {
@@ -68,7 +74,9 @@ fn each_bound_of_the_account_has_its_sentence() {
 /// What no pool needs is not asked for.
 #[test]
 fn a_quota_is_judged_by_what_the_pools_want() {
-    let rows: [fn(&mut Facts); 5] = [
+    let rows: [fn(&mut Facts); 6] = [
+        // The built-in pool begins with what the free plan starts.
+        |facts| facts.account.free_plan = Ok(true),
         |facts| {
             (facts.account.on_demand, facts.account.spot) = (Ok(2.0), Ok(2.0));
             pool(facts).max = 2;
@@ -95,6 +103,6 @@ fn a_quota_is_judged_by_what_the_pools_want() {
         row(&mut facts);
         let all = findings(&facts);
         let own: Vec<Finding> = all.into_iter().filter(|one| one.group == Group::Account).collect();
-        assert_eq!((own.len(), super::lines(&own).as_str()), (3, ""));
+        assert_eq!((own.len(), super::lines(&own).as_str()), (4, ""));
     }
 }

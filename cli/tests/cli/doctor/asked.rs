@@ -37,7 +37,7 @@ fn queue(messages: u32) -> Answer {
 }
 
 /// What it answers about the account.
-fn account() -> [Answer; 5] {
+fn account() -> [Answer; 6] {
     let caller = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>111122223333</Account>
         <Arn>arn:aws:sts::111122223333:assumed-role/Admin/mira</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
     let quota = || Ok(json!({ "Quota": { "Value": 64.0 } }));
@@ -53,6 +53,7 @@ fn account() -> [Answer; 5] {
         Err(role),
         quota(),
         quota(),
+        Ok(json!({ "accountPlanType": "PAID", "accountPlanStatus": "NOT_STARTED" })),
     ]
 }
 
@@ -137,20 +138,20 @@ fn everybody_is_asked_once() {
     };
     let mut deaf: Vec<Answer> = of_aws();
     deaf[0] = denied("cloudformation:DescribeStacks");
-    deaf[20] = denied("cloudwatch:DescribeAlarms");
-    deaf.truncate(21);
+    deaf[21] = denied("cloudwatch:DescribeAlarms");
+    deaf.truncate(22);
     let mut unknown = of_aws();
     unknown[0] = missing();
-    unknown.truncate(21);
+    unknown.truncate(22);
     unknown.push(unknown_topic());
     // A queue that may not be looked at shifts no other answer.
     let mut closed = of_aws();
-    closed[21] = denied("sqs:GetQueueAttributes");
+    closed[22] = denied("sqs:GetQueueAttributes");
     let mut silent = of_aws();
-    silent[19] = Ok(json!({ "Datapoints": [] }));
+    silent[20] = Ok(json!({ "Datapoints": [] }));
     let mut expired = of_aws();
-    expired[8] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
-    expired.truncate(20);
+    expired[9] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
+    expired.truncate(21);
     orders::told(
         "run_doctor",
         [
