@@ -71,7 +71,11 @@ pub enum Command {
     /// The pools and their use, and everything that is not as it should be
     Status,
     /// What keeps jobs from starting, each with its remedy: at GitHub, in the account, in the stack
-    Doctor,
+    Doctor {
+        /// Also has CloudFormation compare every resource with the template: a minute or two
+        #[arg(long)]
+        deep: bool,
+    },
     /// The jobs that wait, and why; those that no pool serves, and those that wait for an approval
     Jobs {
         #[command(flatten)]

@@ -125,7 +125,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Session { world, screen, json: args.global.json, again: "muster github create" };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
-        Command::Doctor => session.doctor().await,
+        Command::Doctor { deep } => session.doctor(deep).await,
         Command::Jobs { listing, adopt } => session.jobs(listing, adopt).await,
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,

@@ -3,7 +3,8 @@
 use roxmltree::{Document, Node};
 use serde_json::{Map, Value};
 
-/// What stands in a document, without the name of its root. Lists are elements called `item` or `member`.
+/// What stands in a document, without the name of its root. Lists are elements called `item` or
+/// `member`.
 ///
 /// # Errors
 /// When it is not XML.
@@ -36,7 +37,8 @@ mod tests {
                 <requestId>r</requestId>
                 <subnetSet>
                     <item><subnetId>subnet-a</subnetId><tagSet/></item>
-                    <item><subnetId>a &amp; b</subnetId><tagSet><item><key>k</key></item></tagSet></item>
+                    <item><subnetId>a &amp; b</subnetId>
+                        <tagSet><item><key>k</key></item></tagSet></item>
                 </subnetSet>
             </DescribeSubnetsResponse>"#;
         let subnets = json!([

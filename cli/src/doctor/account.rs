@@ -7,7 +7,8 @@ use super::{Facts, Finding, Group, Wrong, console, found, judge, unasked};
 
 /// Scale-up's eight workers, the reaper's three, and room for GitHub and machines that call.
 const ENOUGH: u64 = 20;
-/// Of the quotas that standard machines count for. Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+/// Of the quotas that standard machines count for.
+/// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 const STANDARD: [&str; 11] = ["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"];
 /// On demand, and Spot.
 pub const QUOTAS: [&str; 2] = ["L-1216C47A", "L-34B43A08"];
@@ -58,8 +59,8 @@ fn concurrency(Concurrency { most, free }: Concurrency, region: &str) -> Vec<Wro
         ),
     };
     let said = format!(
-        "The account runs {most} functions at once, all its stacks together{of_others}: bursts are answered 503 and come \
-         minutes later."
+        "The account runs {most} functions at once, all its stacks together{of_others}: \
+         bursts are answered 503 and come minutes later."
     );
     vec![Wrong::warn(said).remedy(remedy).at(quota(region, "lambda", "L-B99A9384"))]
 }
@@ -99,7 +100,8 @@ fn quotas(pools: &[Pool], facts: &Facts) -> Vec<Finding> {
             let (quotas, name) = (parts.join(" and "), &pool.name);
             let wrong = if room == 0 {
                 Wrong::error(format!(
-                    "The account's quota of {quotas} starts no {first}, and pool {name} wants {wanted}."
+                    "The account's quota of {quotas} starts no {first}, and pool {name} wants \
+                     {wanted}."
                 ))
             } else {
                 let said =
@@ -142,8 +144,8 @@ fn spot_role(is_there: bool, pools: &[Pool]) -> Vec<Wrong> {
     if is_there || !pools.iter().any(wants) {
         return Vec::new();
     }
-    let said = "The account has no Spot role yet. EC2 makes it at the first Spot request; where a policy forbids that, Spot is \
-                refused and on-demand is bought.";
+    let said = "The account has no Spot role yet. EC2 makes it at the first Spot request; where a \
+                policy forbids that, Spot is refused and on-demand is bought.";
     vec![
         Wrong::warn(said)
             .remedy("aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"),
@@ -161,7 +163,8 @@ fn free_plan(pools: &[Pool], region: &str) -> Vec<Wrong> {
     };
     let wrongs = pools.iter().filter(has_none).map(|pool| {
         let said = format!(
-            "The account is on the free plan, which starts none of the types of pool {}: EC2 refuses its launches.",
+            "The account is on the free plan, which starts none of the types of pool {}: EC2 \
+             refuses its launches.",
             pool.name
         );
         let remedy = format!("one of {} (muster pools edit), or the paid plan", FREE.join(", "));

@@ -79,6 +79,8 @@ pub struct Running {
     pub reserved: Fact<Vec<(&'static str, Option<u64>)>>,
     /// The rules of EventBridge, and whether they are enabled.
     pub rules: Fact<Vec<(String, bool)>>,
+    /// What is not as the template has it; none where that was not asked.
+    pub drift: Option<Fact<Vec<Drifted>>>,
     /// What reads the queues.
     pub mappings: Fact<Vec<Mapping>>,
     /// What the queues gave up.
@@ -146,6 +148,41 @@ impl Deployed {
         let text = self.parameters.get(parameter).map_or("", String::as_str);
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         parts.map(str::to_owned).collect()
+    }
+}
+
+/// A resource that somebody has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drifted {
+    /// Its name in the template.
+    pub name: String,
+    /// `AWS::IAM::Role`
+    pub kind: String,
+    /// Its name in AWS.
+    pub id: String,
+    pub is_deleted: bool,
+    /// What differs: `/Policies/0`.
+    pub differs: Vec<String>,
+}
+
+impl Drifted {
+    /// From `DescribeStackResourceDrifts`.
+    #[must_use]
+    pub fn read(answer: &Value) -> Vec<Self> {
+        let all =
+            |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+        let one = |one: &Value| Self {
+            name: text(one, "LogicalResourceId"),
+            kind: text(one, "ResourceType"),
+            id: text(one, "PhysicalResourceId"),
+            is_deleted: one["StackResourceDriftStatus"] == "DELETED",
+            differs: all(one.get("PropertyDifferences"))
+                .iter()
+                .map(|property| text(property, "PropertyPath"))
+                .collect(),
+        };
+        let drifts = answer.pointer("/DescribeStackResourceDriftsResult/StackResourceDrifts");
+        all(drifts).iter().map(one).collect()
     }
 }
 

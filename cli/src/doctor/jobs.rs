@@ -105,7 +105,10 @@ fn orphans(status: &StackStatus) -> Vec<Wrong> {
             _ if orphan.launch.is_none() => Wrong::warn(format!(
                 "{machine} has this stack's tag, but no launch made it: it is not ended."
             ))
-            .remedy(format!("take the tag muster:stack off, or end it: aws ec2 terminate-instances --instance-ids {machine}")),
+            .remedy(format!(
+                "take the tag muster:stack off, or end it: \
+                 aws ec2 terminate-instances --instance-ids {machine}"
+            )),
             Some(error) => Wrong::warn(format!(
                 "{machine} is an orphan: {} attempts to end it failed, the last with {error}.",
                 orphan.attempts

@@ -73,7 +73,8 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
                 let own = format!("/{stack}/images/*");
                 return wrong(
                     format!(
-                        "The stack may not read {parameter}, the image of pool {name}: only /aws/service/* and {own}."
+                        "The stack may not read {parameter}, the image of pool {name}: only \
+                         /aws/service/* and {own}."
                     ),
                     &format!("a parameter below /{stack}/images/, and muster pools edit"),
                 );
@@ -83,7 +84,8 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
                 None => {
                     return wrong(
                         format!(
-                            "There is no parameter {parameter}, which is to hold the image of pool {name}."
+                            "There is no parameter {parameter}, which is to hold the image of \
+                             pool {name}."
                         ),
                         "aws ssm put-parameter, or another image: muster pools edit",
                     );
@@ -100,7 +102,8 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
         ),
         None => wrong(
             format!(
-                "{id}, the image of pool {name}, is not there: deregistered, of another region, or not shared with this account."
+                "{id}, the image of pool {name}, is not there: deregistered, of another \
+                 region, or not shared with this account."
             ),
             "another image: muster pools edit",
         ),
@@ -145,8 +148,8 @@ fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<
         None => ("the disk of the stack's launch template", template?.device.as_ref()?),
     };
     let said = format!(
-        "The image of pool {name} boots from {root}, and {whose} is on {device}: each machine gets a second disk, and its first \
-         one stays as small as the image."
+        "The image of pool {name} boots from {root}, and {whose} is on {device}: each \
+         machine gets a second disk, and its first one stays as small as the image."
     );
     let remedy = format!("disk: {{ device: {root} }}: muster pools edit");
     (device != root).then(|| Wrong::warn(said).remedy(remedy))
@@ -201,10 +204,12 @@ fn tags(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
         let mut all = allowed.to_vec();
         all.push(key.clone());
         let said = format!(
-            "Tag \"{key}\" of pool {} is not among the stack's MachineTagKeys: EC2 refuses its launches.",
+            "Tag \"{key}\" of pool {} is not among the stack's MachineTagKeys: EC2 refuses \
+             its launches.",
             pool.name
         );
-        Wrong::error(said).remedy(format!("sam deploy --parameter-overrides MachineTagKeys={}", all.join(",")))
+        let all = all.join(",");
+        Wrong::error(said).remedy(format!("sam deploy --parameter-overrides MachineTagKeys={all}"))
     });
     wrongs.collect()
 }

@@ -1,5 +1,5 @@
-//! What keeps jobs from starting: rules over facts, without a clock and without a client. `session/doctor.rs` gathers
-//! the facts, `views/doctor.rs` shows what comes of them.
+//! What keeps jobs from starting: rules over facts, without a clock and without a client.
+//! `session/doctor.rs` gathers the facts, `views/doctor.rs` shows what comes of them.
 
 pub mod account;
 pub mod facts;
@@ -160,7 +160,8 @@ fn found(group: Group, id: &'static str, wrongs: Vec<Wrong>) -> Vec<Finding> {
     wrongs.into_iter().map(finding).collect()
 }
 
-/// A check whose fact is not known. Never red: that somebody may not look is no fault of what is looked at.
+/// A check whose fact is not known. Never red: that somebody may not look is no fault of what is
+/// looked at.
 fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Finding {
     let (sentence, right) = match unknown {
         Unknown::MayNot(right) => {

@@ -5,7 +5,8 @@ use super::facts::network::{
 };
 use super::{Facts, Finding, Group, Unknown, Wrong, console, judge, unasked};
 
-/// Where Linux lets answers come in. Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
+/// Where Linux lets answers come in.
+/// Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
 const ANSWERS: [u16; 2] = [32_768, 60_999];
 /// With fewer free addresses a subnet is nearly full; AWS keeps some itself.
 const FEW: u64 = 8;
@@ -85,7 +86,8 @@ fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
 
 fn without(subnet: &str) -> String {
     format!(
-        "take {subnet} out of Subnets (sam deploy --parameter-overrides Subnets=…) and of pools that name it"
+        "take {subnet} out of Subnets (sam deploy --parameter-overrides Subnets=…) and of pools \
+         that name it"
     )
 }
 
@@ -174,12 +176,13 @@ fn private_api(all: &[Endpoint], given: &Given) -> Vec<Wrong> {
     let takes = |one: &&Endpoint| one.service.ends_with(".execute-api") && one.private_dns;
     let wrongs = all.iter().filter(takes).map(|one| {
         let said = format!(
-            "{} has an execute-api endpoint with private DNS ({}): machines reach it in place of the runner API, and are \
-             answered 403.",
+            "{} has an execute-api endpoint with private DNS ({}): machines reach it in \
+             place of the runner API, and are answered 403.",
             given.vpc, one.id
         );
         Wrong::error(said).remedy(format!(
-            "aws ec2 modify-vpc-endpoint --no-private-dns-enabled --vpc-endpoint-id {}, or subnets of another VPC",
+            "aws ec2 modify-vpc-endpoint --no-private-dns-enabled --vpc-endpoint-id {}, \
+             or subnets of another VPC",
             one.id
         ))
     });

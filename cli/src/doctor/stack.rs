@@ -2,7 +2,7 @@
 
 use muster_domain::time::{Seconds, Time};
 
-use super::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
+use super::facts::{Deployed, Drifted, Function, Heard, Mapping, Running, Subscription};
 use super::{Fact, Facts, Finding, Group, Wrong, console, found, judge, stopped, told, unasked};
 use crate::handbook;
 use crate::views::alarms::AlarmState;
@@ -27,6 +27,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         None => missing(facts),
     });
     let Some(running) = &facts.running else { return all };
+    if let Some(drift) = &running.drift {
+        all.extend(judge(Group::Stack, "drift", drift, |all| drifted(all, facts)));
+    }
     all.extend(functions(running, facts));
     all.extend(judge(Group::Stack, "reserve", &running.reserved, |all| reserve(all, facts)));
     all.extend(judge(Group::Stack, "rules", &running.rules, |all| rules(all, facts)));
@@ -55,32 +58,58 @@ fn missing(facts: &Facts) -> Vec<Wrong> {
 }
 
 fn state(deployed: &Deployed, facts: &Facts) -> Vec<Wrong> {
-    let Facts { stack, region, .. } = facts;
+    let Facts { stack, .. } = facts;
     let status = deployed.status.as_str();
     let because = match deployed.reason.as_deref().filter(|reason| !reason.is_empty()) {
         Some(reason) => format!(": {}", reason.trim_end_matches('.')),
         None => String::new(),
     };
-    let page = console(
-        region,
-        &format!("cloudformation/home?region={region}#/stacks?filteringText={stack}"),
-    );
     let is = format!("The stack is in {status}{because}.");
     let wrong = match status {
         "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "IMPORT_COMPLETE" => return Vec::new(),
         "UPDATE_ROLLBACK_COMPLETE" => {
-            Wrong::warn("The stack's last change failed and was taken back.").remedy("see its Events, mend what they name, and sam deploy again")
+            Wrong::warn("The stack's last change failed and was taken back.")
+                .remedy("see its Events, mend what they name, and sam deploy again")
         }
-        "UPDATE_ROLLBACK_FAILED" => Wrong::error(is)
-            .remedy(format!("mend what its Events name, then: aws cloudformation continue-update-rollback --stack-name {stack}")),
+        "UPDATE_ROLLBACK_FAILED" => Wrong::error(is).remedy(format!(
+            "mend what its Events name, then: \
+             aws cloudformation continue-update-rollback --stack-name {stack}"
+        )),
         "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" => {
-            Wrong::error(is).remedy(format!("its Events say why; sam delete --stack-name {stack}, and deploy again"))
+            Wrong::error(is).remedy(format!(
+                "its Events say why; \
+             sam delete --stack-name {stack}, and deploy again"
+            ))
         }
         "DELETE_IN_PROGRESS" | "DELETE_FAILED" => Wrong::error(is),
-        status if status.ends_with("_IN_PROGRESS") => Wrong::warn(is).remedy("wait until that is over"),
+        status if status.ends_with("_IN_PROGRESS") => {
+            Wrong::warn(is).remedy("wait until that is over")
+        }
         _ => Wrong::warn(is),
     };
-    vec![wrong.at(page)]
+    vec![wrong.at(page(facts))]
+}
+
+fn drifted(all: &[Drifted], facts: &Facts) -> Vec<Wrong> {
+    let wrongs = all.iter().map(|Drifted { name, kind, id, is_deleted, differs }| {
+        let wrong = if *is_deleted {
+            Wrong::error(format!("Somebody has deleted {name} ({kind}, {id})."))
+        } else {
+            Wrong::warn(format!(
+                "Somebody has changed {name} ({kind}, {id}): {}.",
+                differs.join(", ")
+            ))
+        };
+        wrong
+            .remedy("put it back by hand: sam deploy changes what the template changed")
+            .at(page(facts))
+    });
+    wrongs.collect()
+}
+
+fn page(facts: &Facts) -> String {
+    let Facts { stack, region, .. } = facts;
+    console(region, &format!("cloudformation/home?region={region}#/stacks?filteringText={stack}"))
 }
 
 fn functions(running: &Running, facts: &Facts) -> Vec<Finding> {

@@ -1,6 +1,7 @@
 //! `doctor`: asks everybody, side by side, and lets the rules judge.
 
 mod account;
+mod drift;
 mod machines;
 mod network;
 
@@ -28,8 +29,11 @@ const SWEEPS: Seconds = Seconds(3600);
 type Answer = Result<Value, Failure>;
 
 impl<W: World> Session<'_, W> {
-    pub(super) async fn doctor(&mut self) -> Result<String, Failure> {
-        let facts = self.facts().await?;
+    pub(super) async fn doctor(&mut self, deep: bool) -> Result<String, Failure> {
+        let mut facts = self.facts().await?;
+        if let Some(running) = facts.running.as_mut().filter(|_| deep) {
+            running.drift = Some(self.drift(&facts.stack).await?);
+        }
         let findings = findings(&facts);
         let text = if self.json {
             let ok = !has_errors(&findings);
@@ -173,6 +177,7 @@ impl<W: World> Session<'_, W> {
             status,
             pools,
             functions,
+            drift: None,
             reserved,
             rules,
             mappings,

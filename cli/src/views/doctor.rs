@@ -37,7 +37,7 @@ pub fn page(facts: &Facts, all: &[Finding], screen: Screen) -> String {
     wrongs.sort_by_key(|one| std::cmp::Reverse(one.level));
     if !wrongs.is_empty() {
         page.gap();
-        page.marked(wrongs.into_iter().flat_map(lines));
+        wrongs.into_iter().for_each(|one| told(&mut page, one));
     }
     page.gap();
     page.line([sum(all)]);
@@ -87,15 +87,17 @@ fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
     page.line(parts);
 }
 
-fn lines(one: &Finding) -> Vec<(Text, Text)> {
-    let mark = Text::new(mark(one.level), look(one.level));
-    let mut lines = vec![(mark, Text::from(one.sentence.as_deref().unwrap_or_default()))];
+fn told(page: &mut Page, one: &Finding) {
     let sentence = one.sentence.as_deref().unwrap_or_default();
-    let url = one.url.as_deref().filter(|url| !sentence.contains(url));
-    for remedy in [one.remedy.as_deref(), url].into_iter().flatten() {
-        lines.push((Text::new("", Look::Plain), Text::from(format!("→ {remedy}"))));
+    let mut rows = vec![(Text::new(mark(one.level), look(one.level)), Text::from(sentence))];
+    if let Some(remedy) = &one.remedy {
+        rows.push((Text::new("", Look::Plain), Text::from(format!("→ {remedy}"))));
     }
-    lines
+    page.marked(rows);
+    // An address is one line, or a terminal does not open it.
+    if let Some(url) = one.url.as_deref().filter(|url| !sentence.contains(url)) {
+        page.line([Text::from(format!("  → {url}"))]);
+    }
 }
 
 fn sum(all: &[Finding]) -> Text {

@@ -6,7 +6,7 @@ mod machines;
 mod network;
 
 use muster_cli::doctor::facts::{
-    Deployed, Function, Heard, Mapping, Running, Subscription, Unknown,
+    Deployed, Drifted, Function, Heard, Mapping, Running, Subscription, Unknown,
 };
 use muster_cli::doctor::stack::FUNCTIONS;
 use muster_cli::doctor::{Facts, Finding, Level, findings};
@@ -81,6 +81,7 @@ fn well() -> Facts {
                 20,
             )]),
             functions: FUNCTIONS.map(|name| (name, Ok(Some(function())))).into(),
+            drift: None,
             reserved: Ok(FUNCTIONS.map(|name| (name, (name == "webhook").then_some(5))).into()),
             rules: Ok(["ReaperFunctionTick", "MachineEndedRule", "SpotWarningRule"]
                 .map(|name| (format!("muster-{name}-1A"), true))
@@ -213,6 +214,22 @@ fn each_wrong_of_the_stack_has_its_sentence() {
                 let (update, why) = ("Failed".to_owned(), "the package is too large".to_owned());
                 let failed = Function { update, update_reason: why, ..Function::default() };
                 function(facts, Some(failed));
+            }),
+            ("somebody has changed a role and deleted a rule", |facts| {
+                let of = |name: &str, kind: &str, is_deleted, differs: &[&str]| Drifted {
+                    name: name.to_owned(),
+                    kind: kind.to_owned(),
+                    id: format!("muster-{name}-1A"),
+                    is_deleted,
+                    differs: differs.iter().map(|path| (*path).to_owned()).collect(),
+                };
+                running(facts).drift = Some(Ok(vec![
+                    of("AdminRole", "AWS::IAM::Role", false, &["/Policies/0", "/Path"]),
+                    of("SpotWarningRule", "AWS::Events::Rule", true, &[]),
+                ]));
+            }),
+            ("nobody may compare the resources", |facts| {
+                running(facts).drift = Some(Err(may_not("cloudformation:DetectStackDrift")));
             }),
             ("a function was stopped", |facts| {
                 running(facts).reserved.as_mut().expect("known")[2].1 = Some(0);

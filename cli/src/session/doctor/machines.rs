@@ -1,5 +1,5 @@
-//! What is asked about types and images. An image stands behind a parameter, and that one in the launch template, so
-//! these are asked one after another.
+//! What is asked about types and images. An image stands behind a parameter, and that one in the
+//! launch template, so these are asked one after another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ impl<W: World> Session<'_, W> {
             .asked_of_aws(vec![ec2(
                 "DescribeImages",
                 &[("image-id", &ids)],
-                // Of others' images EC2 hides those that they call out of date, and boots them all the same.
+                // Of others' images EC2 hides those that they call out of date, and boots them.
                 &[("IncludeDeprecated", "true")],
             )])
             .await?;

@@ -7,8 +7,8 @@ use crate::doctor::facts::network::{
     Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
 };
 
-/// An operation of EC2's, with filters: a name and its values. What a filter does not find is left out, where an id that
-/// is not there would fail the whole call.
+/// An operation of EC2's, with filters: a name and its values. What a filter does not find is left
+/// out, where an id that is not there would fail the whole call.
 pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, &str)]) -> Call {
     let mut all: Vec<(String, &str)> =
         vec![("Action".to_owned(), action), ("Version".to_owned(), "2016-11-15")];

@@ -136,6 +136,20 @@ fn everybody_is_asked_once() {
             )
         }
     };
+    let read = |text: &str| Ok(xml::read(text).expect("XML"));
+    let mut drifted = of_aws();
+    drifted.extend([
+        read("<R><DetectStackDriftResult><StackDriftDetectionId>d-1</StackDriftDetectionId></DetectStackDriftResult></R>"),
+        read("<R><DescribeStackDriftDetectionStatusResult><DetectionStatus>DETECTION_IN_PROGRESS</DetectionStatus>
+            </DescribeStackDriftDetectionStatusResult></R>"),
+        read("<R><DescribeStackDriftDetectionStatusResult><DetectionStatus>DETECTION_COMPLETE</DetectionStatus>
+            <StackDriftStatus>DRIFTED</StackDriftStatus></DescribeStackDriftDetectionStatusResult></R>"),
+        read("<R><DescribeStackResourceDriftsResult><StackResourceDrifts><member>
+            <LogicalResourceId>LaunchTemplate</LogicalResourceId><ResourceType>AWS::EC2::LaunchTemplate</ResourceType>
+            <PhysicalResourceId>lt-0a</PhysicalResourceId><StackResourceDriftStatus>MODIFIED</StackResourceDriftStatus>
+            <PropertyDifferences><member><PropertyPath>/LaunchTemplateData/ImageId</PropertyPath></member></PropertyDifferences>
+            </member></StackResourceDrifts></DescribeStackResourceDriftsResult></R>"),
+    ]);
     let mut deaf: Vec<Answer> = of_aws();
     deaf[0] = denied("cloudformation:DescribeStacks");
     deaf[21] = denied("cloudwatch:DescribeAlarms");
@@ -157,6 +171,7 @@ fn everybody_is_asked_once() {
         [
             (stack(of_aws()), vec!["doctor"]),
             (stack(silent), vec!["doctor"]),
+            (Fake { patience: 9, ..stack(drifted) }, vec!["doctor", "--deep"]),
             (stack(closed), vec!["doctor"]),
             (stack(unknown), vec!["doctor"]),
             (Fake { width: None, ..stack(deaf) }, vec!["doctor"]),
