@@ -112,14 +112,14 @@ smoke: python ## Deploy the package to the local stack from an empty folder, wit
 	tests/smoke dist/package/muster-$$(infra/version)-$(ARCH).tar.gz $${CARGO_TARGET_DIR:-target}/local
 
 .PHONY: template
-template: ## Copy infra/boot.sh into template.yaml
+template: ## Pack infra/boot.sh and infra/machine into template.yaml
 	infra/sync-boot
 
 .PHONY: lint
 lint: ## Formatting, clippy, shellcheck if there is one
 	cargo fmt --all --check
 	.ci/clippy
-	@if command -v shellcheck >/dev/null; then shellcheck infra/*.sh; else echo "shellcheck is not installed: skipped"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck infra/*.sh infra/machine/*.sh; else echo "shellcheck is not installed: skipped"; fi
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -1,18 +1,18 @@
-"""The boot script reaches the machine, and fits into user data."""
+"""What boots a machine reaches it, and fits into user data."""
 
+import ast
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import tempfile
 import unittest
 
 from rendered import ROOT, Rendered, rendered
 
-SCRIPT = ROOT / "infra/boot.sh"
+SCRIPT = ROOT / "infra/machine/prepare.sh"
 
 
 def synchronizer():
@@ -26,28 +26,62 @@ def user_data(**given):
     return Rendered(**given).properties("LaunchTemplate")["LaunchTemplateData"]["UserData"]["plain"]
 
 
-@unittest.skipUnless(SCRIPT.exists(), "infra/boot.sh is not there yet")
-class BootScript(unittest.TestCase):
+class UserData(unittest.TestCase):
     def test_the_copy_is_current(self):
+        sync = synchronizer()
         template = (ROOT / "template.yaml").read_text(encoding="utf-8")
-        wanted = synchronizer().with_script(template, SCRIPT.read_text(encoding="utf-8"))
-        self.assertEqual(template, wanted, "run `make template`")
+        script = (ROOT / "infra/boot.sh").read_text(encoding="utf-8")
+        self.assertEqual(template, sync.with_script(template, script, sync.shipped()), "run `make template`")
 
-    def test_user_data_ends_with_the_script_and_no_comment(self):
-        script = SCRIPT.read_text(encoding="utf-8")
-        shipped = synchronizer().without_comments(script)
-        self.assertTrue(user_data().endswith("\n" + shipped))
-        checked = subprocess.run(["bash", "-n"], input=shipped, text=True, check=False)
-        self.assertEqual(checked.returncode, 0)
-        # The first lines of the script and of its two hooks stay.
-        kept = re.findall("^ *#.*", shipped, re.M)
-        self.assertEqual(kept, ["#!/usr/bin/env bash"] * 3)
-        self.assertEqual(re.sub("^ *#(?!!).*\n", "", script, flags=re.M), shipped)
+    def test_a_machine_unpacks_the_sources_without_their_comments(self):
+        sync, text = synchronizer(), user_data()
+        with tempfile.TemporaryDirectory() as name:
+            line = next(line for line in text.splitlines() if "<<'SOURCES'" in line)
+            block = text.partition(line)[2].partition("\nSOURCES\n")[0]
+            script = f"home={name}\n{line}{block}\nSOURCES\n"
+            subprocess.run(["/bin/bash", "-euo", "pipefail", "-c", script], check=True)
+            files = {path.name: path.read_text(encoding="utf-8") for path in pathlib.Path(name).iterdir()}
+        self.assertEqual(files, sync.shipped())
+        self.assertEqual(files.keys(), {path.name for path in (ROOT / "infra/machine").iterdir() if path.is_file()})
+        for name, shipped in files.items():
+            self.assertEqual(re.findall(r"^ *#(?!!).*", shipped, re.M), [], name)
+            if name.endswith(".sh"):
+                checked = subprocess.run(["bash", "-n"], input=shipped, text=True, check=False)
+                self.assertEqual(checked.returncode, 0, name)
 
-    def test_user_data_fits(self):
-        """16 KB before base64, with the longest values that the parameters allow."""
+    def test_what_is_shipped_of_python_does_the_same(self):
+        """But for what it says of itself."""
+        source = (ROOT / "infra/machine/machine.py").read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+                del node.body[0]
+        self.assertEqual(ast.dump(ast.parse(synchronizer().shipped()["machine.py"])), ast.dump(tree))
+        ast.parse(source, feature_version=(3, 9))
+
+    def test_user_data_has_room_to_spare(self):
+        """EC2 takes 16 KB before base64; this is with the longest values that the parameters allow."""
         longest = user_data(stack="s" * 128)
-        self.assertLessEqual(len(longest.encode()), 16 * 1024)
+        self.assertLessEqual(len(longest.encode()), 12 * 1024)
+
+    def test_a_start_that_fails_powers_off(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            for command, code in (("systemctl", 1), ("shutdown", 0)):
+                path = root / command
+                path.write_text(f'#!/bin/sh\necho "{command} $*" >>{root}/calls\nexit {code}\n')
+                path.chmod(0o755)
+            given = {"PATH": f"{name}:{os.environ['PATH']}", "MUSTER_HOME": f"{name}/home", "MUSTER_UNITS": f"{name}/units",
+                     "MUSTER_PER_BOOT": f"{name}/boot"}
+            done = subprocess.run(["/bin/bash"], input=user_data(), env=given, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual((root / "calls").read_text(), "systemctl daemon-reload\nshutdown -h now\n")
+            # What it had done by then: the units are in place, and a second boot powers off.
+            unit = (root / "units/muster.service").read_text()
+            self.assertIn(f"EnvironmentFile={name}/home/settings\n", unit)
+            self.assertIn("RuntimeMaxSec=43500\n", unit)
+            self.assertEqual((root / "boot/muster").read_text(), "#!/bin/sh\nshutdown -h now\n")
+            self.assertTrue(os.access(root / "boot/muster", os.X_OK))
 
 
 def function_of(name):
@@ -125,140 +159,6 @@ class Packages(unittest.TestCase):
         self.assertIn("docker git ", calls[2])
         self.assertEqual(calls[-1], "systemctl enable --now docker")
         self.assertEqual((conf, code), ("", 0))
-
-
-class End(unittest.TestCase):
-    """The one way out, on a machine where neither the network nor `shutdown` answers."""
-
-    SHUTDOWN = "shutdown() { echo shutdown; return 1; }"
-    REPORT = "muster_report() { echo report $2; }"
-
-    def ended(self, signal_after):
-        """The script's way out while its agent runs: what it called in four seconds, and whether it ended."""
-        # What the script itself does with both functions: at its top level, in this order.
-        settings = re.findall(r"^(?:tries=|trap ).*\n", SCRIPT.read_text(encoding="utf-8"), re.M)
-        way_out = function_of("power_off") + function_of("finish") + "".join(settings)
-        given = "set -euo pipefail\nrunner_name=r\nsay() { :; }"
-        end = "stage=running\nsleep 1000 >/dev/null &\nagent=$!\necho up\n"
-        end += "wait $agent\n" if signal_after else "kill $agent\n"
-        script = "\n".join((given, self.SHUTDOWN, self.REPORT, way_out, end))
-        with subprocess.Popen(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True) as bash:
-            self.assertEqual(bash.stdout.readline(), "up\n")
-            if signal_after:
-                bash.terminate()
-            try:
-                bash.wait(4)
-                ended = True
-            except subprocess.TimeoutExpired:
-                ended = False
-            os.killpg(bash.pid, signal.SIGKILL)
-            return bash.stdout.read().split("\n")[:2], ended
-
-    def test_a_script_that_is_told_to_end_holds_no_shutdown_up(self):
-        self.assertEqual(self.ended(signal_after=True), (["report 1", "shutdown"], True))
-
-    def test_whatever_else_happens_it_goes_on_until_there_is_no_power(self):
-        self.assertEqual(self.ended(signal_after=False), (["report 5", "shutdown"], False))
-
-
-class RefusedJob(unittest.TestCase):
-    """The hook of a job that must not run, below a worker that would go on to the next step."""
-
-    def outcome(self, listener):
-        """What the listener, by the name given and deaf to SIGTERM, tells of its worker."""
-        with tempfile.TemporaryDirectory() as name:
-            root = pathlib.Path(name)
-            hook = f"sleep() {{ :; }}\n{function_of('muster_end_agent')}muster_end_agent\n"
-            (root / "hook").write_text(hook)
-            (root / "worker").write_text(f"#!/bin/bash\nbash -e {root}/hook\necho next step\n")
-            (root / listener).write_text(f"#!/bin/bash\ntrap 'echo told' TERM\n{root}/worker\necho worker $?\n")
-            for script in ("worker", listener):
-                (root / script).chmod(0o755)
-            done = subprocess.run([root / listener], capture_output=True, text=True, timeout=60, check=False)
-            return done.stdout.splitlines()
-
-    def test_an_agent_that_does_not_end_loses_its_worker(self):
-        self.assertEqual(self.outcome("Runner.Listener"), ["told", f"worker {128 + signal.SIGKILL}"])
-
-    def test_so_does_one_that_is_not_found(self):
-        self.assertEqual(self.outcome("listener"), [f"worker {128 + signal.SIGKILL}"])
-
-
-class Surroundings(unittest.TestCase):
-    """What an image or a pool brings along and Muster's own part must not see."""
-
-    def test_certificates_of_jobs_are_not_the_hooks(self):
-        given = {"CURL_CA_BUNDLE": "x", "SSL_CERT_FILE": "x", "SSL_CERT_DIR": "x", "SSLKEYLOGFILE": "x", "KEPT": "y"}
-        with tempfile.TemporaryDirectory() as name:
-            curl = pathlib.Path(name) / "curl"
-            curl.write_text("#!/bin/bash\nenv\n")
-            curl.chmod(0o755)
-            script = f"set -euo pipefail\n{function_of('muster_curl')}muster_curl -fsS x"
-            given["PATH"] = f"{name}:{os.environ['PATH']}"
-            done = subprocess.run(["/bin/bash", "-c", script], env=given, capture_output=True, text=True, check=True)
-        names = {line.partition("=")[0] for line in done.stdout.splitlines()}
-        self.assertEqual(names & given.keys(), {"KEPT", "PATH"})
-
-    def test_hooks_of_another_image_are_dropped(self):
-        with tempfile.TemporaryDirectory() as name:
-            path = pathlib.Path(name) / ".env"
-            script = f"set -euo pipefail\nrunner_dir={name}\n{function_of('drop_other_hooks')}drop_other_hooks"
-            subprocess.run(["/bin/bash", "-c", script], check=True)
-            self.assertFalse(path.exists())
-            kept = "LANG=C.UTF-8\nMY_ACTIONS_RUNNER_HOOK_JOB_STARTED=/x\n"
-            path.write_text(f"ACTIONS_RUNNER_HOOK_JOB_STARTED=/a\n{kept}ACTIONS_RUNNER_HOOK_JOB_COMPLETED=/b\n")
-            subprocess.run(["/bin/bash", "-c", script], check=True)
-            self.assertEqual(path.read_text(), kept)
-
-
-class Private(unittest.TestCase):
-    """What the hook says of a job's repository."""
-
-    def said(self, event):
-        with tempfile.TemporaryDirectory() as name:
-            path = pathlib.Path(name) / "event.json"
-            if event is not None:
-                path.write_text(event)
-            script = f"set -euo pipefail\n{function_of('muster_private')}muster_private"
-            given = {"PATH": os.environ["PATH"], "GITHUB_EVENT_PATH": str(path)}
-            return subprocess.run(["/bin/bash", "-c", script], env=given, capture_output=True, text=True, check=True).stdout
-
-    def test_it_is_githubs_word_or_unknown(self):
-        self.assertEqual(self.said('{"repository": {"private": true}}'), "true\n")
-        self.assertEqual(self.said('{"repository": {"private": false}}'), "false\n")
-        for event in (None, "", "no json", "{}", '{"repository": {}}', '{"schedule": "0 0 * * *"}'):
-            self.assertEqual(self.said(event), "null\n", event)
-
-
-class Privileges(unittest.TestCase):
-    """What lets jobs become root, where the image has it."""
-
-    def grant(self, commands, group):
-        with tempfile.TemporaryDirectory() as name:
-            root = pathlib.Path(name)
-            (root / "bin").mkdir()
-            (root / "etc/sudoers.d").mkdir(parents=True)
-            for command in commands:
-                path = root / "bin" / command
-                path.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{root}/calls\n')
-                path.chmod(0o755)
-            (root / "bin/getent").write_text(f"#!/bin/sh\nexit {0 if group else 2}\n")
-            (root / "bin/getent").chmod(0o755)
-            script = f"set -euo pipefail\nrunner_user=runner\n{function_of('let_jobs_be_root')}let_jobs_be_root\n"
-            script = script.replace("/etc/", f"{root}/etc/")
-            subprocess.run(["/bin/bash", "-c", script], env={"PATH": f"{root}/bin"}, check=True)
-            rules = [(path.read_text(), path.stat().st_mode & 0o777) for path in (root / "etc/sudoers.d").iterdir()]
-            calls = root / "calls"
-            return rules, calls.read_text() if calls.exists() else ""
-
-    def test_sudo_and_docker(self):
-        rules, calls = self.grant(("sudo", "usermod"), group=True)
-        # sudo ignores a file that others may write.
-        self.assertEqual(rules, [("runner ALL=(ALL) NOPASSWD: ALL\n", 0o440)])
-        self.assertEqual(calls, "usermod -aG docker runner\n")
-
-    def test_an_image_without_them_boots_all_the_same(self):
-        self.assertEqual(self.grant(("usermod",), group=False), ([], ""))
 
 
 class Header(unittest.TestCase):

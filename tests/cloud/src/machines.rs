@@ -23,8 +23,6 @@ pub struct Behaviour {
     pub death: Death,
     /// The runner never runs its hooks.
     pub loses_hooks: bool,
-    /// Its curl says it is too old to sign requests.
-    pub old_curl: bool,
     /// The launch ends in `pending` → `terminated` with this state reason code.
     pub launch_fails: Option<String>,
     /// `shutting-down` never becomes `terminated`.

@@ -26,7 +26,7 @@ const REPORT_PATIENCE: Millis = 10 * SECOND;
 const REGISTER_LIMIT: Millis = 8 * MINUTE;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
-/// How often `infra/boot.sh` sends each other report.
+/// How often `infra/machine/machine.py` sends each other report.
 const fn tries(report: &MachineReport) -> u32 {
     match report {
         MachineReport::JobCompleted { .. } => 2,
@@ -178,7 +178,7 @@ impl Script {
         world.github.job(job).length
     }
 
-    /// The job-started hook of `infra/boot.sh`: it waits for a yes or a no. Without a clear yes no
+    /// The job-started hook of `infra/machine`: it waits for a yes or a no. Without a clear yes no
     /// step of the job may run, since one that runs unseen could be cut off.
     async fn job_started_hook(&self, name: &str, job: u32) -> Hook {
         let report = {

@@ -6,7 +6,7 @@ use super::Instance;
 /// Longest text that is kept of a console, bytes. As much as of the log of a failed boot.
 const MAX_KEPT: usize = 4096;
 /// So many characters in a row may be a credential, as in the log of a failed boot
-/// (`infra/boot.sh`).
+/// (`infra/machine/machine.py`).
 const SECRET: usize = 32;
 /// How much of it stands in a sentence.
 const LINES: usize = 3;

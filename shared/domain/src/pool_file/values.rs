@@ -20,7 +20,7 @@ const MAX_ENVIRONMENT: usize = 8_192;
 /// labels)
 const MAX_LABEL_LENGTH: usize = 256;
 const MAX_LABELS: usize = 100;
-/// What boot.sh sets itself: a pool must not unhook its runners.
+/// What `infra/machine` sets itself: a pool must not unhook its runners.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
 pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {

@@ -8,13 +8,9 @@
 set -u
 bin=$(dirname "${BASH_SOURCE[0]}")
 
-config=
-while [ $# -gt 0 ]; do
-  case $1 in
-    --jitconfig) config=$2; shift 2 ;;
-    *) shift ;;
-  esac
-done
+# The real one takes what it is given in such a variable, and drops it (CommandSettings.cs).
+config=${ACTIONS_RUNNER_INPUT_JITCONFIG:-}
+unset ACTIONS_RUNNER_INPUT_JITCONFIG
 file() { base64 -d <<<"$config" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" | base64 -d; }
 field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 world=$(file '\.runner' | field ServerUrl)

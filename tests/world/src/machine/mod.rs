@@ -15,7 +15,6 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use tokio::process::Command;
 
 use crate::wire::Cloud;
-use muster_cloud::machines::Behaviour;
 
 /// Stand for the runner application, each for the part of that name: they take a JIT config, get a
 /// job from the world and run its steps.
@@ -27,13 +26,10 @@ const AGENT: [(&str, &str); 4] = [
 ];
 /// Stands for the system's own command: tells the world that this machine powers off.
 const SHUTDOWN: &str = include_str!("shutdown.sh");
-/// The one command of the system's own `sbin` that a machine may use; the others stay out of reach.
-const RUNUSER: &str = "#!/bin/sh\nexec /usr/sbin/runuser \"$@\"\n";
-/// Stands for the curl of an older system: Ubuntu 22.04 has this one.
-const OLD_CURL: &str = "#!/bin/sh
-if [ \"$1\" = --version ]; then echo 'curl 7.81.0 (x86_64-pc-linux-gnu)'; exit; fi
-exec /usr/bin/curl \"$@\"
-";
+/// Stands for systemd: runs the units of `infra/machine`.
+const SYSTEMCTL: &str = include_str!("systemctl.py");
+/// A machine changes no user of the system that runs the tests.
+const USERMOD: &str = "#!/bin/sh\n";
 
 /// All machines that have power.
 #[derive(Debug)]
@@ -52,23 +48,17 @@ impl Rack {
     pub(crate) fn start(self: &Arc<Self>, cloud: &Cloud, instance: &str) {
         let plan = cloud.look(|world, _| {
             let user_data = world.ec2.instance(instance)?.user_data.clone();
-            Some((user_data, world.machines.get(instance)?.behaviour.clone()))
+            world.machines.get(instance).map(|_| user_data)
         });
-        let Some((user_data, behaviour)) = plan else { return };
+        let Some(user_data) = plan else { return };
         let directory = self.root.join(instance);
-        if let Err(error) = self.boot(instance, &directory, &user_data, &behaviour) {
+        if let Err(error) = self.boot(instance, &directory, &user_data) {
             let _ = fs::create_dir_all(&directory);
             note(&directory, &format!("the machine could not boot: {error}"));
         }
     }
 
-    fn boot(
-        self: &Arc<Self>,
-        instance: &str,
-        directory: &Path,
-        user_data: &str,
-        behaviour: &Behaviour,
-    ) -> io::Result<()> {
+    fn boot(self: &Arc<Self>, instance: &str, directory: &Path, user_data: &str) -> io::Result<()> {
         for part in ["bin", "actions-runner/bin", "muster", "tmp"] {
             fs::create_dir_all(directory.join(part))?;
         }
@@ -83,10 +73,8 @@ impl Rack {
         for name in ["poweroff", "halt", "reboot"] {
             script(&format!("bin/{name}"), SHUTDOWN)?;
         }
-        script("bin/runuser", RUNUSER)?;
-        if behaviour.old_curl {
-            script("bin/curl", OLD_CURL)?;
-        }
+        script("bin/systemctl", SYSTEMCTL)?;
+        script("bin/usermod", USERMOD)?;
         for (path, text) in AGENT {
             script(&format!("actions-runner/{path}"), text)?;
         }
@@ -124,6 +112,7 @@ impl Rack {
             ("MUSTER_RUNNER_DIR", below("actions-runner")),
             ("MUSTER_RUNNER_USER", current_user()),
             ("MUSTER_HOME", below("muster")),
+            ("MUSTER_UNITS", below("units")),
             ("MUSTER_PER_BOOT", below("per-boot")),
             ("MUSTER_TOOL_CACHE", below("tools")),
             ("MUSTER_ENVIRONMENT", below("environment")),

@@ -22,7 +22,7 @@ shut_down() {
     timeout "${signal#*:}" tail --pid="$step" -s 0.1 -f /dev/null
   done
 }
-trap shut_down USR1
+trap shut_down USR1 TERM # the listener's message, or the system's (Worker.cs, `Worker_Unloading`)
 
 # run CONDITION COMMAND…: one step. A condition is one of success(), failure() and always().
 run() {

@@ -1,0 +1,1 @@
+exec /usr/bin/python3 -I "${0%/*}/machine.py" job-completed

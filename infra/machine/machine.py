@@ -1,0 +1,381 @@
+#!/usr/bin/python3 -I
+"""Muster's supervisor on a machine: prepares it, gets a runner's configuration, sees to one job, and ends.
+
+`muster.service` runs it as root; when it ends, in whatever way, systemd powers the machine off. It alone speaks with the
+runner API, signed with the machine's role. The agent's hooks are this program too (`machine.py job-started`): they run
+as the runner's user, know nothing, and ask the supervisor through a socket.
+
+It keeps to Python 3.9 (Amazon Linux 2023) and the standard library: cloud-init has brought both.
+Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION, MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER,
+MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS,
+AWS_EC2_METADATA_SERVICE_ENDPOINT.
+"""
+import collections, datetime, hashlib, hmac, json, os, pwd, random, re, signal, socket, socketserver, subprocess, sys
+import threading, time, urllib.error, urllib.request
+
+HOME = os.path.dirname(os.path.abspath(__file__))
+SOCKET = os.path.join(HOME, "socket")
+AGENT = "muster-runner.service"
+HOOKS = {"job-started": "ACTIONS_RUNNER_HOOK_JOB_STARTED", "job-completed": "ACTIONS_RUNNER_HOOK_JOB_COMPLETED"}
+# A proxy would be handed the machine's credentials.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+LINES = collections.deque(maxlen=40)
+
+
+def setting(name, default):
+    return os.environ.get(name) or default
+
+
+RUNNER_DIR = setting("MUSTER_RUNNER_DIR", "/opt/actions-runner")
+USER = setting("MUSTER_RUNNER_USER", "runner")
+
+
+def say(text):
+    LINES.append(text)
+    print(text, flush=True)
+
+
+# --- The runner API ---------------------------------------------------------------------------------------------------
+
+
+def fetch(url, data=None, timeout=5, method=None, headers=None):
+    request = urllib.request.Request(url, data, headers or {}, method=method)
+    with DIRECT.open(request, timeout=timeout) as answer:
+        return answer.read().decode()
+
+
+def credentials():
+    """Those of the machine's role: they change every few hours."""
+    base = setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest/"
+    life = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = {"x-aws-ec2-metadata-token": fetch(base + "api/token", method="PUT", headers=life)}
+    roles = base + "meta-data/iam/security-credentials/"
+    return json.loads(fetch(roles + fetch(roles, headers=token).split()[0], headers=token))
+
+
+def signed(url, body, keys, region, now):
+    """The headers of a POST with Signature Version 4."""
+    host, _, path = url.split("://", 1)[1].partition("/")
+    stamp = now.strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{stamp[:8]}/{region}/execute-api/aws4_request"
+    heads = {"host": host, "x-amz-date": stamp, "x-amz-security-token": keys["Token"]}
+    names = ";".join(heads)
+    lines = [f"{name}:{value}" for name, value in heads.items()]
+    text = "\n".join(["POST", "/" + path, "", *lines, "", names, hashlib.sha256(body).hexdigest()])
+    text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(text.encode()).hexdigest()])
+    key = b"AWS4" + keys["SecretAccessKey"].encode()
+    for part in (*scope.split("/"), text):
+        key = hmac.new(key, part.encode(), "sha256").digest()
+    who = f"Credential={keys['AccessKeyId']}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+    return {**heads, "authorization": "AWS4-HMAC-SHA256 " + who, "content-type": "application/json"}
+
+
+def ask(path, body, timeout=10):
+    """The status of one call, 0 where there was no answer, and what was answered."""
+    url, data = os.environ["MUSTER_RUNNER_API"] + path, json.dumps(body).encode()
+    try:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        headers = signed(url, data, credentials(), os.environ["MUSTER_REGION"], now)
+        status, text = 200, fetch(url, data, timeout, headers=headers)
+    except urllib.error.HTTPError as error:
+        status, text = error.code, error.read().decode(errors="replace")
+    except Exception as error:  # whatever there is between here and an answer
+        status, text = 0, json.dumps({"error": {"code": str(error)}})
+    try:
+        answer = json.loads(text)
+        return status, answer if isinstance(answer, dict) else {}
+    except ValueError:
+        return status, {}
+
+
+def code_of(answer):
+    error = answer.get("error")
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def report(body, tries):
+    """An event. No matter if it is lost: the control plane looks for itself, only later."""
+    for attempt in range(1, tries + 1):
+        status, _ = ask("/runner/events", body)
+        if status in (200, 409):
+            return
+        if attempt < tries:
+            time.sleep(attempt + random.random())
+    say(f"muster: {body['event']} could not be reported (status {status})")
+
+
+def register():
+    """The configuration, or none where Muster wants this machine gone and needs no report of it."""
+    end = time.monotonic() + int(setting("MUSTER_REGISTER_LIMIT_SECONDS", "480"))
+    attempt = 0
+    while True:
+        status, answer = ask("/runner/register", {}, 30)
+        if status == 200:
+            return answer
+        action = answer.get("action")
+        say(f"muster: not registered: status {status}, code {code_of(answer)}, action {action}")
+        if action == "shutdown":
+            return None
+        # Also for a 403: it takes a while until everybody knows a new role.
+        wait = answer.get("retry_after_seconds", 2 ** min(attempt, 5))
+        attempt += 1
+        if time.monotonic() + wait > end:
+            raise SystemExit(f"giving up after {attempt} attempts")
+        time.sleep(wait + random.random())
+
+
+# --- The hooks --------------------------------------------------------------------------------------------------------
+
+
+class Machine(socketserver.ThreadingUnixStreamServer):
+    """What the hooks ask. Each line of an answer is an object; the last has `go`."""
+
+    daemon_threads = True
+
+    def __init__(self, runner):
+        super().__init__(SOCKET, Hook)
+        os.chmod(SOCKET, 0o666)
+        self.runner, self.lock, self.verdict, self.completed = runner, threading.Lock(), None, False
+        threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
+
+
+class Hook(socketserver.StreamRequestHandler):
+    timeout = 30
+
+    def tell(self, **line):
+        try:
+            self.wfile.write(json.dumps(line).encode() + b"\n")
+        except OSError:  # a hook that was ended
+            pass
+
+    def handle(self):
+        event, server = json.loads(self.rfile.readline(65536)), self.server
+        event["runner_name"] = server.runner
+        with server.lock:  # Muster is told once; what a job says later on its own changes nothing
+            if event["event"] == "job-completed":
+                server.completed = server.completed or report(event, 2) or True
+            elif server.verdict is None:
+                server.verdict = self.may_start({**event, "event": "job-started"})
+            no = event["event"] == "job-started" and server.verdict
+        self.tell(**({"say": "::error::" + no, "go": False} if no else {"go": True}))
+        if no:
+            time.sleep(1)  # the worker reads what was said
+            # To the agent a hook is a step: when it fails, steps with `if: always()` run. It skips them all only when it
+            # shuts down itself (StepsRunner.cs, `RunnerShutdownToken`). So the agent is ended, its worker with it.
+            systemctl("stop", AGENT)
+
+    def may_start(self, event):
+        """Nothing for a yes, else why not. Muster may delete a runner that has no job. So a job must not start unless
+        Muster knows of it, and lasting silence is a no: refusing costs a re-run, a machine deleted under its job costs
+        the work. Until then nothing has started: to wait costs time alone, and most of what goes wrong passes."""
+        limit = int(setting("MUSTER_START_LIMIT_SECONDS", "600"))
+        end, pause = time.monotonic() + limit, 1
+        while True:
+            status, answer = ask("/runner/job-started", event)
+            if status == 200:
+                return ""
+            if status == 409 and code_of(answer) == "foreign_job":
+                return (f"The pool of this runner does not serve {event.get('repository')}, so this job was not started. "
+                        "Ask who operates Muster which labels this repository may use.")
+            if status == 409:
+                return "This runner is being deleted and takes no more jobs. Please re-run this job."
+            if time.monotonic() > end:
+                return (f"Muster could not be told about this job for {limit} seconds (status {status}). A job that it does "
+                        "not know could lose its machine at any time, so it was not started. Please re-run it.")
+            if pause == 1:
+                self.tell(say=f"Muster does not answer yet (status {status}); asking again.")
+            time.sleep(pause + random.random())
+            pause = min(pause * 2, 12)
+
+
+def asked(event):
+    """As a hook: what the supervisor answers. What it says on the way goes into the job's log."""
+    with socket.socket(socket.AF_UNIX) as machine:
+        machine.connect(SOCKET)
+        machine.sendall(json.dumps(event).encode() + b"\n")
+        for line in machine.makefile():
+            answer = json.loads(line)
+            if "say" in answer:
+                print(answer["say"], flush=True)
+            if "go" in answer:
+                return answer
+    raise OSError("no answer")
+
+
+def theirs(name):
+    """Runs the hook that the image names, as the agent would (ScriptHandlerHelpers.cs)."""
+    with open(HOME + "/hooks.json") as file:
+        path = json.load(file).get(name)
+    if not path:
+        return 0
+    shell = ["pwsh", "-File"] if path.endswith(".ps1") else ["bash", "--noprofile", "--norc", "-eo", "pipefail"]
+    return subprocess.run([*shell, path], check=False).returncode
+
+
+def hook(name):
+    env = os.environ.get
+    event = {"event": name, "repository": env("GITHUB_REPOSITORY"), "job_name": env("GITHUB_JOB"),
+             "run_id": int(env("GITHUB_RUN_ID") or 0), "run_attempt": int(env("GITHUB_RUN_ATTEMPT") or 0)}
+    if name == "job-completed":
+        code = theirs(name)
+        try:  # the last word, since the machine ends soon after it; it never changes a job's result
+            asked(event)
+        except (OSError, ValueError):
+            pass
+        return code
+    try:  # the agent writes this file before its first hook (JobHookProvider.cs)
+        with open(env("GITHUB_EVENT_PATH", "")) as file:
+            event["private"] = json.load(file)["repository"]["private"]
+    except (OSError, ValueError, KeyError, TypeError):
+        event["private"] = None
+    # The agent's end, which follows a no, begins with a SIGTERM to all of its processes. A hook that it ended would be a
+    # failed step, and the next one would run. This one stays until the worker, which shuts down, interrupts it.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        go = asked(event)["go"]
+    except (OSError, ValueError) as error:
+        print(f"::error::Muster's supervisor does not answer ({error}), so this job was not started. Please re-run it.",
+              flush=True)
+        go = False
+    if not go:
+        time.sleep(60)
+        return 1
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return theirs(name)
+
+
+# --- The machine ------------------------------------------------------------------------------------------------------
+
+
+def systemctl(*words):
+    return subprocess.run(["systemctl", *words], check=False).returncode
+
+
+def run(command, **given):
+    """A part of the boot, whose output is ours as well. If it fails, so does the boot."""
+    pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, text=True, errors="replace", **pipe, **given)
+    reader = threading.Thread(target=lambda: [say(line.rstrip("\n")) for line in process.stdout], daemon=True)
+    reader.start()
+    code = process.wait()
+    reader.join(1)  # what it left in the background may hold its output for ever
+    if code:
+        raise SystemExit(f"exit code {code}")
+
+
+def pairs(path):
+    """`NAME=value` of a file, as an image has it in /etc/environment."""
+    try:
+        with open(path, errors="replace") as file:
+            return dict(re.findall(r"^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=[\"']?(.*?)[\"']?$", file.read(), re.M))
+    except OSError:
+        return {}
+
+
+def environments(config):
+    """What a job sees, the hooks aside: what it needs, and nothing of how its machine came up. What the image says may
+    replace PATH and LANG, and what the pool says that too. Then the hooks that the image names."""
+    tools = setting("MUSTER_TOOL_CACHE", "/opt/hostedtoolcache")
+    clean = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNNER_TOOL_CACHE": tools, "AGENT_TOOLSDIRECTORY": tools,
+             **pairs(setting("MUSTER_ENVIRONMENT", "/etc/environment"))}
+    for name, value in (config.get("environment") or {}).items():
+        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            clean[name] = value
+    # The agent loads this file over its own environment (Program.cs, `LoadAndSetEnv`): ours would lose to it.
+    dotenv = os.path.join(RUNNER_DIR, ".env")
+    named = {**clean, **pairs(dotenv)}
+    if os.path.exists(dotenv):
+        with open(dotenv, "r+") as file:
+            kept = [line for line in file if not line.startswith(tuple(name + "=" for name in HOOKS.values()))]
+            file.seek(0)
+            file.writelines(kept)
+            file.truncate()
+    images = {hook: named[name] for hook, name in HOOKS.items() if named.get(name)}
+    return {name: value for name, value in clean.items() if name not in HOOKS.values()}, images
+
+
+def write(path, text, mode):
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
+
+
+def start_agent(config, clean):
+    """The configuration is a credential: it is no argument, and in a file for root until the agent has started. The agent
+    reads the variable and drops it (CommandSettings.cs)."""
+    given = {**clean, **{name: f"{HOME}/{hook}.sh" for hook, name in HOOKS.items()},
+             "ACTIONS_RUNNER_INPUT_JITCONFIG": config["encoded_jit_config"]}
+    quoted = [name + '="' + re.sub(r'(["\\`$])', r"\\\1", value) + '"\n' for name, value in given.items()]
+    write(HOME + "/environment", "".join(quoted), 0o600)
+    if systemctl("start", AGENT):
+        raise SystemExit("the runner does not start")
+    write(HOME + "/environment", "", 0o600)  # systemd reads it again for ExecStopPost=, so it stays
+
+
+def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
+    """By sudo and by Docker, where there are such, and with the metadata service, which root reaches anyway."""
+    if os.path.isdir(os.path.dirname(sudoers)):
+        write(sudoers, f"{USER} ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+    if subprocess.run(["getent", "group", "docker"], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        subprocess.run(["usermod", "-aG", "docker", USER], check=True)
+    folder = f"{setting('MUSTER_UNITS', '/run/systemd/system')}/{AGENT}.d"
+    os.makedirs(folder, exist_ok=True)
+    write(folder + "/metadata.conf", "[Service]\nIPAddressDeny=\n", 0o644)
+    systemctl("daemon-reload")
+
+
+def last_lines():
+    """What was said last, without anything that could be a credential."""
+    text = re.sub(r"[^\t\n -~]", "", "\n".join(LINES))
+    return re.sub(r"[A-Za-z0-9+/=_-]{32,}", "[...]", text)[-3500:]
+
+
+def main():
+    ended, name, why = threading.Event(), None, None
+    signal.signal(signal.SIGUSR1, lambda *_: ended.set())  # the agent's unit tells its end (ExecStopPost=)
+    # Somebody else shuts the system down, or this was the machine's longest life.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
+    try:
+        run(["/bin/bash", HOME + "/prepare.sh"])
+        config = register()
+        if config is None:
+            return 0
+        clean, images = environments(config)
+        write(HOME + "/hooks.json", json.dumps(images), 0o644)
+        ours = pwd.getpwuid(os.getuid()).pw_name
+        if config.get("boot_hook"):
+            say("muster: running the boot hook of the pool")
+            root = {**clean, "HOME": "/root", "USER": ours, "RUNNER_USER": USER}
+            run(["/bin/bash", "-euo", "pipefail", "-c", config["boot_hook"]], env=root, cwd=RUNNER_DIR)
+        # After the hook: it may have installed what a job then may use.
+        if config.get("sudo") and USER != ours:
+            let_jobs_be_root()
+        elif USER != ours:
+            # Nor does the user log in (cron, ssh to the machine itself): that would be outside of the agent's unit.
+            subprocess.run(["usermod", "--expiredate", "1", USER], check=True)
+        try:  # memory may run out now, and the supervisor is the last to go
+            write("/proc/self/oom_score_adj", "-1000", 0o600)
+        except OSError:
+            pass
+        Machine(config["runner_name"])
+        start_agent(config, clean)
+        name = config["runner_name"]
+        say(f"muster: runner {name} started")
+        started = {"event": "runner-started", "runner_name": name, "hooks": True}
+        threading.Thread(target=report, args=(started, 3), daemon=True).start()
+        ended.wait()
+        say("muster: the runner ended")
+    except BaseException as error:
+        why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+        say(f"muster: {'the machine ends' if name else 'booting failed'} ({why})")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tries = 1 if why == "told to end" else 5  # what cannot succeed any more is not tried again
+    if name:
+        report({"event": "exited", "runner_name": name, "code": 0}, tries)
+    else:
+        report({"event": "boot-failed", "log": last_lines()}, tries)
+    return 0 if why is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(hook(sys.argv[1]) if sys.argv[1:] else main())

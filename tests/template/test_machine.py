@@ -1,0 +1,285 @@
+"""infra/machine/machine.py: what the supervisor asks, what its hooks hear, and what a job gets to see."""
+
+import contextlib
+import datetime
+import http.server
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from rendered import ROOT
+
+KEYS = {"AccessKeyId": "AKID", "SecretAccessKey": "secret", "Token": "tok+en/="}
+EVENT = {"event": "job-started", "repository": "acme/app"}
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """Metadata service and runner API in one. Each call takes the next answer of its path; the last stays."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body):
+        body = body.encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_PUT(self):
+        self.answer(200, "token")
+
+    def do_GET(self):
+        self.answer(200, "role\n" if self.path.endswith("security-credentials/") else json.dumps(KEYS))
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.calls.append((self.path, body))
+        answers = self.server.answers.get(self.path, [(200, {})])
+        status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        self.answer(status, answer if isinstance(answer, str) else json.dumps(answer))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(self.enterContext_(tempfile.TemporaryDirectory()))
+        for path in (ROOT / "infra/machine").iterdir():
+            shutil.copy(path, self.root)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        self.api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+        self.api.calls, self.api.answers = [], {}
+        threading.Thread(target=self.api.serve_forever, args=(0.02,), daemon=True).start()
+        self.addCleanup(self.api.server_close)
+        self.addCleanup(self.api.shutdown)
+        url = f"http://127.0.0.1:{self.api.server_port}"
+        self.user = pwd.getpwuid(os.getuid()).pw_name
+        given = {"MUSTER_RUNNER_API": url, "MUSTER_REGION": "eu-central-1", "MUSTER_START_LIMIT_SECONDS": "1",
+                 "MUSTER_REGISTER_LIMIT_SECONDS": "1", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url, "MUSTER_RUNNER_USER": self.user,
+                 "MUSTER_RUNNER_DIR": str(self.root), "MUSTER_ENVIRONMENT": str(self.root / "image"), "MUSTER_TOOL_CACHE": "/tools",
+                 "MUSTER_UNITS": str(self.root / "units"), "PATH": f"{self.root}:{os.environ['PATH']}"}
+        # A pool may name a proxy, and an image too: neither is ours to use.
+        self.enterContext_(unittest.mock.patch.dict(os.environ, {**given, "http_proxy": "http://127.0.0.1:9"}))
+        spec = importlib.util.spec_from_file_location("machine", self.root / "machine.py")
+        self.machine = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.machine)
+        self.enterContext_(unittest.mock.patch.object(self.machine.random, "random", lambda: 0))
+        self.said = self.enterContext_(contextlib.redirect_stdout(io.StringIO()))
+
+    def enterContext_(self, manager):  # `enterContext` came with Python 3.11
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def command(self, name, text=""):
+        (self.root / name).write_text(f'#!/bin/bash\necho "{name} $*" >>{self.root}/commands\n{text}\n')
+        (self.root / name).chmod(0o755)
+
+    def commands(self):
+        path = self.root / "commands"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+class Calls(Case):
+    def test_the_signature_is_amazons_own(self):
+        now = datetime.datetime(2026, 2, 3, 4, 5, 6, tzinfo=datetime.timezone.utc)
+        url = "https://api.execute-api.eu-central-1.amazonaws.com/runner/register"
+        ours = self.machine.signed(url, b'{"a":1}', KEYS, "eu-central-1", now)
+        request = AWSRequest("POST", url, data=b'{"a":1}', headers={"host": ours["host"]})
+        with unittest.mock.patch("botocore.auth.get_current_datetime", lambda: now.replace(tzinfo=None), create=True), \
+                unittest.mock.patch("botocore.auth.datetime") as clock:
+            clock.datetime.utcnow.return_value = clock.datetime.now.return_value = now
+            SigV4Auth(Credentials(*KEYS.values()), "execute-api", "eu-central-1").add_auth(request)
+        self.assertEqual(ours["authorization"], request.headers["Authorization"])
+
+    def test_a_configuration_is_asked_for_until_it_comes(self):
+        self.api.answers["/runner/register"] = [(503, "no json"), (403, {"retry_after_seconds": 0}), (200, {"runner_name": "r-1"})]
+        os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "5"
+        self.assertEqual(self.machine.register(), {"runner_name": "r-1"})
+        self.assertEqual(len(self.api.calls), 3)
+
+    def test_a_machine_that_is_not_wanted_says_nothing_more(self):
+        self.api.answers["/runner/register"] = [(409, {"action": "shutdown", "error": {"code": "ended"}})]
+        (self.root / "prepare.sh").write_text("")
+        self.assertEqual(self.machine.main(), 0)
+        self.assertEqual([path for path, _ in self.api.calls], ["/runner/register"])
+
+    def test_a_failed_boot_leaves_its_last_lines_without_secrets(self):
+        (self.root / "prepare.sh").write_text("echo preparing\necho ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=\nfalse || exit 7\n")
+        self.assertEqual(self.machine.main(), 1)
+        [(path, event)] = self.api.calls
+        self.assertEqual((path, event["event"]), ("/runner/events", "boot-failed"))
+        self.assertEqual(event["log"], "preparing\n[...]\nmuster: booting failed (exit code 7)")
+
+    def test_a_report_is_repeated_and_a_refused_one_not(self):
+        self.api.answers["/runner/events"] = [(500, {}), (200, {})]
+        self.machine.report({"event": "exited"}, 3)
+        self.assertEqual(len(self.api.calls), 2)
+        self.api.answers["/runner/events"] = [(409, {})]
+        self.machine.report({"event": "exited"}, 3)
+        self.assertEqual(len(self.api.calls), 3)
+
+
+class Hooks(Case):
+    def setUp(self):
+        super().setUp()
+        self.command("systemctl")
+        (self.root / "hooks.json").write_text("{}")
+        server = self.machine.Machine("r-1")
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+
+    def hook(self, name, **given):
+        """The hook as the agent runs it, and what it said. One that waits to be ended is ended, as the worker does it."""
+        script = str(self.root / f"{name}.sh")
+        given = {"PATH": os.environ["PATH"], "GITHUB_REPOSITORY": "acme/app", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2",
+                 "GITHUB_JOB": "build", **given}
+        hook = subprocess.Popen(["bash", "-e", script], env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = ""
+        for line in hook.stdout:
+            said += line
+            if line.startswith("::error::"):
+                hook.terminate()
+                time.sleep(0.2)
+                self.assertIsNone(hook.poll(), "the agent's end begins with a SIGTERM to all of its processes")
+                hook.send_signal(signal.SIGINT)
+        hook.stdout.close()
+        return hook.wait(), said
+
+    def test_a_job_that_muster_knows_begins(self):
+        (self.root / "event").write_text('{"repository": {"private": true}}')
+        self.assertEqual(self.hook("job-started", GITHUB_EVENT_PATH=str(self.root / "event")), (0, ""))
+        self.assertEqual(self.api.calls, [("/runner/job-started", {
+            "event": "job-started", "runner_name": "r-1", "repository": "acme/app", "run_id": 7, "run_attempt": 2,
+            "job_name": "build", "private": True})])
+
+    def test_whether_a_repository_is_private_is_githubs_word_or_unknown(self):
+        for text in ("", "no json", "{}", '{"repository": {}}', '{"repository": 1}', "[]"):
+            (self.root / "event").write_text(text)
+            asked = unittest.mock.Mock(return_value={"go": True})
+            with unittest.mock.patch.object(self.machine, "asked", asked), \
+                    unittest.mock.patch.dict(os.environ, {"GITHUB_EVENT_PATH": str(self.root / "event")}):
+                self.assertEqual(self.machine.hook("job-started"), 0)
+            self.assertIsNone(asked.call_args.args[0]["private"], text)
+
+    def test_a_refused_job_ends_the_agent_and_none_of_its_steps_runs(self):
+        self.api.answers["/runner/job-started"] = [(409, {"error": {"code": "draining"}})]
+        code, said = self.hook("job-started")
+        self.assertEqual(said, "::error::This runner is being deleted and takes no more jobs. Please re-run this job.\n")
+        self.assertEqual(code, -signal.SIGINT)
+        end = time.monotonic() + 30
+        while not self.commands() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.commands(), ["systemctl stop muster-runner.service"])
+
+    def test_a_job_of_another_repository_hears_why(self):
+        self.api.answers["/runner/job-started"] = [(409, {"error": {"code": "foreign_job"}})]
+        self.assertIn("does not serve acme/app", self.hook("job-started")[1])
+
+    def test_a_job_waits_while_muster_cannot_be_told(self):
+        os.environ["MUSTER_START_LIMIT_SECONDS"] = "9"
+        self.api.answers["/runner/job-started"] = [(429, {}), (500, "x"), (200, {})]
+        self.assertEqual(self.hook("job-started"), (0, "Muster does not answer yet (status 429); asking again.\n"))
+
+    def test_lasting_silence_is_a_no(self):
+        self.api.answers["/runner/job-started"] = [(500, {})]
+        self.assertIn("could not be told about this job for 1 seconds (status 500)", self.hook("job-started")[1])
+
+    def test_what_a_job_says_later_is_not_told_again(self):
+        for _ in range(3):
+            self.assertEqual(self.hook("job-started")[0], 0)
+            self.assertEqual(self.hook("job-completed")[0], 0)
+        self.assertEqual([path for path, _ in self.api.calls], ["/runner/job-started", "/runner/events"])
+
+    def test_the_images_own_hooks_run_too(self):
+        (self.root / "theirs.sh").write_text('echo "theirs for $GITHUB_JOB"; false; echo not reached')
+        (self.root / "hooks.json").write_text(json.dumps(dict.fromkeys(("job-started", "job-completed"), f"{self.root}/theirs.sh")))
+        self.assertEqual(self.hook("job-started"), (1, "theirs for build\n"))
+        self.assertEqual(self.hook("job-completed"), (1, "theirs for build\n"))
+        # Ours is the last word: the machine ends soon after it.
+        self.assertEqual(self.api.calls[-1][1]["event"], "job-completed")
+
+    def test_a_refused_job_does_not_reach_the_images_hook(self):
+        self.api.answers["/runner/job-started"] = [(409, {})]
+        (self.root / "theirs.sh").write_text("echo theirs")
+        (self.root / "hooks.json").write_text(json.dumps({"job-started": f"{self.root}/theirs.sh"}))
+        self.assertNotIn("theirs", self.hook("job-started")[1])
+
+    def test_without_a_supervisor_no_job_begins(self):
+        (self.root / "socket").unlink()
+        # What ends the agent is then the machine's end.
+        code, said = self.hook("job-started")
+        self.assertIn("::error::Muster's supervisor does not answer", said)
+        self.assertEqual(code, -signal.SIGINT)
+        self.assertEqual(self.hook("job-completed"), (0, ""))
+
+
+class Surroundings(Case):
+    def test_a_job_sees_what_image_and_pool_say(self):
+        (self.root / "image").write_text('PATH="/image:/bin"\n# no\nexport ImageOS=ubuntu24\nJAVA_HOME=\'/j\'\nbroken line\n')
+        environment, images = self.machine.environments({"environment": {"LANG": "de", "ImageOS": "mine", "no-name": "x"}})
+        self.assertEqual(environment, {
+            "PATH": "/image:/bin", "ImageOS": "mine", "JAVA_HOME": "/j", "LANG": "de", "RUNNER_TOOL_CACHE": "/tools",
+            "AGENT_TOOLSDIRECTORY": "/tools"})
+        self.assertEqual(images, {})
+
+    def test_an_image_cannot_take_the_hooks_away_and_keeps_its_own(self):
+        (self.root / "image").write_text("ACTIONS_RUNNER_HOOK_JOB_STARTED=/a.sh\nACTIONS_RUNNER_HOOK_JOB_COMPLETED=/c.sh\n")
+        kept = "LANG=C.UTF-8\nMY_ACTIONS_RUNNER_HOOK_JOB_STARTED=/x\n"
+        (self.root / ".env").write_text(f"ACTIONS_RUNNER_HOOK_JOB_STARTED=/b.sh\n{kept}ACTIONS_RUNNER_HOOK_JOB_COMPLETED=\n")
+        environment, images = self.machine.environments({})
+        self.assertFalse([name for name in environment if name.startswith("ACTIONS_RUNNER_HOOK")])
+        self.assertEqual((self.root / ".env").read_text(), kept)
+        # The agent would have taken those of .env.
+        self.assertEqual(images, {"job-started": "/b.sh"})
+
+    def test_jobs_become_root_where_the_image_has_the_means(self):
+        (self.root / "sudoers.d").mkdir()
+        for command in ("getent", "usermod", "systemctl"):
+            self.command(command)
+        self.machine.let_jobs_be_root(f"{self.root}/sudoers.d/muster")
+        rule = self.root / "sudoers.d/muster"
+        self.assertEqual(rule.read_text(), f"{self.user} ALL=(ALL) NOPASSWD: ALL\n")
+        self.assertEqual(stat.S_IMODE(rule.stat().st_mode), 0o440)  # sudo ignores a file that others may write
+        self.assertEqual(self.commands(), ["getent group docker", f"usermod -aG docker {self.user}", "systemctl daemon-reload"])
+        opened = (self.root / "units/muster-runner.service.d/metadata.conf").read_text()
+        self.assertEqual(opened, "[Service]\nIPAddressDeny=\n")
+
+    def test_an_image_without_them_boots_all_the_same(self):
+        self.command("getent", "exit 2")
+        self.command("systemctl")
+        self.machine.let_jobs_be_root(f"{self.root}/sudoers.d/muster")
+        self.assertEqual(self.commands(), ["getent group docker", "systemctl daemon-reload"])
+
+    def test_the_configuration_is_gone_once_the_agent_has_it(self):
+        self.command("systemctl", f"cp -p {self.root}/environment {self.root}/given")
+        self.machine.start_agent({"encoded_jit_config": "JIT"}, {"A": 'it\'s "$x" `y` \\\n'})
+        given = (self.root / "given").read_text()
+        self.assertIn('ACTIONS_RUNNER_INPUT_JITCONFIG="JIT"\n', given)
+        self.assertIn('A="it\'s \\"\\$x\\" \\`y\\` \\\\\n"\n', given)
+        self.assertIn(f'ACTIONS_RUNNER_HOOK_JOB_STARTED="{self.root}/job-started.sh"\n', given)
+        self.assertEqual(stat.S_IMODE((self.root / "given").stat().st_mode), 0o600)
+        self.assertEqual((self.root / "environment").read_text(), "")
+        self.assertEqual(self.commands(), ["systemctl start muster-runner.service"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,209 @@
+"""The user data under a real systemd, in namespaces of its own, from its first line to the power-off.
+
+It takes root, a cgroup 2 mount, overlayfs, and this system's own systemd as the machine's: /usr and /etc are below an
+overlay in memory. The network has nothing but a metadata service and a runner API. What is not there skips the tests.
+Not shown, since it takes the memory controller of cgroup 2: the OOM killer in a job. What systemd would do is asked.
+"""
+
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+SYSTEMD = "/lib/systemd/systemd"
+# Some reach beyond the namespaces or wait for hardware; the others are not worth their time.
+MASKED = ("systemd-networkd", "systemd-resolved", "systemd-udevd", "systemd-logind", "systemd-random-seed", "systemd-timesyncd",
+          "systemd-machine-id-commit", "systemd-sysusers", "systemd-modules-load", "systemd-sysctl")
+SAY = "exec >>/out/agent 2>&1\n"
+ASK_METADATA = "curl -sS --max-time 2 -X PUT http://169.254.169.254/latest/api/token; echo \" metadata: $?\"\n"
+HOOK = 'GITHUB_REPOSITORY=acme/app GITHUB_RUN_ID=7 bash -e "$ACTIONS_RUNNER_HOOK_JOB_STARTED"'
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_PUT(self):
+        self.answer(200, "TOKEN")
+
+    def do_GET(self):
+        keys = {"AccessKeyId": "id", "SecretAccessKey": "key", "Token": "token"}
+        self.answer(200, "role" if self.path.endswith("security-credentials/") else json.dumps(keys))
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        told = {"at": time.monotonic(), "event": body.get("event", "register")}
+        with open(self.server.calls, "a", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+        if self.path == "/runner/register":
+            return self.answer(200, json.dumps(self.server.plan["configuration"]))
+        return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, "{}")
+
+
+def contain(folder):
+    """In namespaces for mounts, network and cgroups: serves the machine's two services, and boots it."""
+    plan = json.loads((folder / "plan").read_text())
+    root = folder / "root"
+    subprocess.run(["/bin/bash", "-euc", """
+        mount --make-rprivate /; ip link set lo up; ip addr add 169.254.169.254/32 dev lo
+        mkdir memory root; mount -t tmpfs tmpfs memory; mkdir memory/{upper,work}
+        mount -t overlay overlay -o lowerdir=/,upperdir=memory/upper,workdir=memory/work root; cd root
+        rm -rf etc/systemd/system etc/fstab etc/cron* opt/actions-runner; mkdir -p etc/systemd/system opt/actions-runner/bin out
+        useradd -R "$PWD" -m runner || true
+        mount --bind ../out out; mount -t tmpfs tmpfs run; mount -t tmpfs tmpfs tmp; mount -t sysfs -o ro sysfs sys
+        mount -t tmpfs tmpfs sys/fs/cgroup; mount -t cgroup2 cgroup2 sys/fs/cgroup
+        mount -t tmpfs tmpfs dev; mkdir dev/shm; ln -s /proc/self/fd dev/fd
+        for each in null zero full random urandom tty; do touch dev/$each; mount --bind /dev/$each dev/$each; done
+        for each in "$@"; do ln -s /dev/null etc/systemd/system/$each.service; done
+        """, "bash", *MASKED], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    for path, text in plan["files"].items():
+        (root / path).write_text(text)
+        (root / path).chmod(0o755)
+    for address in (("169.254.169.254", 80), ("127.0.0.1", 8080)):
+        server = http.server.ThreadingHTTPServer(address, Api)
+        server.plan, server.calls = plan, folder / "out/calls"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    init = f"""mount -t proc proc proc; mount -o bind proc/sys proc/sys; mount -o remount,bind,ro proc/sys
+        mkdir -p old; pivot_root . old; umount -l old; exec env -i container=muster PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
+        setpriv --bounding-set=-sys_module,-sys_time,-sys_rawio {SYSTEMD} --unit=test.target --log-target=journal"""
+    machine = ["unshare", "-mpui", "--fork", "--kill-child", "/bin/bash", "-euc", init]
+    begun = time.monotonic()
+    try:
+        code = subprocess.run(machine, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False).returncode
+    except subprocess.TimeoutExpired:
+        code = None
+    (folder / "out/end").write_text(json.dumps({"begun": begun, "end": time.monotonic(), "code": code}))
+
+
+def cgroups():
+    """Where cgroup 2 is mounted."""
+    mounts = (line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines())
+    return next((pathlib.Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+
+
+def missing():
+    """What there is not."""
+    if os.geteuid() != 0:
+        return "root"
+    for tool in (SYSTEMD, "unshare", "setpriv", "ip", "useradd", "dbus-daemon", "curl"):
+        if not shutil.which(tool):
+            return tool
+    if cgroups() is None or not os.access(cgroups(), os.W_OK) or "overlay" not in pathlib.Path("/proc/filesystems").read_text():
+        return "cgroup 2 or overlayfs"
+    tried = subprocess.run(["unshare", "-mnpC", "--fork", "mount", "-t", "tmpfs", "x", "/mnt"], capture_output=True, check=False)
+    return "namespaces" if tried.returncode else None
+
+
+WITHOUT = missing()
+
+
+@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
+class Machine(unittest.TestCase):
+    def boot(self, agent, beside="", job_started=200, settings="", **configuration):
+        """What a machine did, until it had no power: events in their order, what it left in /out, and its times."""
+        from test_boot import user_data  # the template is not needed inside
+
+        _, begin, script = user_data().partition("#!/usr/bin/env bash\n")
+        header = "#!/bin/bash\nexport MUSTER_RUNNER_API=http://127.0.0.1:8080 MUSTER_REGION=eu-central-1 MUSTER_STACK=muster\n"
+        unit = "[Unit]\n{unit}\n[Service]\nExecStart=/bin/bash /{name}\nStandardOutput=append:/out/{name}\nStandardError=inherit\n"
+        etc = "etc/systemd/system/"
+        files = {
+            "user-data": f"{header}{settings}\n{begin}{script}",
+            "beside": beside,
+            "opt/actions-runner/run.sh": f"#!/bin/bash\n{SAY}{agent}\n",
+            "etc/environment": "ImageOS=test\nACTIONS_RUNNER_HOOK_JOB_STARTED=/theirs.sh\n",
+            "theirs.sh": "echo the hook of the image, as $(id -un)",
+            # As cloud-init's last stage.
+            etc + "cloud-final.service": unit.format(name="user-data", unit="After=dbus.service") + "Type=oneshot\n",
+            etc + "beside.service": unit.format(name="beside", unit="Description=Something else"),
+            etc + "test.target": "[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=dbus.service cloud-final.service beside.service\n",
+        }
+        configuration = {"runner_name": "r-1", "encoded_jit_config": "SECRET" * 1500, "sudo": False, **configuration}
+        with tempfile.TemporaryDirectory() as name:
+            folder, group = pathlib.Path(name), cgroups() / f"muster-{os.getpid()}"
+            (folder / "out").mkdir()
+            (folder / "out").chmod(0o777)
+            (folder / "plan").write_text(json.dumps({"files": files, "configuration": configuration, "job_started": job_started}))
+            group.mkdir()
+            try:
+                enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+                contained = ["unshare", "-mnC", sys.executable, __file__, name]
+                subprocess.run(contained, cwd=name, preexec_fn=enter, check=True, timeout=120)
+            finally:
+                for path, _, _ in os.walk(group, topdown=False):
+                    os.rmdir(path)
+            out = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
+        calls = [json.loads(line) for line in out.get("calls", "").splitlines()]
+        end = json.loads(out["end"])
+        # What a power-off is, in a namespace of processes: SIGINT for whoever waits for it.
+        self.assertEqual(end["code"], -2, out)
+        return [call["event"] for call in calls], out, {**{call["event"]: call["at"] for call in calls}, **end}
+
+    def test_one_job_and_the_power_is_off_in_five_seconds(self):
+        """Without sudo, the machine's identity is out of a job's reach."""
+        agent = f"env; {ASK_METADATA} grep -l SECRETSECRET /proc/[0-9]*/cmdline; {HOOK}\nsystemctl show -p OOMPolicy muster-runner\nid -un"
+        hook = 'echo "hooked $USER for $RUNNER_USER" >/out/hooked; sleep 100 &'
+        events, out, times = self.boot(agent, environment={"GREETING": 'it\'s "fine" $HOME\n`x` \\'}, boot_hook=hook)
+        self.assertEqual(sorted(events), ["exited", "job-started", "register", "runner-started"])
+        self.assertEqual((events[0], events[-1]), ("register", "exited"))
+        self.assertLess(times["end"] - times["begun"], 5 + 2 + 1, "two seconds are the job's, one the boot hook's")
+        self.assertLess(times["end"] - times["exited"], 2)
+        said = out["agent"]
+        self.assertIn(" metadata: 28\n", said)
+        self.assertNotIn("TOKEN", said)
+        self.assertNotIn("cmdline", said)
+        self.assertIn('GREETING=it\'s "fine" $HOME\n`x` \\\n', said)
+        self.assertIn("ImageOS=test\n", said)
+        self.assertIn("HOME=/home/runner\n", said)
+        for absent in ("MUSTER_", "JOURNAL_STREAM", "TERM="):
+            self.assertNotIn(absent, said)
+        self.assertTrue(said.endswith("the hook of the image, as runner\nOOMPolicy=continue\nrunner\n"), said)
+        self.assertEqual(out["hooked"], "hooked root for runner\n")
+
+    def test_jobs_that_may_become_root_reach_the_metadata_service(self):
+        _, out, _ = self.boot(ASK_METADATA, sudo=True)
+        self.assertEqual(out["agent"], "TOKEN metadata: 0\n")
+
+    def test_a_refused_job_runs_no_further_step_and_leaves_its_agent_time(self):
+        worker = f"trap 'kill -INT $hook; sleep 1; echo told GitHub; exit' TERM; {HOOK} & hook=$!; wait $hook; echo next step"
+        events, out, times = self.boot(f"trap : TERM\n( {worker} ) & wait; wait", job_started=409)
+        self.assertIn("::error::This runner is being deleted", out["agent"])
+        self.assertIn("told GitHub", out["agent"])
+        self.assertNotIn("next step", out["agent"])
+        self.assertEqual(events[-1], "exited")
+
+    def test_whatever_ends_the_supervisor_ends_the_machine(self):
+        kill = "sleep 3; systemctl kill --kill-who=main --signal=KILL muster.service"
+        events, _, times = self.boot("sleep 60", beside=kill)
+        self.assertEqual(events, ["register", "runner-started"])
+        self.assertLess(times["end"] - times["begun"], 10)
+
+    def test_so_does_its_longest_life(self):
+        life = "export MUSTER_MAX_LIFETIME_SECONDS=3 MUSTER_LIFETIME_GRACE_SECONDS=0"
+        events, _, times = self.boot("sleep 60", settings=life)
+        self.assertEqual(events, ["register", "runner-started", "exited"])
+        self.assertLess(times["end"] - times["begun"], 10)
+
+    def test_so_does_a_second_boot(self):
+        events, _, times = self.boot("sleep 60", beside="sleep 2; /var/lib/cloud/scripts/per-boot/muster")
+        self.assertEqual(events[:2], ["register", "runner-started"])
+        self.assertLess(times["end"] - times["begun"], 10)
+
+
+if __name__ == "__main__":
+    contain(pathlib.Path(sys.argv[1]))
