@@ -214,7 +214,7 @@ def theirs(name):
 
 def hook(name):
     env = os.environ.get
-    event = {"event": name, "repository": env("GITHUB_REPOSITORY"), "job_name": env("GITHUB_JOB"),
+    event = {"event": name, "repository": env("GITHUB_REPOSITORY", ""), "job_name": env("GITHUB_JOB", ""),
              "run_id": int(env("GITHUB_RUN_ID") or 0), "run_attempt": int(env("GITHUB_RUN_ATTEMPT") or 0)}
     if name == "job-completed":
         code = theirs(name)

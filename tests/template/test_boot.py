@@ -101,7 +101,8 @@ class Packages(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name)
             (root / "bin").mkdir()
-            (root / "etc/apt/apt.conf.d").mkdir(parents=True)
+            for folder in ("apt/apt.conf.d", "needrestart/conf.d"):
+                (root / "etc" / folder).mkdir(parents=True)
             agent = root / "bin/installdependencies.sh"
             for path in [root / "bin" / command for command in (*commands, "sleep")] + [agent]:
                 path.write_text(f'#!/bin/bash\necho "${{0##*/}} $*" >>{root}/calls\n')
@@ -114,13 +115,13 @@ class Packages(unittest.TestCase):
             parts = "".join(map(function_of, ("quiet_apt", "install_packages")))
             script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}"
             script += "! command -v apt-get >/dev/null || quiet_apt\ninstall_packages\n"
-            script = script.replace("/etc/apt/", f"{root}/etc/apt/")
+            script = re.sub("/etc/(apt|needrestart)/", rf"{root}/etc/\1/", script)
             tools = [f"ln -s $(command -v {tool}) {root}/bin/" for tool in ("bash", "grep", "env")]
             subprocess.run("\n".join(tools), shell=True, check=True)
             path = {"PATH": f"{root}/bin"}
             done = subprocess.run(["/bin/bash", "-c", script], env=path, capture_output=True, text=True, check=False)
             calls = (root / "calls").read_text().splitlines()
-            conf = "".join(path.read_text() for path in (root / "etc/apt/apt.conf.d").iterdir())
+            conf = "".join(path.read_text() for path in sorted(root.glob("etc/*/*.d/*")))
             return calls, conf, done.returncode
 
     def test_ubuntus_own_updates_are_kept_out_and_waited_for(self):
@@ -134,6 +135,8 @@ class Packages(unittest.TestCase):
         stopped = [call for call in calls if "--now" in call and "upgrade.service" in call]
         self.assertEqual(stopped, [])
         self.assertRegex(conf, r'DPkg::Lock::Timeout "\d{3}";')
+        # What a job installs restarts no service below it.
+        self.assertTrue(conf.endswith("$nrconf{restart} = 'l';\n"), conf)
 
     def test_everyday_workflows_find_their_tools(self):
         calls, _, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0)
