@@ -479,7 +479,7 @@ pub struct Parameters {
 }
 
 /// A value that stands in quotes on another command line.
-fn plain(text: &str) -> Result<String, String> {
+pub(crate) fn plain(text: &str) -> Result<String, String> {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"'\"\\`$".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => Ok(text.to_owned()),

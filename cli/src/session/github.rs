@@ -227,7 +227,8 @@ impl<W: World> Session<'_, W> {
         }
         let Ok(app_id) = text.parse::<u64>() else {
             if !text.is_empty() {
-                self.world.say(&format!("{text:?} is neither such an address nor an App's id."));
+                // It may be a key that was pasted by mistake.
+                self.world.say("That is neither such an address nor an App's id.");
             }
             return Ok(false);
         };

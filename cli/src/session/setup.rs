@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::github::WHOSE;
 use super::{Session, World};
 use crate::app::Owner;
-use crate::args::{CreateApp, Of, Parameters, Setup};
+use crate::args::{CreateApp, Of, Parameters, Setup, plain};
 use crate::failure::Failure;
 use crate::setup::network::{Looked, Network};
 use crate::setup::stack::{Progress, Stack, call, cause, failed_at, told_by_sam};
@@ -172,8 +172,7 @@ impl<W: World> Session<'_, W> {
             max = Some(self.how_many("Most machines at once, of two vCPUs each", USUAL_MAX)?);
         }
         if asks && mail.is_none() {
-            let said = self.world.offer("Mail for alarms", "none")?;
-            mail = Some(said).filter(|said| said != "none");
+            mail = self.address()?;
         }
         self.world.say(&match &mail {
             Some(address) => {
@@ -182,15 +181,14 @@ impl<W: World> Session<'_, W> {
             None => "! nobody hears alarms; later: muster upgrade --mail ADDRESS".to_owned(),
         });
         let version = release.version.as_deref().map(|version| format!(" {version}"));
-        let question =
-            format!("Deploy Muster{} as stack {stack} now?", version.unwrap_or_default());
+        let question = format!("Deploy Muster{} as stack {stack}", version.unwrap_or_default());
         if asks {
             let said = self.world.offer(&question, "yes")?;
             if !matches!(said.as_str(), "y" | "yes" | "Y") {
                 return Err(Failure::NotConfirmed);
             }
         } else {
-            self.agreed(order.yes, &question)?;
+            self.agreed(order.yes, &format!("{question}?"))?;
         }
         let given = Parameters {
             vpc: Some(network.vpc),
@@ -201,6 +199,18 @@ impl<W: World> Session<'_, W> {
             boundary: given.boundary.clone(),
         };
         Ok(overrides(&given, release))
+    }
+
+    fn address(&mut self) -> Result<Option<String>, Failure> {
+        loop {
+            match self.world.offer("Mail for alarms", "none")?.trim() {
+                "none" => return Ok(None),
+                said if said.contains('@') && plain(said).is_ok() => {
+                    return Ok(Some(said.to_owned()));
+                }
+                said => self.world.say(&format!("{said:?} is not a mail address.")),
+            }
+        }
     }
 
     fn how_many(&mut self, question: &str, usual: u32) -> Result<u32, Failure> {

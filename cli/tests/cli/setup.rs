@@ -129,6 +129,26 @@ fn an_account_comes_to_a_first_job() {
                 },
                 vec!["setup", "--by", "mira"],
             ),
+            // Answers that are none are asked for again.
+            (
+                Fake {
+                    says: [
+                        "acme",
+                        "vpc-9",
+                        "vpc-0f3a",
+                        "",
+                        "many",
+                        "7",
+                        "o'ps@acme.io",
+                        "ops@acme.io",
+                        "y",
+                    ]
+                    .into(),
+                    github: [None].into(),
+                    ..fresh(services.clone(), child.clone())
+                },
+                vec!["setup", "--by", "mira"],
+            ),
             // Everything by options, nobody there.
             (
                 release,
