@@ -4,20 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// A subnet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subnet {
-    pub id: String,
-    vpc: String,
-    zone: String,
-    /// Whether machines get a public address by themselves.
-    gives_addresses: bool,
-    way: Way,
-}
+use crate::doctor::facts::network::{RouteTable, Subnet};
 
 /// Where a subnet sends what is meant for GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+enum Way {
     /// To an internet gateway, which wants a public address.
     Internet,
     /// To a NAT gateway, or something else that needs none.
@@ -39,6 +30,8 @@ struct Vpc {
 pub struct Looked {
     vpcs: Vec<Vpc>,
     subnets: Vec<Subnet>,
+    /// None: they may not be read.
+    tables: Option<Vec<RouteTable>>,
 }
 
 /// What is deployed into.
@@ -73,13 +66,24 @@ impl Looked {
                 .map(|tag| text(tag, "value"))
                 .unwrap_or_default(),
         });
-        let subnets = items(subnets, "subnetSet").map(|subnet| {
-            let (id, vpc) = (text(subnet, "subnetId"), text(subnet, "vpcId"));
-            let way = routes.map_or(Way::Unknown, |routes| way(routes, &vpc, &id));
-            let gives_addresses = subnet["mapPublicIpOnLaunch"] == "true";
-            Subnet { zone: text(subnet, "availabilityZone"), id, vpc, gives_addresses, way }
-        });
-        Self { vpcs: vpcs.collect(), subnets: subnets.collect() }
+        Self {
+            vpcs: vpcs.collect(),
+            subnets: Subnet::read(subnets),
+            tables: routes.map(RouteTable::read),
+        }
+    }
+
+    /// By the default route of a subnet's table, or of the VPC's main one.
+    fn way(&self, subnet: &Subnet) -> Way {
+        let Some(tables) = &self.tables else { return Way::Unknown };
+        let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
+        let main = || tables.iter().find(|table| table.is_main && table.vpc == subnet.vpc);
+        match own.or_else(main).and_then(|table| table.out.as_ref()) {
+            Some(route) if route.is_dead => Way::None,
+            Some(route) if route.to.starts_with("igw-") => Way::Internet,
+            Some(_) => Way::Through,
+            None => Way::None,
+        }
     }
 
     /// The network that is named; else the default one; else the only one.
@@ -100,17 +104,14 @@ impl Looked {
             return Err(format!("There is {what} here. Give --vpc{}.", self.others()));
         };
         let all: Vec<&Subnet> = self.subnets.iter().filter(|one| one.vpc == vpc.id).collect();
-        let of = |ways: &[Way]| -> Vec<&Subnet> {
-            let found = all.iter().copied().filter(|one| ways.contains(&one.way));
-            one_a_zone(found.collect())
+        let of = |way: Way| -> Vec<&Subnet> {
+            one_a_zone(all.iter().copied().filter(|one| self.way(one) == way).collect())
         };
-        let known = all.iter().all(|one| one.way != Way::Unknown);
-        let public = if known {
-            of(&[Way::Internet])
-        } else {
-            one_a_zone(all.iter().copied().filter(|one| one.gives_addresses).collect())
+        let public = match &self.tables {
+            Some(_) => of(Way::Internet),
+            None => one_a_zone(all.iter().copied().filter(|one| one.gives_public_ip).collect()),
         };
-        let chosen = if public.is_empty() { of(&[Way::Through]) } else { public };
+        let chosen = if public.is_empty() { of(Way::Through) } else { public };
         if chosen.is_empty() {
             let id = &vpc.id;
             return Err(format!(
@@ -118,7 +119,7 @@ impl Looked {
                 self.others()
             ));
         }
-        Ok(network(vpc, &chosen))
+        Ok(self.network(vpc, &chosen))
     }
 
     fn named(&self, vpc: Option<&str>, subnets: &[String]) -> Result<Network, String> {
@@ -135,7 +136,7 @@ impl Looked {
         if vpc.is_some_and(|vpc| vpc != *only) {
             return Err(format!("The subnets are of {only}."));
         }
-        if let Some(lost) = chosen.iter().find(|one| one.way == Way::None) {
+        if let Some(lost) = chosen.iter().find(|one| self.way(one) == Way::None) {
             return Err(format!(
                 "{} has no way out: its route table has no default route.",
                 lost.id
@@ -143,7 +144,28 @@ impl Looked {
         }
         let vpc = self.vpcs.iter().find(|one| one.id == **only);
         let unknown = Vpc { id: (*only).to_owned(), is_default: false, name: String::new() };
-        Ok(network(vpc.unwrap_or(&unknown), &chosen))
+        Ok(self.network(vpc.unwrap_or(&unknown), &chosen))
+    }
+
+    fn network(&self, vpc: &Vpc, chosen: &[&Subnet]) -> Network {
+        let needs_addresses = chosen.iter().any(|one| self.way(one) == Way::Internet);
+        let (public_ip, addresses) = match chosen.iter().all(|one| one.gives_public_ip) {
+            true => ("subnet", "each machine gets a public address"),
+            false if needs_addresses => ("yes", "each machine gets a public address"),
+            false => ("no", "by a NAT gateway, without public addresses"),
+        };
+        let kind = match (vpc.is_default, vpc.name.as_str()) {
+            (true, _) => format!("default VPC {}", vpc.id),
+            (false, "") => vpc.id.clone(),
+            (false, name) => format!("{} ({name})", vpc.id),
+        };
+        let count = crate::words::count(chosen.len(), "subnet");
+        Network {
+            vpc: vpc.id.clone(),
+            subnets: chosen.iter().map(|one| one.id.clone()).collect(),
+            public_ip,
+            told: format!("{kind}, {count}; {addresses}"),
+        }
     }
 
     /// What else there is to name.
@@ -157,51 +179,11 @@ impl Looked {
     }
 }
 
-fn network(vpc: &Vpc, chosen: &[&Subnet]) -> Network {
-    let needs_addresses = chosen.iter().any(|one| one.way == Way::Internet);
-    let (public_ip, addresses) = match chosen.iter().all(|one| one.gives_addresses) {
-        true => ("subnet", "each machine gets a public address"),
-        false if needs_addresses => ("yes", "each machine gets a public address"),
-        false => ("no", "by a NAT gateway, without public addresses"),
-    };
-    let kind = match (vpc.is_default, vpc.name.as_str()) {
-        (true, _) => format!("default VPC {}", vpc.id),
-        (false, "") => vpc.id.clone(),
-        (false, name) => format!("{} ({name})", vpc.id),
-    };
-    let count = crate::words::count(chosen.len(), "subnet");
-    Network {
-        vpc: vpc.id.clone(),
-        subnets: chosen.iter().map(|one| one.id.clone()).collect(),
-        public_ip,
-        told: format!("{kind}, {count}; {addresses}"),
-    }
-}
-
 /// The template wants one for each zone. One that gives addresses is taken first.
 fn one_a_zone(mut all: Vec<&Subnet>) -> Vec<&Subnet> {
-    all.sort_by_key(|one| (&one.zone, !one.gives_addresses, &one.id));
+    all.sort_by_key(|one| (&one.zone, !one.gives_public_ip, &one.id));
     all.dedup_by_key(|one| &one.zone);
     all
-}
-
-/// The default route of a subnet's table, or of the VPC's main one.
-fn way(routes: &Value, vpc: &str, subnet: &str) -> Way {
-    let table = |wanted: &dyn Fn(&Value) -> bool| {
-        items(routes, "routeTableSet")
-            .filter(|table| table["vpcId"] == vpc)
-            .find(|table| items(table, "associationSet").any(wanted))
-    };
-    let own = table(&|one| one["subnetId"] == subnet);
-    let Some(table) = own.or_else(|| table(&|one| one["main"] == "true")) else { return Way::None };
-    let is_default = |route: &&Value| {
-        route["destinationCidrBlock"] == "0.0.0.0/0" && route["state"] != "blackhole"
-    };
-    match items(table, "routeSet").find(is_default) {
-        Some(route) if text(route, "gatewayId").starts_with("igw-") => Way::Internet,
-        Some(_) => Way::Through,
-        None => Way::None,
-    }
 }
 
 #[cfg(test)]
@@ -318,7 +300,7 @@ mod tests {
     #[test]
     fn without_route_tables_the_subnets_own_setting_counts() {
         let mut all = looked();
-        all.subnets.iter_mut().for_each(|one| one.way = Way::Unknown);
+        all.tables = None;
         assert!(told(all.choose(None, &[])).starts_with("vpc-1 subnet-a,subnet-b subnet:"));
         assert!(told(all.choose(Some("vpc-3"), &[])).starts_with("No subnet of vpc-3"));
     }

@@ -96,6 +96,7 @@ impl Subnet {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
     pub id: String,
+    pub vpc: String,
     /// Whether it is that of subnets that name none.
     pub is_main: bool,
     /// Subnets that name it.
@@ -132,6 +133,7 @@ impl RouteTable {
         };
         let one = |one: &Value| Self {
             id: text(one, "routeTableId"),
+            vpc: text(one, "vpcId"),
             is_main: all(one, "associationSet").any(|link| is_true(link, "main")),
             subnets: all(one, "associationSet")
                 .filter_map(|link| link["subnetId"].as_str().map(str::to_owned))
