@@ -76,7 +76,12 @@ pub struct TestedHook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tested {
     pub event: String,
-    /// What we answered; 0: GitHub did not reach us.
+    /// What we answered; 0 (null in the JSON): GitHub did not reach us.
+    #[serde(deserialize_with = "or_zero")]
     pub status: u16,
     pub at: Time,
+}
+
+fn or_zero<'de, D: serde::Deserializer<'de>>(status: D) -> Result<u16, D::Error> {
+    Option::deserialize(status).map(Option::unwrap_or_default)
 }

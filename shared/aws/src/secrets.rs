@@ -72,7 +72,7 @@ pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretErr
     Ok(text.unwrap_or_default().into())
 }
 
-/// Puts another value into the secret about the App. It is written here alone.
+/// Puts another value into a secret. They are written here alone.
 ///
 /// # Errors
 /// When it may not have been written.

@@ -12,7 +12,7 @@ use crate::pool::Pool;
 
 pub use self::findings::{
     AppFacts, AppProblem, Findings, Hook, HookAnswer, Installation, OwnStack, Repositories,
-    narrow_groups,
+    delivery_remedy, narrow_groups,
 };
 pub use self::key::{
     BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED, is_before_github, put_command, secret_name,

@@ -23,7 +23,7 @@ use crate::{App, AppKey, PAGE_SIZE, route};
 /// Most pages of one listing: ten thousand entries. What has more would take minutes.
 const MAX_PAGES: u32 = 100;
 /// How many of the last deliveries are looked at.
-const LAST_DELIVERIES: usize = 20;
+pub(crate) const LAST_DELIVERIES: usize = 20;
 
 /// Source: docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
 #[derive(Deserialize)]

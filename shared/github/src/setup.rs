@@ -3,20 +3,24 @@
 //! Source: docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest and
 //! docs.github.com/en/rest/apps/webhooks#update-a-webhook-configuration-for-an-app
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
-    Unavailable,
+    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
+    SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, check_code, code_mark};
+use muster_domain::observation::ProviderError;
+use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::{Base, Call};
-use crate::directory::settings;
-use crate::{App, AppIdentity, AppKey};
+use crate::directory::{LAST_DELIVERIES, settings};
+use crate::{App, AppIdentity, AppKey, jwt};
 
 /// Where the secrets are kept, for the function that may write them.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
@@ -36,6 +40,23 @@ pub trait AppStore: AppKey {
     /// # Errors
     /// When it cannot be read.
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
+    /// Puts another one in its place.
+    ///
+    /// # Errors
+    /// When it may not have been written.
+    async fn put_signing_secret(&self, secret: SecretString) -> Result<(), Unavailable>;
+}
+
+/// An attempt to deliver an event.
+#[derive(Deserialize)]
+struct Attempt {
+    id: u64,
+    guid: String,
+    delivered_at: jiff::Timestamp,
+    event: String,
+    /// 0 or absent when there was no answer.
+    #[serde(default)]
+    status_code: Option<u16>,
 }
 
 /// What is read of GitHub's answer. Its `webhook_secret` and `client_secret` are not.
@@ -115,6 +136,43 @@ impl<K: AppStore> AppSetup for App<K> {
 
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
         self.key.signing_secret().await
+    }
+
+    async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
+        // 32 random bytes in 64 digits: as long as the one that the deployment makes.
+        let halves = [jwt::nonce(), jwt::nonce()];
+        let mut secret = String::with_capacity(64);
+        for half in halves {
+            let half = half.map_err(|error| Unavailable::caused("no random bytes", error))?;
+            secret.extend(half.iter().map(|byte| format!("{byte:02x}")));
+        }
+        self.key.put_signing_secret(secret.into()).await
+    }
+
+    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+        let call = Call {
+            operation: "list-deliveries",
+            method: Method::GET,
+            path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
+            body: None,
+        };
+        let answer = self.call_as_app(&call).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.trouble());
+        }
+        let all: Vec<Attempt> = answer.read()?;
+        let attempt = |Attempt { id, guid, delivered_at, event, status_code }| HookAttempt {
+            id,
+            guid,
+            event,
+            at: Time::from_millis(delivered_at.as_millisecond()),
+            status: status_code.filter(|code| *code > 0),
+        };
+        Ok(all.into_iter().map(attempt).collect())
+    }
+
+    async fn pause(&self, length: Seconds) {
+        tokio::time::sleep(Duration::from_secs(length.0.into())).await;
     }
 
     async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {

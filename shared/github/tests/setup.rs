@@ -24,7 +24,7 @@ const CONFIG: &str = "/app/hook/config";
 
 /// A secret that can be put in.
 #[derive(Clone, Default)]
-struct Store(Arc<Mutex<String>>);
+struct Store(Arc<Mutex<String>>, Arc<Mutex<Vec<String>>>);
 
 impl AppKey for Store {
     async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
@@ -46,6 +46,11 @@ impl AppStore for Store {
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
         let value = Hidden::from(format!("{CANARY}-signing"));
         Ok(SigningSecret { value, since: now(), has_previous: false })
+    }
+
+    async fn put_signing_secret(&self, secret: SecretString) -> Result<(), Unavailable> {
+        self.1.lock().expect("lock").push(secret.expose_secret().to_owned());
+        Ok(())
     }
 }
 
@@ -212,4 +217,30 @@ async fn the_webhook_is_set() {
     }
     fake.on(Method::PATCH, CONFIG, [reply(500, json!({ "message": format!("{CANARY}") }))]);
     assert!(matches!(app.set_hook(url, None).await, Err(HookError::ProviderError(_))));
+}
+
+#[tokio::test]
+async fn another_secret_is_random_and_attempts_are_told_by_their_event() {
+    let fake = Fake::start().await;
+    let store = Store::default();
+    let app = app_of(&store);
+    app.keep(&credentials(&fake.url, key::pkcs1().expose_secret())).await.expect("kept");
+    for _ in 0..2 {
+        app.renew_signing_secret().await.expect("written");
+    }
+    let put = store.1.lock().expect("lock").clone();
+    assert!(put[0] != put[1] && put.iter().all(|one| one.len() == 64), "as long as the first one");
+    assert!(put.iter().flat_map(|one| one.chars()).all(|one| one.is_ascii_hexdigit()));
+
+    let attempts = json!([
+        { "id": 12, "guid": "b", "delivered_at": "2026-11-25T18:00:02Z", "event": "ping",
+          "redelivery": true, "status": "OK", "status_code": 200, "action": null },
+        { "id": 11, "guid": "a", "delivered_at": "2026-11-25T18:00:01Z", "event": "workflow_job",
+          "status": "failed to connect to host", "status_code": 0, "action": "queued" },
+    ]);
+    fake.on(Method::GET, "/app/hook/deliveries", [reply(200, attempts)]);
+    let seen = app.hook_attempts().await.expect("an answer");
+    let told: Vec<_> = seen.iter().map(|one| (one.id, one.event.as_str(), one.status)).collect();
+    assert_eq!(told, [(12, "ping", Some(200)), (11, "workflow_job", None)]);
+    assert!(seen[0].at > seen[1].at && seen[0].guid == "b");
 }

@@ -97,6 +97,10 @@ impl AppStore for OperatedApp {
         let read = muster_aws::secrets::signing(&self.app.config, &self.webhook_secret, now).await;
         read.map_err(|error| Unavailable::caused("the webhook's secret", error))
     }
+
+    async fn put_signing_secret(&self, secret: SecretString) -> Result<(), Unavailable> {
+        muster_aws::secrets::put(&self.app.config, &self.webhook_secret, secret).await
+    }
 }
 
 /// The App's id and key in Secrets Manager. Read at every need: GitHub's tokens live for an hour, so

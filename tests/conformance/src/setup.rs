@@ -32,6 +32,7 @@ checks! { SetupWorld:
     the_app_that_is_kept_is_asked,
     an_app_is_identified_by_its_own_key,
     the_webhook_is_pointed_here_and_signed_with_our_secret,
+    another_secret_is_kept_and_told,
     an_app_without_a_webhook_takes_no_settings,
     an_address_without_tls_is_not_asked,
 }
@@ -111,6 +112,20 @@ async fn the_webhook_is_pointed_here_and_signed_with_our_secret<W: SetupWorld>(w
     }
     world.github().set_hook("https://other.example/", None).await.expect("set");
     assert_eq!(world.told(&app.app_id).await.1.as_deref(), Some(secret.expose()), "it stays");
+}
+
+async fn another_secret_is_kept_and_told<W: SetupWorld>(world: &W) {
+    let app = made(world, "muster").await;
+    world.github().keep(&app).await.expect("kept");
+    let first = world.github().signing_secret().await.expect("read");
+    world.github().pause(Seconds(1)).await;
+    world.github().renew_signing_secret().await.expect("written");
+    let second = world.github().signing_secret().await.expect("read");
+    assert!(second.value != first.value && second.value.expose().len() >= 32);
+    assert!(second.since > first.since && second.has_previous);
+    world.github().set_hook(HERE, Some(&second.value)).await.expect("set");
+    assert_eq!(world.told(&app.app_id).await.1.as_deref(), Some(second.value.expose()));
+    assert_eq!(world.github().hook_attempts().await, Ok(Vec::new()), "nothing was sent");
 }
 
 async fn an_app_without_a_webhook_takes_no_settings<W: SetupWorld>(world: &W) {

@@ -3,14 +3,17 @@
 use muster_cloud::github::{AppOwner, GitHubError, HookPatch, Manifest};
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
-    Unavailable,
+    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
+    SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, KeyProblem, check_code, code_mark};
-use muster_domain::time::Time;
+use muster_domain::observation::ProviderError;
+use muster_domain::time::{Seconds, Time};
 use serde_json::Value;
 
+use crate::agenda::{Millis, SECOND};
 use crate::door::Door;
+use crate::executor::Pause;
 use crate::world::World;
 
 /// What the stack keeps.
@@ -20,6 +23,8 @@ pub struct Secrets {
     pub app: Option<AppCredentials>,
     /// What GitHub is to sign with.
     pub signing: SigningSecret,
+    /// The one before, which the webhook takes too.
+    pub previous: Option<Hidden>,
     /// The store takes nothing.
     pub refuses: bool,
 }
@@ -28,7 +33,7 @@ impl Default for Secrets {
     fn default() -> Self {
         let value = Hidden::from("signing-canary-0123456789abcdef0123456789".to_owned());
         let signing = SigningSecret { value, since: Time::from_millis(0), has_previous: false };
-        Self { app: None, signing, refuses: false }
+        Self { app: None, signing, previous: None, refuses: false }
     }
 }
 
@@ -150,6 +155,42 @@ impl AppSetup for Door {
             Ok(world.secrets.signing.clone())
         })
         .await
+    }
+
+    async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
+        self.call(|world| {
+            world.secrets_answer()?;
+            let value = format!("signing-canary-{:032x}", world.rng.next());
+            let (value, since) = (Hidden::from(value), world.time());
+            let before = std::mem::replace(
+                &mut world.secrets.signing,
+                SigningSecret { value, since, has_previous: true },
+            );
+            world.secrets.previous = Some(before.value);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+        self.call(|world| {
+            world.github_answers("list-deliveries")?;
+            let all = world.github.truth.attempts().iter().rev();
+            Ok(all
+                .map(|one| HookAttempt {
+                    id: one.id,
+                    guid: one.number.to_string(),
+                    event: "workflow_job".to_owned(),
+                    at: Time::from_millis(one.at),
+                    status: one.code,
+                })
+                .collect())
+        })
+        .await
+    }
+
+    async fn pause(&self, length: Seconds) {
+        Pause::new(&self.sim, SECOND * Millis::from(length.0)).await;
     }
 
     async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {

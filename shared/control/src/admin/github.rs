@@ -12,7 +12,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::time::Time;
 
 use super::answers::{Answer, AppStatus, ShownApp, ShownGithub, ShownHook, ShownInstallation};
-use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder};
+use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder, Rotated};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
@@ -24,7 +24,7 @@ use crate::ports::{
 };
 
 /// The subject of the App's lines in the audit trail.
-const SUBJECT: &str = "github";
+pub(super) const SUBJECT: &str = "github";
 /// What repeats the step behind the key.
 const SET_HOOK: &str = "{\"action\":\"github\",\"hook\":\"set\"}";
 
@@ -67,20 +67,30 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         request: &GithubRequest,
         now: Time,
     ) -> Result<Answer, AdminError> {
-        let GithubRequest { create, connect, hook, by } = request;
+        let GithubRequest { create, connect, hook, rotate, by } = request;
         let by = by.as_deref().unwrap_or("operator");
-        let shown = match (create, connect, hook) {
-            (None, None, None | Some(HookOrder::Show)) => self.shown(now).await,
-            (Some(create), None, None) => self.create(create, by, now).await?,
-            (None, Some(connect), None) => self.connect(connect, by, now).await?,
-            (None, None, Some(HookOrder::Set)) => {
+        let shown = match (create, connect, hook, rotate) {
+            (None, None, None | Some(HookOrder::Show), None) => self.shown(now).await,
+            (Some(create), None, None, None) => self.create(create, by, now).await?,
+            (None, Some(connect), None, None) => self.connect(connect, by, now).await?,
+            (None, None, Some(HookOrder::Set), None) => {
                 self.note("the webhook is pointed at this stack", by, now).await?;
                 self.point_hook().await?;
                 self.shown(now).await
             }
+            (None, None, Some(HookOrder::Remove), None) => {
+                self.remove_hook(by, now).await?;
+                self.shown(now).await
+            }
+            (None, None, Some(HookOrder::Test), None) => return self.test_hook().await,
+            (None, None, None, Some(Rotated::WebhookSecret)) => {
+                self.rotate_secret(by, now).await?;
+                self.shown(now).await
+            }
             _ => {
-                let message = "\"github\" takes one of \"create\", \"connect\" and \"hook\"";
-                return Err(AdminError::new(AdminErrorCode::BadRequest, message));
+                let message =
+                    "\"github\" takes one of \"create\", \"connect\", \"hook\" and \"rotate\"";
+                return Err(bad(message));
             }
         };
         Ok(Answer::Github(Box::new(shown)))
@@ -205,30 +215,17 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
     }
 
     /// Has GitHub send events to this stack, signed with the stack's secret.
-    async fn point_hook(&self) -> Result<(), AdminError> {
+    pub(super) async fn point_hook(&self) -> Result<(), AdminError> {
         let github = self.context.github;
         let Some(url) = &self.context.settings.webhook_url else {
             return Err(bad("the stack does not know its webhook's address (MUSTER_WEBHOOK_URL)"));
         };
         let secret = github.signing_secret().await.map_err(|error| unavailable(&error))?;
-        github.set_hook(url, Some(&secret.value)).await.map_err(|problem| match problem {
-            HookError::Refused(fault) => {
-                let message = format!(
-                    "GitHub refuses the webhook's settings: {} ({}); see to the webhook in the App's \
-                     settings (General)",
-                    fault.message, fault.code
-                );
-                AdminError::new(AdminErrorCode::NotAllowed, message)
-            }
-            HookError::ProviderError(trouble) => {
-                let (code, told) = told("GitHub", &trouble);
-                AdminError::new(code, told)
-            }
-        })
+        github.set_hook(url, Some(&secret.value)).await.map_err(not_set)
     }
 
     /// Writes what is about to be done into the audit trail. No secret is in `why`.
-    async fn note(&self, why: &str, by: &str, now: Time) -> Result<(), AdminError> {
+    pub(super) async fn note(&self, why: &str, by: &str, now: Time) -> Result<(), AdminError> {
         let line = Audit {
             at: now,
             kind: AuditKind::AppChanged,
@@ -246,9 +243,27 @@ fn bad(message: &str) -> AdminError {
     AdminError::new(AdminErrorCode::BadRequest, message)
 }
 
-fn unavailable(error: &Unavailable) -> AdminError {
+pub(super) fn unavailable(error: &Unavailable) -> AdminError {
     let message = format!("{}; nothing was lost, try again", with_causes(error));
     AdminError::new(AdminErrorCode::Unavailable, message)
+}
+
+/// GitHub did not take settings of the webhook.
+pub(super) fn not_set(problem: HookError) -> AdminError {
+    match problem {
+        HookError::Refused(fault) => {
+            let message = format!(
+                "GitHub refuses the webhook's settings: {} ({}); see to the webhook in the App's \
+                 settings (General)",
+                fault.message, fault.code
+            );
+            AdminError::new(AdminErrorCode::NotAllowed, message)
+        }
+        HookError::ProviderError(trouble) => {
+            let (code, told) = told("GitHub", &trouble);
+            AdminError::new(code, told)
+        }
+    }
 }
 
 fn not_made(problem: ConversionError) -> AdminError {

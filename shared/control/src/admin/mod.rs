@@ -6,6 +6,7 @@ mod audit;
 mod delete;
 mod error;
 mod github;
+mod hook;
 mod pools;
 mod request;
 mod resolve;
@@ -24,7 +25,7 @@ pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
     AppId, AuditRequest, ConnectApp, CreateApp, DeleteRequest, GithubRequest, HookOrder,
-    PoolsRequest, Request, SwitchRequest, To, VERSION, read,
+    PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION, read,
 };
 use crate::causes::Cause;
 use crate::context::{Context, Ports};

@@ -163,7 +163,7 @@ pub struct PoolsRequest {
     pub by: Option<String>,
 }
 
-/// What is to be done about the App. Nothing of `create`, `connect` and `hook`: show it.
+/// What is to be done about the App. Nothing of `create`, `connect`, `hook` and `rotate`: show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GithubRequest {
@@ -176,6 +176,9 @@ pub struct GithubRequest {
     /// The App's webhook.
     #[serde(default)]
     pub hook: Option<HookOrder>,
+    /// A secret is replaced.
+    #[serde(default)]
+    pub rotate: Option<Rotated>,
     /// Who, as the caller says; goes into the audit trail.
     #[serde(default)]
     pub by: Option<String>,
@@ -226,6 +229,18 @@ pub enum HookOrder {
     Show,
     /// Point it at this stack, with the stack's secret.
     Set,
+    /// Point it nowhere.
+    Remove,
+    /// Have the newest delivery repeated, and say how it is answered.
+    Test,
+}
+
+/// What is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rotated {
+    /// The secret that GitHub signs with.
+    WebhookSecret,
 }
 
 fn usual_api() -> String {
@@ -300,7 +315,7 @@ pub fn read(request: Value) -> Result<Request, AdminError> {
 }
 
 const WRONG_VALUE: &str = "a value of \"github\" is not of its kind; it takes one of \"create\" {\"code\", \"api_url\", \"replace\"}, \
-    \"connect\" {\"app_id\", \"private_key\", \"api_url\"} and \"hook\" (\"show\" or \"set\"), and \"by\"";
+    \"connect\" {\"app_id\", \"private_key\", \"api_url\"}, \"hook\" (\"show\", \"set\", \"test\" or \"remove\") and \"rotate\" (\"webhook-secret\"), and \"by\"";
 
 /// A reason that says something.
 pub(super) fn check_reason(reason: &str) -> Result<&str, AdminError> {

@@ -20,7 +20,8 @@ pub use self::github::{
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::setup::{
-    AppCredentials, AppSetup, ConversionError, HookError, IdentityError, MadeApp, SigningSecret,
+    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
+    SigningSecret,
 };
 pub use self::table::{
     CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,

@@ -3,7 +3,7 @@
 use muster_domain::app::{AppProblem, AppSettings, KeyProblem};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 
 use super::Unavailable;
 use crate::hidden::Hidden;
@@ -76,6 +76,21 @@ pub struct SigningSecret {
     pub has_previous: bool,
 }
 
+/// An attempt to deliver an event to the App's webhook, whatever the event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookAttempt {
+    /// Its number.
+    pub id: u64,
+    /// Names the event: all attempts share it.
+    pub guid: String,
+    /// What it was about.
+    pub event: String,
+    /// When it was tried.
+    pub at: Time,
+    /// The answer's status; none where nobody answered.
+    pub status: Option<u16>,
+}
+
 /// Sets up the App at GitHub and keeps the secrets. Asked for an operator, and at no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait AppSetup {
@@ -89,6 +104,12 @@ pub trait AppSetup {
     async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable>;
     /// The secret that GitHub is to sign with.
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
+    /// Puts another one in its place, made at random. The webhook takes the one before for a day.
+    async fn renew_signing_secret(&self) -> Result<(), Unavailable>;
+    /// The last attempts to deliver an event, the newest first.
+    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError>;
+    /// Waits: an operator does, for what GitHub does meanwhile.
+    async fn pause(&self, length: Seconds);
     /// Has GitHub send the App's events there, as JSON, to a certificate that is verified. Without a
     /// secret that one stays.
     async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError>;

@@ -370,19 +370,10 @@ impl Hook {
     }
 }
 
-/// What the newest attempt met, if it failed. Older failures may have been mended since.
-fn refused(answers: &[HookAnswer], stack: &str) -> Option<String> {
-    let newest = answers.first()?.status;
-    if newest.is_some_and(|status| status < 400) {
-        return None;
-    }
-    let count = answers.iter().filter(|one| one.status == newest).count();
-    let all = answers.len();
-    let met = match newest {
-        None => "met no connection".to_owned(),
-        Some(status) => format!("were answered {status}"),
-    };
-    let remedy = match newest {
+/// What mends that a delivery is answered so, or not at all.
+#[must_use]
+pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
+    match status {
         None => "see to the URL of the webhook in the App's settings".to_owned(),
         Some(401) => format!(
             "the webhook's secret at GitHub differs from secret {stack}/webhook-secret; save that one \
@@ -395,7 +386,22 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<String> {
                             WebhookUrl in the App's settings"
             .to_owned(),
         Some(_) => format!("see why with: aws logs tail /aws/lambda/{stack}-webhook --since 1h"),
+    }
+}
+
+/// What the newest attempt met, if it failed. Older failures may have been mended since.
+fn refused(answers: &[HookAnswer], stack: &str) -> Option<String> {
+    let newest = answers.first()?.status;
+    if newest.is_some_and(|status| status < 400) {
+        return None;
+    }
+    let count = answers.iter().filter(|one| one.status == newest).count();
+    let all = answers.len();
+    let met = match newest {
+        None => "met no connection".to_owned(),
+        Some(status) => format!("were answered {status}"),
     };
+    let remedy = delivery_remedy(newest, stack);
     Some(format!(
         "{count} of GitHub's last {all} deliveries {met}, the newest among them: {remedy}"
     ))

@@ -14,9 +14,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{RUNTIME, open};
 
-/// The App's secret.
+/// The App's secret, and those that GitHub was to sign with later.
 #[derive(Clone, Default)]
-struct Store(Arc<Mutex<String>>);
+struct Store(Arc<Mutex<String>>, Arc<Mutex<Vec<String>>>);
 
 impl Store {
     fn kept(&self) -> String {
@@ -42,8 +42,15 @@ impl AppStore for Store {
     }
 
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
-        let value = Hidden::from("0123456789abcdef".repeat(4));
-        Ok(SigningSecret { value, since: Time::from_millis(0), has_previous: false })
+        let renewed = self.1.lock().expect("no panic");
+        let value = renewed.last().cloned().unwrap_or_else(|| "0123456789abcdef".repeat(4));
+        let since = Time::from_millis(i64::try_from(renewed.len()).expect("few"));
+        Ok(SigningSecret { value: value.into(), since, has_previous: !renewed.is_empty() })
+    }
+
+    async fn put_signing_secret(&self, secret: SecretString) -> Result<(), Unavailable> {
+        self.1.lock().expect("no panic").push(secret.expose_secret().to_owned());
+        Ok(())
     }
 }
 

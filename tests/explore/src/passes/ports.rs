@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, Compute, ConversionError, Delivery, Directory, Github, HookError,
-    IdentityError, Images, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
-    QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine, SigningSecret, Unavailable,
+    AppCredentials, AppSetup, Compute, ConversionError, Delivery, Directory, Github, HookAttempt,
+    HookError, IdentityError, Images, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page,
+    Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine, SigningSecret,
+    Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
@@ -223,6 +224,15 @@ impl AppSetup for Replayed<'_> {
     }
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
         unreachable!("no webhook is set")
+    }
+    async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
+        unreachable!("no secret is changed")
+    }
+    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+        unreachable!("no webhook is tested")
+    }
+    async fn pause(&self, _: Seconds) {
+        unreachable!("nobody waits")
     }
     async fn set_hook(&self, _: &str, _: Option<&Hidden>) -> Result<(), HookError> {
         unreachable!("no webhook is set")

@@ -66,6 +66,26 @@ pub struct ShownHook {
     pub ours: bool,
 }
 
+/// What became of a delivery that GitHub repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedHook {
+    /// The new attempt; none where there was nothing to repeat, or GitHub did not show it in time.
+    pub tested: Option<TestedDelivery>,
+    /// What is wrong and how it is mended; none where the delivery was taken.
+    pub wrong: Option<String>,
+}
+
+/// A new attempt at an old delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedDelivery {
+    /// What it was about.
+    pub event: String,
+    /// The answer's status; none where nobody answered.
+    pub status: Option<u16>,
+    /// When it was tried.
+    pub at: Time,
+}
+
 impl From<&AppSettings> for ShownApp {
     fn from(app: &AppSettings) -> Self {
         let AppSettings { id, slug, name, owner, html_url, events: _, permissions: _ } =

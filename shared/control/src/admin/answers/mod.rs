@@ -10,7 +10,9 @@ mod status;
 use serde::{Serialize, Serializer};
 
 pub use self::audit::AuditList;
-pub use self::github::{ShownApp, ShownGithub, ShownHook, ShownInstallation};
+pub use self::github::{
+    ShownApp, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
+};
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
     ShownInstance, UnservedJob, WaitingJob,
@@ -54,6 +56,8 @@ pub enum Answer {
     Switch(SwitchedNow),
     /// To `github`.
     Github(Box<ShownGithub>),
+    /// To `github` that tests the webhook.
+    TestedHook(TestedHook),
     /// To `delete`.
     Delete(OrderedDelete),
     /// To `delete` as a dry run.
