@@ -1,8 +1,8 @@
 //! The GitHub App: for whom it is made, what GitHub's form gets, and what the account says of it.
 
-pub mod answers;
 pub mod door;
 
+use muster_domain::app::NewAppLinks;
 use serde_json::json;
 
 /// GitHub's bound of an App's name.
@@ -109,7 +109,7 @@ impl Owner {
 
     /// The form by an address that fills it in, as the stack has it for github.com.
     #[must_use]
-    pub fn link(&self, new: &answers::NewApp, host: &Host) -> String {
+    pub fn link(&self, new: &NewAppLinks, host: &Host) -> String {
         let address = match self {
             Self::Organization(Login(name)) => {
                 new.organization.replacen("/ORG/", &format!("/{name}/"), 1)
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_link_is_the_stacks_for_the_owner_and_the_host() {
-        let new = answers::NewApp {
+        let new = NewAppLinks {
             organization: "https://github.com/organizations/ORG/settings/apps/new?name=muster"
                 .to_owned(),
             personal: "https://github.com/settings/apps/new?name=muster".to_owned(),

@@ -1,11 +1,11 @@
 //! `github`: the App, from nothing to its first delivery. The state is in the account and at
 //! GitHub, so each step begins by asking whether it is done, and whatever was interrupted goes on.
 
+use muster_control::admin::answers::{ShownApp, ShownGithub, TestedHook};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use super::{Session, Visit, World, pretty, read};
-use crate::app::answers::{App, GitHub, TestedHook};
 use crate::app::door::{Door, Met, Reply};
 use crate::app::{Host, Login, Owner, manifest};
 use crate::args::{ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
@@ -56,7 +56,7 @@ impl<W: World> Session<'_, W> {
         Ok(views::page(&read("github", answer)?, self.screen))
     }
 
-    async fn github_now(&mut self) -> Result<GitHub, Failure> {
+    async fn github_now(&mut self) -> Result<ShownGithub, Failure> {
         let answer = self.answer(&json!({ "action": "github" })).await?;
         read("github", answer)
     }
@@ -93,7 +93,7 @@ impl<W: World> Session<'_, W> {
         &mut self,
         order: &CreateApp,
         by: Option<&str>,
-        now: &GitHub,
+        now: &ShownGithub,
     ) -> Result<bool, Failure> {
         let (Some(webhook), Some(new)) = (&now.webhook_url, &now.new_app) else {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
@@ -123,7 +123,7 @@ impl<W: World> Session<'_, W> {
         door: &Door,
         order: &CreateApp,
         by: Option<&str>,
-        now: &GitHub,
+        now: &ShownGithub,
     ) -> Result<bool, Failure> {
         let until = self.world.now() + OPEN;
         loop {
@@ -194,7 +194,7 @@ impl<W: World> Session<'_, W> {
             },
             answer => answer?,
         };
-        let now: GitHub = read("github", answer)?;
+        let now: ShownGithub = read("github", answer)?;
         let Some(app) = &now.app else { return Err(lost()) };
         let named = views::named(app);
         self.world.say(&format!("✓ App {named}; its key and its webhook's secret never left AWS"));
@@ -203,7 +203,7 @@ impl<W: World> Session<'_, W> {
     }
 
     /// What did not succeed behind the key.
-    fn tell_left(&mut self, now: &GitHub) {
+    fn tell_left(&mut self, now: &ShownGithub) {
         if let Some(left) = &now.left {
             self.world.say(&format!("! {}", told(left)));
         }
@@ -215,7 +215,7 @@ impl<W: World> Session<'_, W> {
         door: &Door,
         order: &CreateApp,
         by: Option<&str>,
-        now: &GitHub,
+        now: &ShownGithub,
         text: &str,
     ) -> Result<bool, Failure> {
         if text.contains("code=") {
@@ -325,7 +325,7 @@ impl<W: World> Session<'_, W> {
         &mut self,
         order: &ConnectApp,
         by: Option<&str>,
-        now: &GitHub,
+        now: &ShownGithub,
     ) -> Result<(), Failure> {
         let path = order.key.to_string_lossy();
         let key = self.world.read_file(&path)?;
@@ -342,7 +342,7 @@ impl<W: World> Session<'_, W> {
         let api_url = order.github.api();
         let connect = json!({ "app_id": order.app_id, "private_key": key, "api_url": api_url });
         let answer = self.answer(&asks("connect", &connect, by)).await?;
-        let now: GitHub = read("github", answer)?;
+        let now: ShownGithub = read("github", answer)?;
         if let Some(app) = &now.app {
             self.world.say(&format!("✓ App {} is connected", views::named(app)));
         }
@@ -428,7 +428,7 @@ fn asks(what: &str, order: &Value, by: Option<&str>) -> Value {
     request
 }
 
-fn install_address(now: &GitHub, app: &App) -> String {
+fn install_address(now: &ShownGithub, app: &ShownApp) -> String {
     let usual = || format!("{}/installations/new", app.html_url);
     now.install_url.clone().unwrap_or_else(usual)
 }
