@@ -3,12 +3,15 @@
 //! Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest and
 //! docs.github.com/en/rest/apps/webhooks
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{App, AppSettings, GitHub, GitHubError, HookConfig};
+use super::webhooks::guid_of;
+use super::{
+    App, AppSettings, GitHub, GitHubError, HookConfig, Lies, OwnerKind, OwnerSpec, Webhook,
+};
 use crate::{Ids, Millis};
 
 /// The keys of Apps that are made here: private and public. They protect nothing, and are kept
@@ -57,6 +60,87 @@ pub struct Manifest {
     pub default_events: Vec<String>,
 }
 
+/// What a manifest may ask for, of all that GitHub knows.
+const PERMISSIONS: [&str; 9] = [
+    "actions",
+    "administration",
+    "checks",
+    "contents",
+    "members",
+    "metadata",
+    "organization_administration",
+    "organization_self_hosted_runners",
+    "pull_requests",
+];
+
+impl Manifest {
+    /// Reads what a form brings, or says what GitHub's page says of it.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let has_hook_url = manifest.hook_attributes.as_ref().is_none_or(|it| it.url.is_some());
+        // GitHub names the field without its parent (alp82/curia #933).
+        if manifest.url.is_none() || !has_hook_url {
+            return Err("\"url\" wasn't supplied.".to_owned());
+        }
+        let asked = manifest.default_permissions.keys();
+        if asked.clone().any(|name| !PERMISSIONS.contains(&name.as_str())) {
+            return Err(
+                "Default permission records resource is not included in the list".to_owned()
+            );
+        }
+        // An event comes with the permission to see what it is about (probot/probot #1317).
+        let is_deaf = |event: &String| {
+            event == "workflow_job" && !manifest.default_permissions.contains_key("actions")
+        };
+        if let Some(event) = manifest.default_events.iter().find(|event| is_deaf(event)) {
+            return Err(format!("Default events unsupported: {event}"));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Who is logged in at GitHub's pages.
+#[derive(Clone, Debug)]
+pub struct Person {
+    pub login: String,
+    pub id: u64,
+    /// The organizations that are theirs, in lower case, with their numbers.
+    pub owns: BTreeMap<String, u64>,
+}
+
+impl Default for Person {
+    fn default() -> Self {
+        let owns = [("acme".to_owned(), 9919)].into();
+        Self { login: "octocat".to_owned(), id: 583_231, owns }
+    }
+}
+
+impl Person {
+    /// Whose App is made on a page: the person's, or that of an organization of theirs.
+    #[must_use]
+    pub fn acts_for(&self, organization: Option<&str>) -> Option<AppOwner> {
+        let Some(login) = organization else {
+            return Some(AppOwner {
+                login: self.login.clone(),
+                id: self.id,
+                is_organization: false,
+            });
+        };
+        let id = *self.owns.get(&login.to_ascii_lowercase())?;
+        Some(AppOwner { login: login.to_owned(), id, is_organization: true })
+    }
+}
+
+/// An event about an App itself.
+#[derive(Clone, Debug)]
+pub(crate) struct AppDelivery {
+    app: String,
+    event: &'static str,
+    action: Option<&'static str>,
+    body: Value,
+    pub(super) is_tried: bool,
+}
+
 /// An App that was made of a manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -65,6 +149,8 @@ pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) slug: String,
     private_key: String,
+    /// GitHub tells nobody of anything without it, and no API switches it on.
+    hook_active: bool,
 }
 
 /// A code that waits for its conversion.
@@ -130,6 +216,7 @@ impl GitHub {
                 name: name.to_owned(),
                 slug: slug(name),
                 private_key: framed("RSA PRIVATE KEY", private_key),
+                hook_active: hook.active,
             }),
             ..App::default()
         };
@@ -137,6 +224,109 @@ impl GitHub {
         let code = format!("{:016x}{:016x}", ids.scrambled(), ids.scrambled());
         self.codes.insert(code.clone(), Code { app: id.to_string(), at: now });
         code
+    }
+
+    /// The App of this name, as addresses have it: its number, and its name.
+    #[must_use]
+    pub fn app_of_slug(&self, wanted: &str) -> Option<(String, &str)> {
+        let made = self.apps.values().filter_map(|app| app.made.as_ref());
+        let mut named = made.filter(|made| made.slug == wanted);
+        named.next().map(|made| (made.id.to_string(), made.name.as_str()))
+    }
+
+    /// Whether GitHub has an App of this name already.
+    #[must_use]
+    pub fn is_name_taken(&self, name: &str) -> bool {
+        self.app_of_slug(&slug(name)).is_some()
+    }
+
+    /// Its owner installs an App. Answers the installation's number.
+    pub(crate) fn install_app(
+        &mut self,
+        ids: &mut Ids,
+        app: &str,
+        selected: bool,
+    ) -> Result<u64, GitHubError> {
+        let known = self.apps.get(app).ok_or_else(GitHubError::not_found)?;
+        let owner = known.made.as_ref().ok_or_else(GitHubError::not_found)?.owner.clone();
+        let kind = if owner.is_organization { OwnerKind::Organization } else { OwnerKind::User };
+        let installation_id = ids.small();
+        let spec = OwnerSpec {
+            owner: owner.login,
+            kind,
+            enterprise: None,
+            installation_id,
+            app_id: app.to_owned(),
+            app_public_key: known.public_key.clone(),
+            webhook_url: known.hook.url.clone(),
+            webhook_secret: known.hook_secret.clone(),
+            stack: None,
+            public_repositories: false,
+            groups: Vec::new(),
+            deleted_groups: BTreeSet::new(),
+            rate_limit: OwnerSpec::default_rate_limit(),
+            lies: Lies::default(),
+            suspended_at: None,
+            accepted: None,
+            selected,
+        };
+        self.register_owner(spec, owner.id);
+        Ok(installation_id)
+    }
+
+    /// An event about an App itself gets a delivery: GitHub sends it where the App's webhook is, if
+    /// that is active.
+    pub(crate) fn tell_app(
+        &mut self,
+        number: u64,
+        app: &str,
+        event: &'static str,
+        action: Option<&'static str>,
+        body: Value,
+    ) -> bool {
+        let known = self.apps.get(app);
+        let is_sent = known.is_some_and(|app| {
+            app.hook.url.is_some() && app.made.as_ref().is_some_and(|made| made.hook_active)
+        });
+        if is_sent {
+            let app = app.to_owned();
+            let delivery = AppDelivery { app, event, action, body, is_tried: false };
+            self.app_deliveries.insert(number, delivery);
+        }
+        is_sent
+    }
+
+    /// A delivery about an App, as it leaves GitHub.
+    pub(crate) fn app_webhook(&self, number: u64) -> Option<Webhook> {
+        let delivery = self.app_deliveries.get(&number)?;
+        let made = self.apps.get(&delivery.app)?.made.as_ref()?;
+        Some(Webhook {
+            number,
+            guid: guid_of(number),
+            owner: made.owner.login.clone(),
+            app_id: delivery.app.clone(),
+            event: delivery.event.to_owned(),
+            action: delivery.action.unwrap_or_default().to_owned(),
+            job: 0,
+            body: delivery.body.clone(),
+        })
+    }
+
+    /// Whether a delivery is about this App itself.
+    pub(crate) fn is_about_app(&self, app: &str, number: u64) -> bool {
+        self.app_deliveries.get(&number).is_some_and(|delivery| delivery.app == app)
+    }
+
+    /// Where a delivery goes, and what it is signed with: the App's own settings, where GitHub knows
+    /// those, or what was said of the account.
+    #[must_use]
+    pub fn target(&self, delivery: &Webhook) -> Option<(String, String)> {
+        let app = self.apps.get(&delivery.app_id)?;
+        if app.made.is_some() {
+            return Some((app.hook.url.clone()?, app.hook_secret.clone().unwrap_or_default()));
+        }
+        let spec = &self.owner(&delivery.owner)?.spec;
+        Some((spec.webhook_url.clone()?, spec.webhook_secret.clone().unwrap_or_default()))
     }
 
     /// `POST /app-manifests/{code}/conversions`: who the App is, and its secrets, once.
@@ -234,5 +424,41 @@ impl App {
             view["secret"] = json!("********");
         }
         view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_refused_as_githubs_page_does() {
+        let right = json!({ "name": "Muster", "url": "https://acme.example",
+            "hook_attributes": { "url": "https://hooks.example/webhook" },
+            "default_permissions": { "actions": "read" }, "default_events": ["workflow_job"] });
+        let read = |change: fn(&mut Value)| {
+            let mut manifest = right.clone();
+            change(&mut manifest);
+            Manifest::read(&manifest.to_string()).map(|manifest| manifest.hook_attributes)
+        };
+        assert!(read(|_| ()).expect("right").expect("a hook").active, "unless it says otherwise");
+        let no_url = Err("\"url\" wasn't supplied.".to_owned());
+        assert_eq!(read(|it| it["hook_attributes"] = json!({ "active": false })), no_url);
+        assert_eq!(read(|it| it["url"] = Value::Null), no_url);
+        for (change, says) in [
+            (
+                (|it| it["default_permissions"]["runners"] = json!("write")) as fn(&mut Value),
+                "not included",
+            ),
+            (
+                |it| it["default_permissions"] = json!({}),
+                "Default events unsupported: workflow_job",
+            ),
+            (|it| *it = json!("text"), "invalid type"),
+        ] {
+            let told = read(change).expect_err("refused");
+            assert!(told.contains(says), "{told}");
+        }
+        assert_eq!(slug("Muster of  Acme!"), "muster-of-acme");
     }
 }

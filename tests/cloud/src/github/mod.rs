@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 
 pub use agent::{JobOffer, Message, Session};
-pub use apps::{AppOwner, HookAttributes, HookPatch, Manifest};
+pub use apps::{AppOwner, HookAttributes, HookPatch, Manifest, Person};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
 pub(crate) use registry::encode;
@@ -158,6 +158,9 @@ pub struct OwnerSpec {
     /// What the owner has accepted, where that is not all that the App asks for.
     #[serde(default)]
     pub accepted: Option<BTreeMap<String, String>>,
+    /// The App sees the repositories that the owner chose.
+    #[serde(default)]
+    pub selected: bool,
 }
 
 impl OwnerSpec {
@@ -305,6 +308,9 @@ pub struct GitHub {
     /// Codes of manifests that no one has converted yet.
     codes: BTreeMap<String, apps::Code>,
     codes_made: usize,
+    /// Who is logged in at GitHub's pages.
+    pub person: Person,
+    app_deliveries: BTreeMap<u64, apps::AppDelivery>,
     owners: BTreeMap<String, Owner>,
     repositories: BTreeMap<String, Arc<Repository>>,
     tokens: BTreeMap<String, InstallationToken>,

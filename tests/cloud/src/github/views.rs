@@ -330,7 +330,7 @@ fn installation(owner: &Owner) -> Value {
         "account": account,
         "target_id": owner.id,
         "target_type": target,
-        "repository_selection": "all",
+        "repository_selection": if owner.spec.selected { "selected" } else { "all" },
         "suspended_at": owner.spec.suspended_at.map(rfc3339),
         "html_url": format!(
             "https://github.com/organizations/{}/settings/installations/{}",

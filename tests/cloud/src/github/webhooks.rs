@@ -26,8 +26,7 @@ impl Delivery {
     /// `X-GitHub-Delivery`; a redelivery carries the same one.
     #[must_use]
     pub fn guid(&self) -> String {
-        let half = scramble(self.number);
-        uuid(half, scramble(half))
+        guid_of(self.number)
     }
 
     /// The word for what happened to the job.
@@ -41,6 +40,11 @@ impl Delivery {
     pub fn owner(&self) -> &str {
         &self.job.repository.owner
     }
+}
+
+pub(super) fn guid_of(number: u64) -> String {
+    let half = scramble(number);
+    uuid(half, scramble(half))
 }
 
 /// A delivery as it leaves GitHub.
@@ -193,13 +197,19 @@ impl GitHub {
 
     /// GitHub keeps an attempt to deliver: its answer, or that there was none.
     pub fn attempted(&mut self, number: u64, code: Option<u16>, now: Millis) {
-        let Some(delivery) = self.deliveries.get_mut(&number) else { return };
-        let again = std::mem::replace(&mut delivery.is_tried, true);
+        let is_tried = match self.deliveries.get_mut(&number) {
+            Some(delivery) => &mut delivery.is_tried,
+            None => match self.app_deliveries.get_mut(&number) {
+                Some(delivery) => &mut delivery.is_tried,
+                None => return,
+            },
+        };
+        let again = std::mem::replace(is_tried, true);
         let id = 1 + self.attempts.len() as u64;
         let attempt = Attempt { id, number, at: now, code, again };
         if attempt.has_arrived() {
             self.undelivered.remove(&number);
-        } else if !again {
+        } else if !again && self.deliveries.contains_key(&number) {
             self.undelivered.insert(number);
         }
         self.attempts.push(attempt);
@@ -225,7 +235,15 @@ impl GitHub {
     #[must_use]
     pub fn attempts_view(&self, app: &str) -> Vec<Value> {
         let attempts = self.attempts.iter().rev();
-        attempts.filter_map(|one| Some(view(one, self.delivery_of(app, one)?))).collect()
+        let shown = attempts.filter_map(|one| match self.delivery_of(app, one) {
+            Some(job) => Some(view(one, &job.guid(), "workflow_job", Some(job.action()))),
+            None if self.is_about_app(app, one.number) => {
+                let Webhook { guid, event, action, .. } = self.app_webhook(one.number)?;
+                Some(view(one, &guid, &event, Some(action.as_str()).filter(|it| !it.is_empty())))
+            }
+            None => None,
+        });
+        shown.collect()
     }
 
     /// What an attempt is of, if that is sent to this App.
@@ -243,7 +261,7 @@ impl GitHub {
     }
 }
 
-fn view(attempt: &Attempt, delivery: &Delivery) -> Value {
+fn view(attempt: &Attempt, guid: &str, event: &str, action: Option<&str>) -> Value {
     let status = match attempt.code {
         Some(200..300) => "OK".to_owned(),
         Some(code) => format!("Invalid HTTP Response: {code}"),
@@ -251,14 +269,14 @@ fn view(attempt: &Attempt, delivery: &Delivery) -> Value {
     };
     json!({
         "id": attempt.id,
-        "guid": delivery.guid(),
+        "guid": guid,
         "delivered_at": rfc3339(attempt.at),
         "redelivery": attempt.again,
         "duration": 0.1,
         "status": status,
         "status_code": attempt.code.unwrap_or(0),
-        "event": "workflow_job",
-        "action": delivery.action(),
+        "event": event,
+        "action": action,
         "throttled_at": null,
     })
 }

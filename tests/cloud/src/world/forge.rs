@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::World;
 use crate::{
@@ -31,7 +31,34 @@ impl World {
         manifest: &Manifest,
         now: Millis,
     ) -> String {
-        self.github.make_app(&mut self.clockwork.ids, owner, name, manifest, now)
+        let code = self.github.make_app(&mut self.clockwork.ids, owner, name, manifest, now);
+        let app = self.github.newest_app().unwrap_or_default();
+        let zen = json!({ "zen": "Keep it logically awesome.", "hook_id": 1 });
+        self.tell_app(&app, "ping", None, zen);
+        code
+    }
+
+    /// The App's owner installs it. Answers the installation's number.
+    pub fn install_app(&mut self, app: &str, selected: bool) -> Result<u64, GitHubError> {
+        let id = self.github.install_app(&mut self.clockwork.ids, app, selected)?;
+        let body = json!({ "action": "created", "installation": { "id": id } });
+        self.tell_app(app, "installation", Some("created"), body);
+        Ok(id)
+    }
+
+    /// Sends an event about an App itself, where its webhook is active.
+    fn tell_app(
+        &mut self,
+        app: &str,
+        event: &'static str,
+        action: Option<&'static str>,
+        body: Value,
+    ) {
+        let number = self.clockwork.ids.large();
+        if self.github.tell_app(number, app, event, action, body) {
+            let webhook = self.github.app_webhook(number);
+            self.clockwork.happened.extend(webhook.map(Happening::Webhook));
+        }
     }
 
     /// The runner groups of an owner, beside the default one.
@@ -179,6 +206,15 @@ impl World {
 
     /// `POST /app/hook/deliveries/{id}/attempts`.
     pub fn attempt_again(&mut self, app: &str, id: u64, now: Millis) -> Result<(), GitHubError> {
+        let attempt =
+            id.checked_sub(1).and_then(|index| self.github.attempts().get(index as usize));
+        if let Some(number) = attempt.map(|attempt| attempt.number)
+            && self.github.is_about_app(app, number)
+        {
+            let webhook = self.github.app_webhook(number);
+            self.clockwork.happened.extend(webhook.map(Happening::Webhook));
+            return Ok(());
+        }
         let number = self.github.attempt_again(app, id)?.number;
         self.redeliver(number, now)
     }

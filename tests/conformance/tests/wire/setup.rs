@@ -73,7 +73,7 @@ impl SetupWorld for Bench {
     async fn make_app(&self, name: &str, ago: Seconds, hook: bool) -> String {
         let url = Some("https://elsewhere.example/webhook".to_owned());
         let manifest = Manifest {
-            hook_attributes: hook.then_some(HookAttributes { url, active: true }),
+            hook_attributes: hook.then_some(HookAttributes { url, active: false }),
             ..Manifest::default()
         };
         let owner = AppOwner { login: "acme".to_owned(), id: 9919, is_organization: true };

@@ -305,5 +305,6 @@ fn account(pools: &[Pool]) -> OwnerSpec {
         lies: Lies::default(),
         suspended_at: None,
         accepted: None,
+        selected: false,
     }
 }

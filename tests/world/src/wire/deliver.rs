@@ -120,10 +120,7 @@ async fn send_event(cloud: Arc<Cloud>, stack: String, event: Value) {
 }
 
 async fn post_webhook(cloud: Arc<Cloud>, http: reqwest::Client, delivery: Webhook) {
-    let hook = cloud.look(|world, _| {
-        let spec = &world.github.owner(&delivery.owner)?.spec;
-        Some((spec.webhook_url.clone()?, spec.webhook_secret.clone().unwrap_or_default()))
-    });
+    let hook = cloud.look(|world, _| world.github.target(&delivery));
     let answer = match hook {
         None => "no webhook URL".to_owned(),
         Some((url, secret)) => {

@@ -1,6 +1,7 @@
 //! The GitHub REST door: the few routes that Muster needs, with GitHub's own answers.
 
 mod jwt;
+mod pages;
 mod route;
 
 use std::sync::Arc;
@@ -115,6 +116,11 @@ fn json(status: u16, body: &Value) -> Reply {
 }
 
 fn answer(world: &mut World, request: &Request, now: Millis) -> Reply {
+    if let Route::Page(page) = &request.route {
+        let mut fields = request.query.clone();
+        fields.extend(form_urlencoded::parse(&request.body).into_owned());
+        return pages::show(world, page, &fields, now);
+    }
     if !request.has_agent {
         let message = "Request forbidden by administrative rules. Please make sure your request \
                        has a User-Agent header.";
@@ -328,6 +334,7 @@ fn act(
         | Route::GetHook
         | Route::SetHook
         | Route::Convert(_)
+        | Route::Page(_)
         | Route::ListDeliveries
         | Route::Redeliver(_)
         | Route::ListInstallations

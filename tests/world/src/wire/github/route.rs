@@ -2,6 +2,7 @@
 
 use axum::http::{Method, Uri};
 
+use super::pages::Page;
 use muster_cloud::github::{GitHubError, RunnerScope};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,7 @@ pub(super) enum Route {
     GetHook,
     SetHook,
     Convert(String),
+    Page(Page),
     ListDeliveries,
     Redeliver(u64),
     ListInstallations,
@@ -33,7 +35,10 @@ impl Route {
     pub(super) fn of(method: &Method, path: &str) -> Self {
         let short = path.strip_prefix("/api/v3").unwrap_or(path);
         let segments: Vec<&str> = short.trim_matches('/').split('/').collect();
-        Self::find(method, &segments).unwrap_or_else(|| Self::Unknown(format!("{method} {path}")))
+        let page = || Page::find(method, &segments).map(Self::Page);
+        Self::find(method, &segments)
+            .or_else(page)
+            .unwrap_or_else(|| Self::Unknown(format!("{method} {path}")))
     }
 
     fn find(method: &Method, segments: &[&str]) -> Option<Self> {
@@ -116,6 +121,7 @@ impl Route {
             Self::GetHook => "get-hook",
             Self::SetHook => "set-hook",
             Self::Convert(_) => "convert-manifest",
+            Self::Page(_) => "page",
             Self::ListDeliveries => "list-deliveries",
             Self::Redeliver(_) => "redeliver",
             Self::ListInstallations => "list-installations",
@@ -153,6 +159,7 @@ impl Route {
             | Self::GetHook
             | Self::SetHook
             | Self::Convert(_)
+            | Self::Page(_)
             | Self::ListDeliveries
             | Self::Redeliver(_)
             | Self::ListInstallations
@@ -179,6 +186,7 @@ impl Route {
             | Self::GetHook
             | Self::SetHook
             | Self::Convert(_)
+            | Self::Page(_)
             | Self::ListDeliveries
             | Self::ListInstallations
             | Self::GetInstallation(_)

@@ -303,11 +303,16 @@ pub(crate) fn jwt(claims: &Value) -> String {
 }
 
 pub(crate) fn signed(header: &Value, claims: &Value) -> String {
+    signed_by(&key().0, header, claims)
+}
+
+/// The same with another App's key.
+pub(crate) fn signed_by(key: &std::path::Path, header: &Value, claims: &Value) -> String {
     use std::io::Write;
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let text = format!("{}.{}", part(header), part(claims));
     let mut openssl = Command::new("openssl")
-        .args(["dgst", "-sha256", "-sign", key().0.to_str().unwrap(), "-binary"])
+        .args(["dgst", "-sha256", "-sign", key.to_str().unwrap(), "-binary"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
