@@ -425,7 +425,7 @@ fn a_delivery_is_repeated_to_test_the_webhook() {
     );
     bench.change(|world| {
         world.github.script.fail_next = 1;
-        let labels = Labels::new(&["linux"]);
+        let labels = Labels::new(["linux"]);
         let job = github::Job::planned(0, "acme/web", true, labels, None);
         world.github.jobs.push(job);
         world.queue_job(0);

@@ -169,8 +169,11 @@ async fn an_app_is_made_by_its_forms_and_installed() {
         ("installation", hmac(own, &body)),
         "the stack's secret"
     );
+    repeat_the_newest(&cloud, &sent, token).await;
+}
 
-    // The newest delivery again, as a test of the webhook has it.
+/// As a test of the webhook has it.
+async fn repeat_the_newest(cloud: &Cloud, sent: &Sent, token: impl Fn(&str) -> String) {
     let deliveries = async |jti: &str| {
         cloud.github(Method::GET, "/app/hook/deliveries", &token(jti), None).await.1
     };
