@@ -26,7 +26,6 @@ from local import Failed, digest, load_state, run, step, write_env
 
 BUCKET = "muster-local"
 APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
-APP_ID = "31415"
 # The world spreads them over zones.
 SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
 
@@ -254,7 +253,7 @@ def finish(emulator, name):
         drop_tls_rule(emulator, outputs)
         allow_batches(emulator, name)
     secrets = emulator.client("secretsmanager")
-    secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app(emulator))
+    secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app(emulator, name))
     webhook_secret = secrets.get_secret_value(SecretId=outputs["WebhookSecretName"])["SecretString"]
     if not webhook_secret.isalnum():
         # The emulator ignores ExcludePunctuation, and an env file cannot hold what comes out.
@@ -262,6 +261,7 @@ def finish(emulator, name):
         secrets.put_secret_value(SecretId=outputs["WebhookSecretName"], SecretString=webhook_secret)
     values = env_values(emulator, name, outputs, webhook_secret)
     register(emulator, values)
+    note_owner(emulator, values)
     path = STACKS / f"{name}.env"
     write_env(path, values)
     return path
@@ -319,10 +319,15 @@ def allow_batches(emulator, name):
                 iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
 
 
-def app(emulator):
+def app_id(name):
+    """An App for each stack: its owner is whose jobs are served."""
+    return str(int(api_id(name), 16))
+
+
+def app(emulator, name):
     """What the App's secret holds, as an operator puts it in."""
     url = emulator.github_url or "http://127.0.0.1:9"
-    return json.dumps({"app_id": APP_ID, "api_url": url, "private_key": app_key()})
+    return json.dumps({"app_id": app_id(name), "api_url": url, "private_key": app_key()})
 
 
 def app_key():
@@ -367,6 +372,17 @@ def env_values(emulator, name, outputs, webhook_secret):
     }
 
 
+def note_owner(emulator, values):
+    """Has the stack ask GitHub about the App, as an operator does first. Until then, or a sweep, it serves nobody."""
+    if not emulator.control_url:
+        return
+    request = json.dumps({"version": 1, "action": "status", "github": True})
+    answer = emulator.client("lambda").invoke(FunctionName=values["ADMIN_FUNCTION"], Payload=request)
+    told = json.loads(answer["Payload"].read())
+    if not told.get("ok"):
+        raise Failed(f"status of {values['STACK_NAME']}: {told}")
+
+
 def register(emulator, values):
     """Tells the world about the stack, and about an organization whose webhook it is."""
     if not emulator.control_url:
@@ -389,7 +405,7 @@ def register(emulator, values):
             "owner": values["GITHUB_OWNER"],
             "kind": "organization",
             "installation_id": int(api_id(values["STACK_NAME"]), 16),
-            "app_id": APP_ID,
+            "app_id": app_id(values["STACK_NAME"]),
             "app_public_key": APP_PUBLIC_KEY.read_text(),
             "webhook_url": values["WEBHOOK_URL"],
             "webhook_secret": values["WEBHOOK_SECRET"],

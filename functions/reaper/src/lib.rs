@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use muster_control::app_owner::AppOwner;
 use muster_control::causes::with_causes;
 use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::metrics::Metric;
+use muster_control::ports::Directory;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
@@ -59,7 +61,7 @@ impl Trigger {
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.
-pub async fn handle<P: Ports>(
+pub async fn handle<P: Ports<Github: Directory>>(
     context: Context<'_, P>,
     event: Value,
     deadline: Time,
@@ -77,7 +79,7 @@ pub async fn handle<P: Ports>(
 /// What a tick keeps for its answer and its metrics, however long GitHub and EC2 take.
 const LAST: Seconds = Seconds(5);
 
-async fn sweep<P: Ports>(
+async fn sweep<P: Ports<Github: Directory>>(
     context: Context<'_, P>,
     deadline: Time,
     now: impl Fn() -> Time,
@@ -92,11 +94,17 @@ async fn sweep<P: Ports>(
     tracing::info!(?report, silent = silent.len(), orphans = orphans.len(), "sweep finished");
     let left = (deadline - LAST).since(now());
     // Side by side: neither waits for the other's service, and the gauges for neither.
-    let (recover, ledger) = (Recover { context }, Ledger { context });
-    let (inquiry, ended) = tokio::join!(
+    let (recover, ledger, owner) = (Recover { context }, Ledger { context }, AppOwner { context });
+    let (inquiry, ended, owned) = tokio::join!(
         in_time(left, recover.run(&silent, &report.troubles, now())),
         in_time(left, ledger.work(orphans, last_call(begun, deadline), &now)),
+        in_time(left, owner.look(report.is_owner_doubted)),
     );
+    // Where GitHub takes too long, the next sweep asks again.
+    if let Some(Err(error)) = owned {
+        tracing::error!(error = with_causes(&error), "failed to note whose the App is");
+        report.problems.push("whose the App is".to_owned());
+    }
     let inquiry = inquiry.unwrap_or_else(|| RecoveryReport {
         problems: vec!["GitHub takes too long; the next sweep asks for the rest".to_owned()],
         ..RecoveryReport::default()

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod admin;
+pub mod app_owner;
 pub mod causes;
 pub mod context;
 pub(crate) mod health;

@@ -7,8 +7,8 @@ use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::message::{ReapMessage, WakePool};
-use muster_domain::pool::Pool;
 use muster_domain::pool::select;
+use muster_domain::pool::{Mismatch, Pool};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
@@ -27,13 +27,15 @@ const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
 /// stay until it serves them.
 pub(crate) const MAX_UNMATCHED: u32 = 500;
+/// Most of them whose reason a sweep writes anew.
+const MAX_RETOLD: usize = 50;
 /// A job that no pool serves counts for the alarm when it has waited so long: another system, whose
 /// it may be, has served it by then.
 const UNSERVED_AFTER: Seconds = Seconds(1800);
 
 impl Settings {
-    /// These settings with the pools as they were applied last; without any, the built-in pool
-    /// holds. Read at every invocation: no pass decides on what it remembers.
+    /// These settings with the pools as they were applied last, and the App's owner; without any
+    /// pools, the built-in one holds. Read at every invocation: no pass decides on what it remembers.
     ///
     /// # Errors
     /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its
@@ -44,6 +46,11 @@ impl Settings {
 
     fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
         let Some(set) = stored else { return Cow::Borrowed(self) };
+        if set.version == 0 {
+            let owned = |pool: &Pool| Pool { app_owner: set.app_owner.clone(), ..pool.clone() };
+            let pools = self.pools.iter().map(owned).collect();
+            return Cow::Owned(Self { pools, ..self.clone() });
+        }
         let PoolSet { pools, limits, balance, .. } = self.with_template(set);
         Cow::Owned(Self {
             stack: self.stack.clone(),
@@ -64,6 +71,15 @@ impl Settings {
         let device = own.template_device.as_deref();
         set.with_template(&own.launch_template_id, &own.launch_template_version, device)
     }
+}
+
+/// The jobs that no pool serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unmatched {
+    /// How many have waited for long.
+    pub(crate) late: usize,
+    /// A pool refuses one of them since the App belongs to somebody else, as far as is known.
+    pub(crate) is_owner_doubted: bool,
 }
 
 /// The part of the sweep that looks after pools which were changed or removed.
@@ -102,20 +118,32 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
         Ok(self.context.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
-    /// Gives jobs that no pool served when they came to the pool that serves them now. Answers how
-    /// many are left that have waited for long.
+    /// Gives jobs that no pool served when they came to the pool that serves them now, and says of
+    /// the others why none does now.
     pub(crate) async fn match_unmatched(
         &self,
         unmatched: Result<Vec<Stored<Job>>, ReadError>,
         now: Time,
-    ) -> Result<usize, PassError> {
-        let (mut wake, mut unserved) = (Woken::default(), 0);
+    ) -> Result<Unmatched, PassError> {
+        let (mut wake, mut left) = (Woken::default(), Unmatched::default());
+        let mut retold = 0;
         for job in unmatched? {
             let chosen =
                 select::choose(&self.context.settings.pools, self.context.settings.balance, &job);
-            let Ok(pool) = chosen else {
-                unserved += usize::from(now.is_past(job.waits_since(), UNSERVED_AFTER));
-                continue;
+            let pool = match chosen {
+                Ok(pool) => pool,
+                Err(why) => {
+                    left.late += usize::from(now.is_past(job.waits_since(), UNSERVED_AFTER));
+                    left.is_owner_doubted |= self.is_left_to_the_owner(&job);
+                    let why = Some(why.to_string());
+                    if job.unmatched != why && retold < MAX_RETOLD {
+                        retold += 1;
+                        let next = Job { unmatched: why, ..job.record().clone() };
+                        let change = [job.change(next).into()];
+                        writes::commit_unless_changed(self.context.table, &change).await?;
+                    }
+                    continue;
+                }
             };
             let pool_name = Some(pool.name.clone());
             let next = Job { pool: pool_name, unmatched: None, ..job.record().clone() };
@@ -127,7 +155,13 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
             }
         }
         self.context.queue.send_wakes(&wake.messages(), Seconds(0)).await?;
-        Ok(unserved)
+        Ok(left)
+    }
+
+    /// Whether a pool would serve the job if its repository were the App owner's.
+    fn is_left_to_the_owner(&self, job: &Job) -> bool {
+        let pools = self.context.settings.pools.iter();
+        pools.map(|pool| pool.serves(job)).any(|said| matches!(said, Err(Mismatch::Owner(_))))
     }
 
     /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing

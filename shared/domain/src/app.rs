@@ -29,7 +29,7 @@ pub struct AppSettings {
     pub slug: String,
     /// Its name.
     pub name: String,
-    /// The login of the account that it belongs to.
+    /// The login of the account that it belongs to, or `enterprises/` and the slug.
     pub owner: Option<String>,
     /// Its page at GitHub; empty where GitHub does not say.
     pub html_url: String,

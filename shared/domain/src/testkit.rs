@@ -246,6 +246,7 @@ pub(crate) fn pool() -> Pool {
         labels: LabelRows::one(Labels::new(["linux", "x64"])),
         launch_template_id: "lt-1".into(),
         launch_template_version: "3".into(),
+        app_owner: "acme".parse().ok(),
         instance_types: vec!["m7i.large".into(), "m7a.large".into()],
         subnets: vec!["subnet-a".into(), "subnet-b".into()],
         max: 10,

@@ -123,6 +123,13 @@ struct RunnerGroup {
     restricted_to_workflows: bool,
 }
 
+impl Account {
+    /// The login, or `enterprises/` and the slug.
+    fn named(self) -> Option<String> {
+        self.login.or_else(|| self.slug.map(|slug| format!("enterprises/{slug}")))
+    }
+}
+
 impl From<RunnerGroup> for Group {
     fn from(group: RunnerGroup) -> Self {
         Self {
@@ -137,12 +144,11 @@ impl From<RunnerGroup> for Group {
 
 impl From<Installation> for Installed {
     fn from(one: Installation) -> Self {
-        let account = one.account.and_then(|account| match account {
-            Account { login: Some(login), .. } => Some(login),
-            Account { slug, .. } => slug.map(|slug| format!("enterprises/{slug}")),
-        });
         Self {
-            account: account.unwrap_or_else(|| format!("installation {}", one.id)),
+            account: one
+                .account
+                .and_then(Account::named)
+                .unwrap_or_else(|| format!("installation {}", one.id)),
             is_person: one.target_type == "User",
             repositories: match one.repository_selection.as_str() {
                 "selected" => Repositories::Selected,
@@ -312,7 +318,7 @@ pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppP
         StatusCode::OK => {
             let GithubApp { id, slug, name, owner, html_url, events, permissions } =
                 answer.read().map_err(AppProblem::Unanswered)?;
-            let owner = owner.and_then(|owner| owner.login.or(owner.slug));
+            let owner = owner.and_then(Account::named);
             Ok(AppSettings { id, slug, name, owner, html_url, events, permissions })
         }
         StatusCode::NOT_FOUND => Err(AppProblem::Unknown { app }),

@@ -177,12 +177,16 @@ async fn the_app_is_asked_for_as_itself() {
         "events": ["push", "workflow_job"],
         "permissions": { "actions": "read", "organization_self_hosted_runners": "write" },
     });
-    fake.on(Method::GET, "/app", [reply(200, answer), reply(200, json!({ "id": 31415 }))]);
+    let enterprise = json!({ "id": 1, "owner": { "id": 1, "slug": "big" } });
+    let answers = [reply(200, answer), reply(200, enterprise), reply(200, json!({ "id": 31415 }))];
+    fake.on(Method::GET, "/app", answers);
     let app = fake.app();
     let settings = app.app().await.expect("an answer");
     assert_eq!(settings.events, ["push", "workflow_job"]);
     assert_eq!(settings.permissions.get("actions").map(String::as_str), Some("read"));
     assert_eq!(settings.owner.as_deref(), Some("acme"));
+    let owner = app.app().await.expect("an answer").owner;
+    assert_eq!(owner.as_deref(), Some("enterprises/big"));
     let bare = AppSettings { id: 31415, ..AppSettings::default() };
     assert_eq!(app.app().await, Ok(bare), "what GitHub leaves out is not there");
 }

@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use muster_domain::SCHEMA;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
@@ -81,6 +82,14 @@ fn answer(operation: &str, request: &Request) -> (u16, &'static str, String) {
         "SQS.SendMessageBatch" => return sent(request),
         "SQS.SendMessage" => json!({"MessageId": "m", "MD5OfMessageBody": "0"}),
         "DynamoDB.Query" | "DynamoDB.Scan" => json!({"Items": [], "Count": 0, "ScannedCount": 0}),
+        "DynamoDB.GetItem" if wants(request, "pools") => json!({ "Item": {
+            "id": {"S": "pools"}, "schema": {"N": SCHEMA.to_string()}, "generation": {"N": "1"},
+            "body": {"M": {
+                "schema": {"N": SCHEMA.to_string()}, "version": {"N": "0"}, "by": {"S": ""}, "pools": {"L": []},
+                "applied_at": {"S": "1970-01-01T00:00:00.000Z"}, "limits": {"M": {}},
+                "balance": {"S": "pack"}, "app_owner": {"S": "harbor-example"},
+            }},
+        }}),
         "DynamoDB.BatchGetItem" => json!({"Responses": {}, "UnprocessedKeys": {}}),
         other if other.starts_with("DynamoDB.") || other.starts_with("SQS.") => json!({}),
         "EC2.DescribeInstances" => {
@@ -90,6 +99,12 @@ fn answer(operation: &str, request: &Request) -> (u16, &'static str, String) {
         _ => return (404, "application/json", json!({"message": "no such stub"}).to_string()),
     };
     (200, JSON, body.to_string())
+}
+
+/// Whether this record of the control table is asked for.
+fn wants(request: &Request, id: &str) -> bool {
+    let asked: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    asked["Key"]["id"]["S"] == id
 }
 
 /// SQS names every entry that it took, and refuses an empty batch.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_control::Settings;
 use muster_control::ports::Write;
 use muster_domain::audit::AuditKind;
-use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName};
+use muster_domain::ids::{Entity, InstanceName, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, State};
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
@@ -28,6 +28,7 @@ use muster_domain::timings::Timings;
 
 use crate::agenda::Millis;
 use crate::github::CallOutcome;
+use crate::names::APP_OWNER;
 use crate::world::World;
 
 /// A broken invariant.
@@ -60,6 +61,8 @@ pub struct Checker {
     counted: BTreeMap<Scope, u32>,
     /// The pools of the stack's parameters.
     pub own: Vec<Pool>,
+    /// Whose the App is.
+    app_owner: Option<Entity>,
     /// When a pool file was applied last.
     pub(crate) changed_at: Option<Millis>,
     /// When an operator changed a switch last.
@@ -86,12 +89,19 @@ pub struct Checker {
 impl Checker {
     /// What the stack is.
     pub fn know(&mut self, settings: &Settings) {
-        self.pools.clone_from(&settings.pools);
         self.own.clone_from(&settings.pools);
+        self.pools.clone_from(&settings.pools);
+        self.know_app_owner(APP_OWNER.parse().ok());
         self.limits = settings.limits.clone();
         self.timings.clone_from(&settings.timings);
         self.balance = settings.balance;
         self.maximum = settings.pools.iter().map(|pool| (pool.name.clone(), pool.max)).collect();
+    }
+
+    /// Whose the App is, whatever the stack knows of it.
+    pub(crate) fn know_app_owner(&mut self, owner: Option<Entity>) {
+        self.pools.iter_mut().for_each(|pool| pool.app_owner.clone_from(&owner));
+        self.app_owner = owner;
     }
 
     /// What the pools are after a file was applied. A maximum that was lowered ends nothing, so the
@@ -100,6 +110,7 @@ impl Checker {
         for pool in pools {
             self.pools.retain(|known| known.name != pool.name);
             let mut pool = pool.clone();
+            pool.app_owner.clone_from(&self.app_owner);
             // A file names no launch template: that is the stack's.
             if let Some(own) = self.own.first() {
                 pool.launch_template_version.clone_from(&own.launch_template_version);

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use futures_util::future::join;
+use futures_util::future::join3;
 use muster_control::Settings;
 use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
+use muster_control::app_owner::AppOwner;
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
@@ -261,7 +262,12 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let inquiry = pass.run(&report.silent, &report.troubles, door.now());
     let ledger = Ledger { context: Context::new(door, &(), door, &(), settings) };
     let ends = ledger.work(orphans, last_call(begun, deadline), || door.now());
-    let (report, ended) = join(inquiry, ends).await;
+    let owner = AppOwner { context: Context::new(door, &(), &(), door, settings) };
+    let owned = owner.look(report.is_owner_doubted);
+    let (report, ended, owned) = join3(inquiry, ends, owned).await;
+    if let Err(error) = owned {
+        note(door, || format!("  failed to note whose the App is: {error}"));
+    }
     if report != muster_control::jobs::recover::RecoveryReport::default() {
         note(door, || format!("  asked GitHub: {report:?}"));
     }

@@ -72,6 +72,9 @@ impl Images for Door {
     }
 }
 
+/// Whose the App is, and nearly all of the repositories.
+pub(crate) const APP_OWNER: &str = "acme";
+
 /// An App that was made and installed as the README says, and what its webhook answers.
 pub(crate) fn right_app() -> AppFacts {
     let permissions = [
@@ -85,7 +88,7 @@ pub(crate) fn right_app() -> AppFacts {
         id: 4242,
         slug: "muster-acme".to_owned(),
         name: "Muster of Acme".to_owned(),
-        owner: Some("acme".to_owned()),
+        owner: Some(APP_OWNER.to_owned()),
         html_url: "https://github.com/apps/muster-acme".to_owned(),
         events: vec!["workflow_job".to_owned()],
         permissions: permissions.clone(),

@@ -4,7 +4,8 @@ use muster_domain::app::AppFacts;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
 use muster_domain::pool_file::Answers;
-use muster_domain::stored::Stored;
+use muster_domain::pool_set::PoolSet;
+use muster_domain::stored::{Stored, Version};
 use muster_domain::time::Time;
 
 use crate::agenda::{Agenda, Event, HOUR, MINUTE, Millis, SECOND, START, TaskId, Which};
@@ -17,7 +18,7 @@ use crate::github::Github;
 use crate::invariants::{Checker, Violation};
 use crate::invocations::{ApiCall, Call};
 use crate::naive::PeerPolicy;
-use crate::names::right_app;
+use crate::names::{APP_OWNER, right_app};
 use crate::queue::Queues;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
@@ -162,7 +163,10 @@ impl World {
         cloud_config: CloudConfig,
     ) -> Self {
         let mut rng = Rng::new(seed);
-        let tables = Tables::new(pools);
+        let mut tables = Tables::new(pools);
+        // The stack has run before: it knows whose its App is.
+        let known = APP_OWNER.parse().ok().and_then(|owner| PoolSet::owned_by(None, &owner));
+        tables.pools = known.map(|set| Stored::read(set, Version(0)));
         let github = Github::new(rng.next(), pools);
         Self {
             now: START,

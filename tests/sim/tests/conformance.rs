@@ -51,6 +51,7 @@ impl Bench {
         };
         let mut world = World::new(1, &pools, FaultRates::none(), cloud_config);
         ["acme", "zoo"].into_iter().for_each(|login| world.github.install(login));
+        world.tables.pools = None;
         let settings =
             Settings::from_parameters(schedule::STACK.into(), pools.into(), Timings::default());
         let sim = Rc::new(Sim { world: world.into(), settings });

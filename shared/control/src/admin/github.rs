@@ -15,6 +15,7 @@ use super::answers::{Answer, AppStatus, ShownApp, ShownGithub, ShownHook, ShownI
 use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder, Rotated};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
+use crate::app_owner::AppOwner;
 use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::hidden::Hidden;
@@ -29,7 +30,8 @@ pub(super) const SUBJECT: &str = "github";
 const SET_HOOK: &str = "{\"action\":\"github\",\"hook\":\"set\"}";
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
-    /// What GitHub says of the App. What cannot be found out hides nothing of the rest.
+    /// What GitHub says of the App. What cannot be found out hides nothing of the rest. Whose it is
+    /// goes on record: nobody need wait for the sweep.
     pub(super) async fn facts(&self) -> AppFacts {
         let github = self.context.github;
         let (app, installations, hook, deliveries) =
@@ -43,6 +45,12 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             (entity, groups)
         });
         let groups = join_all(groups).await;
+        if let Ok(app) = &app
+            && let Err(error) = (AppOwner { context: self.context }).note(app).await
+        {
+            let error = with_causes(&error);
+            tracing::warn!(error, "failed to note whose the App is; the sweep does");
+        }
         AppFacts { app, installations, hook, deliveries, groups }
     }
 

@@ -112,7 +112,8 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             self.context.settings.clone();
         // The stack's own maximum is no part of a file.
         limits.stack = limits.stack.filter(|_| max_machines.is_none());
-        PoolSet::from_parameters(pools, limits, balance)
+        let app_owner = stored.and_then(|set| set.app_owner.clone());
+        PoolSet { app_owner, ..PoolSet::from_parameters(pools, limits, balance) }
     }
 
     async fn apply(
@@ -268,7 +269,9 @@ fn lines(diff: &Diff) -> Vec<String> {
 fn without_a_group(file: &PoolFile) -> Vec<String> {
     let is_shared = |pool: &&Pool| {
         let of_one = pool.entity.as_ref().map(Entity::kind) == Some(EntityKind::Repository);
-        !pool.repositories.is_empty() && !of_one && pool.runner_group_id == DEFAULT_GROUP
+        let is_any = pool.repositories.iter().any(|one| one == Pool::ANY_REPOSITORY);
+        let lists = !pool.repositories.is_empty() && !is_any;
+        lists && !of_one && pool.runner_group_id == DEFAULT_GROUP
     };
     let warning = |pool: &Pool| {
         format!(

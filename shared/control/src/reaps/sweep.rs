@@ -80,6 +80,8 @@ pub struct SweepReport {
     pub oldest_queued_job: u32,
     /// Jobs that no pool serves, and that have waited for long.
     pub unserved: usize,
+    /// A job waits that a pool refuses since the App belongs to somebody else, as far as is known.
+    pub is_owner_doubted: bool,
     /// Pools that EC2 refuses.
     pub refused_pools: usize,
     /// Pools whose last machines served nothing.
@@ -153,7 +155,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         note(&mut problems, "gated jobs", self.look_at_gated(looked.gated, now, &mut report).await);
         let changed = self.changed();
         let unserved = changed.match_unmatched(looked.unmatched, now).await;
-        note(&mut problems, "jobs without a pool", unserved.map(|count| report.unserved = count));
+        let unserved = unserved.map(|left| {
+            (report.unserved, report.is_owner_doubted) = (left.late, left.is_owner_doubted);
+        });
+        note(&mut problems, "jobs without a pool", unserved);
         let known = looked.cooldowns.map(|known| self.count_troubles(known, now, &mut report));
         note(&mut problems, "cool-downs", known);
         self.choose_silent(now, &mut report);

@@ -36,7 +36,9 @@ mod tests {
 
     #[test]
     fn its_label_is_the_stacks_name() {
-        let pool = Pool::built_in("Muster-staging", vec!["subnet-a".into()], 20);
+        let app_owner = "acme".parse().ok();
+        let pool =
+            Pool { app_owner, ..Pool::built_in("Muster-staging", vec!["subnet-a".into()], 20) };
         let asks = |label: &str| {
             let labels = Labels::new(["self-hosted", label]);
             pool.serves(&job(1).with(|job| job.last_event.labels = labels)).is_ok()

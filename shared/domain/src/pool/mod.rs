@@ -172,6 +172,10 @@ pub struct Pool {
     /// The device that the template's own disk is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_device: Option<Arc<str>>,
+    /// The account that owns the App, or its enterprise; none until GitHub has said it. The stack's
+    /// and not the pool's: every pool of the settings has it, and no record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_owner: Option<Entity>,
     /// Instance types, in order of preference. Empty with `requirements`.
     #[serde(default)]
     pub instance_types: Vec<Arc<str>>,
@@ -219,7 +223,8 @@ pub struct Pool {
     /// a job by default.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
-    /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case. Empty: all.
+    /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case, or `*`: all that
+    /// the App is installed for. Empty: all of the entity; without one, those of the App's owner.
     #[serde(default)]
     pub repositories: Vec<String>,
     /// Whether jobs of public repositories are served. Anyone can open a pull request there.
@@ -278,6 +283,9 @@ pub enum Mismatch {
     Public,
     /// The pool lists the repositories that it serves, and this is none of them.
     Repository,
+    /// The pool says nothing of whom it serves, so it serves the App's owner, and this is another;
+    /// or nobody knows yet who that is.
+    Owner(Option<Entity>),
     /// The pool is disabled.
     Disabled,
     /// The pool is not in the pool file any more.
@@ -298,6 +306,16 @@ impl std::fmt::Display for Mismatch {
             Self::Removed => write!(f, "it is being removed"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
             Self::Repository => write!(f, "the repository is not among those that it serves"),
+            Self::Owner(Some(owner)) => write!(
+                f,
+                "without entity and repositories it serves only {owner}, which owns the App; list \
+                 others under repositories in the pool file"
+            ),
+            Self::Owner(None) => write!(
+                f,
+                "without entity and repositories it serves only the App's owner, and GitHub has not \
+                 said yet who that is: see status"
+            ),
             Self::Disabled => write!(f, "it is disabled"),
         }
     }
@@ -326,6 +344,9 @@ impl Pool {
     /// The longest life of a machine where a pool says nothing of it.
     pub const MAX_LIFETIME: Seconds = Seconds(43_200);
 
+    /// As an entry of `repositories`: all that the App is installed for.
+    pub const ANY_REPOSITORY: &str = "*";
+
     /// A pool with this name, everything else at its default, and nothing to launch.
     #[must_use]
     pub fn named(name: PoolName) -> Self {
@@ -348,6 +369,7 @@ impl Pool {
             max_price: None,
             image: None,
             template_device: None,
+            app_owner: None,
             disk: None,
             tags: BTreeMap::new(),
             max: 0,
@@ -394,7 +416,20 @@ impl Pool {
         if !job.last_event.private && !self.public_repositories {
             return Err(Mismatch::Public);
         }
-        Ok(())
+        // Last: whoever is told this needs nothing else.
+        match &self.app_owner {
+            _ if !self.serves_app_owner() => Ok(()),
+            Some(owner) if owner.covers(&job.last_event.repository) => Ok(()),
+            owner => Err(Mismatch::Owner(owner.clone())),
+        }
+    }
+
+    /// Whether nothing of the pool says whom it serves. Anybody may have installed the App, so it
+    /// serves the App's owner. An enterprise's App is installed nowhere else than there.
+    /// Source: docs.github.com/en/apps/maintaining-github-apps/installing-github-apps
+    #[must_use]
+    pub const fn serves_app_owner(&self) -> bool {
+        self.entity.is_none() && self.repositories.is_empty()
     }
 
     /// Whether a job asks for what its runners carry, where they are registered. The pool may
@@ -413,6 +448,7 @@ impl Pool {
     fn allows(&self, repository: &str) -> bool {
         let allows =
             |allowed: &String| match (allowed.strip_suffix("/*"), repository.split_once('/')) {
+                _ if allowed == Self::ANY_REPOSITORY => true,
                 (Some(owner), Some((of, _))) => owner.eq_ignore_ascii_case(of),
                 (Some(_), None) => false,
                 (None, _) => allowed.eq_ignore_ascii_case(repository),

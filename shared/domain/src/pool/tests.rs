@@ -35,6 +35,10 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
         pool().with(|pool| pool.repositories = allowed)
     };
     let elsewhere = || of("other", "default");
+    let stranger = || job(1).with(|job| job.last_event.repository = "stranger/web".into());
+    let acme = || "acme".parse().ok();
+    let owned = |by: &str| pool().with(|pool| pool.app_owner = by.parse().ok());
+    let unowned = |pool: Pool| pool.with(|pool| pool.app_owner = None);
     let rows = [
         ("all labels", pool(), asks(&["self-hosted", "linux", "x64"]), Ok(())),
         ("some labels, in any case", pool(), asks(&["Linux"]), Ok(())),
@@ -59,6 +63,30 @@ fn a_pool_serves_jobs_that_its_runners_may_take() {
         ("its owner is listed", only(&["Acme/*"]), job(1), Ok(())),
         ("another repository is listed", only(&["acme/api"]), job(1), Err(Mismatch::Repository)),
         ("another owner is listed", only(&["acm/*"]), job(1), Err(Mismatch::Repository)),
+        ("somebody else's, without an entity", pool(), stranger(), Err(Mismatch::Owner(acme()))),
+        ("somebody else's, listed", only(&["Stranger/*"]), stranger(), Ok(())),
+        ("somebody else's, where all are listed", only(&["*"]), stranger(), Ok(())),
+        (
+            "somebody else's, in the enterprise that owns the App",
+            owned("enterprises/big"),
+            stranger(),
+            Ok(()),
+        ),
+        (
+            "the App is another's",
+            owned("stranger"),
+            job(1),
+            Err(Mismatch::Owner("stranger".parse().ok())),
+        ),
+        ("nobody knows whose the App is", unowned(pool()), job(1), Err(Mismatch::Owner(None))),
+        ("nobody need know it: listed", unowned(only(&["acme/web"])), job(1), Ok(())),
+        ("nobody need know it: an entity", unowned(of("acme", "default")), job(1), Ok(())),
+        (
+            "whose the App is comes after all else",
+            pool(),
+            stranger().with(|job| job.last_event.labels = Labels::new(["gpu"])),
+            labels(&["gpu"]),
+        ),
         ("its organization", of("ACME", "default"), job(1), Ok(())),
         ("its repository", of("acme/WEB", "default"), job(1), Ok(())),
         ("its enterprise", of("enterprises/big", "default"), job(1), Ok(())),
@@ -114,8 +142,11 @@ fn carries(runner: &Labels, job: &Labels) -> bool {
     wanted.all(|label| runner.iter().any(|own| own == label))
 }
 
-/// `owner/repo` is of itself, of `owner` and of `owner/*`, in any case.
+/// `owner/repo` is of itself, of `owner` and of `owner/*`, in any case, and all are of `*`.
 fn is_of(repository: &str, of: &str) -> bool {
+    if of == "*" {
+        return true;
+    }
     let (repository, of) = (repository.to_lowercase(), of.to_lowercase());
     repository == of || repository.starts_with(&format!("{}/", of.trim_end_matches("/*")))
 }
@@ -138,7 +169,13 @@ fn is_served(pool: &Pool, job: &Job) -> bool {
     may_take(pool, job)
         && pool.enabled
         && pool.removed_at.is_none()
-        && (pool.repositories.is_empty() || listed)
+        && match (&pool.entity, &pool.app_owner) {
+            _ if !pool.repositories.is_empty() => listed,
+            (Some(_), _) => true,
+            (None, owner) => {
+                owner.as_ref().is_some_and(|own| is_of(&job.last_event.repository, own.as_str()))
+            }
+        }
         && (job.last_event.private || pool.public_repositories)
 }
 
@@ -149,10 +186,11 @@ fn labels(count: std::ops::Range<usize>) -> impl Strategy<Value = Labels> {
 
 fn some_pool() -> impl Strategy<Value = Pool> {
     let entity = select(vec!["acme", "ACME", "other", "acme/web", "Acme/WEB", "acme/api"]);
-    let listed = select(vec!["acme/web", "ACME/Web", "acme/*", "Acme/*", "other/*", "acm/*"]);
+    let listed = select(vec!["acme/web", "ACME/Web", "acme/*", "Acme/*", "other/*", "acm/*", "*"]);
+    let owner = prop::option::of(select(vec!["acme", "ACME", "other"]));
     let of_labels = (prop::collection::vec(labels(1..4), 1..3), any::<bool>());
     let of_names = (prop::option::of(entity), prop::collection::vec(listed, 0..3), any::<bool>());
-    let state = (prop::bool::weighted(0.8), prop::bool::weighted(0.2));
+    let state = (prop::bool::weighted(0.8), prop::bool::weighted(0.2), owner);
     (of_labels, of_names, state).prop_map(|((rows, exact), (entity, names, public), state)| {
         pool().with(|pool| {
             pool.labels = LabelRows::new(rows);
@@ -162,6 +200,7 @@ fn some_pool() -> impl Strategy<Value = Pool> {
             pool.public_repositories = public;
             pool.enabled = state.0;
             pool.removed_at = state.1.then(|| at(0));
+            pool.app_owner = state.2.and_then(|owner| owner.parse().ok());
         })
     })
 }

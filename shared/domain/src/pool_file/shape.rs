@@ -93,7 +93,12 @@ impl WrittenPool {
             tags: of.read("tags", problems, tags),
             limits: Limits::read(&of.section("limits", LIMITS, problems), problems),
             repositories: of.read("repositories", problems, |node, w| {
-                read::texts(node, "repositories as owner/repo, or owner/*", w, is_repository)
+                read::texts(
+                    node,
+                    "repositories as owner/repo, or owner/*, or \"*\" for all",
+                    w,
+                    is_repository,
+                )
             }),
             public_repositories: of.read("public_repositories", problems, read::boolean),
             boot_hook: of.read("boot_hook", problems, boot_hook),

@@ -8,7 +8,7 @@ use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
-use crate::pool::{Disk, Image, Requirements};
+use crate::pool::{Disk, Image, Pool, Requirements};
 
 /// EC2 allows 50 tags to a resource; the launch template and we use some.
 const MAX_TAGS: usize = 40;
@@ -151,8 +151,11 @@ pub(super) fn is_id(text: &str, prefix: &str) -> bool {
     matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex)
 }
 
-/// `owner/repo`, or `owner/*`.
+/// `owner/repo`, `owner/*`, or `*`.
 pub(super) fn is_repository(text: &str) -> bool {
+    if text == Pool::ANY_REPOSITORY {
+        return true;
+    }
     let parsed = text.strip_suffix("/*").map_or_else(
         || text.parse::<Entity>().is_ok_and(|entity| entity.kind() == EntityKind::Repository),
         |owner| {

@@ -9,7 +9,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::ids::PoolName;
+use crate::ids::{Entity, PoolName};
 use crate::pool::Pool;
 use crate::pool::limits::{Balance, Limits};
 use crate::time::{Seconds, Time};
@@ -23,13 +23,14 @@ pub const MAX_VERSIONS: u64 = 20;
 /// with the set before may still match a job to the pool.
 pub const REMOVED_FOR: Seconds = Seconds(900);
 
-/// The record: one for the whole stack, from the first file on that was applied.
+/// The record: one for the whole stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSet {
     /// Version of the record's form.
     pub schema: u16,
-    /// Bumped by every apply. Zero: no file was ever applied, and the pool is the built-in one.
+    /// Bumped by every apply. Zero: no file was ever applied, the pool is the built-in one, and the
+    /// record has none.
     pub version: u64,
     /// When it was applied.
     pub applied_at: Time,
@@ -41,6 +42,10 @@ pub struct PoolSet {
     pub limits: Limits,
     /// How pools of equal rank share jobs.
     pub balance: Balance,
+    /// The account that owns the App, or its enterprise; none until GitHub has said it. Here since
+    /// whoever asks a pool whom it serves has read this record.
+    #[serde(default)]
+    pub app_owner: Option<Entity>,
 }
 
 impl PoolSet {
@@ -55,7 +60,17 @@ impl PoolSet {
             pools,
             limits,
             balance,
+            app_owner: None,
         }
+    }
+
+    /// What is to be put on record of the App's owner; none where it is on record already.
+    #[must_use]
+    pub fn owned_by(stored: Option<&Self>, owner: &Entity) -> Option<Self> {
+        let nothing = || Self::from_parameters(Vec::new(), Limits::default(), Balance::default());
+        let app_owner = Some(owner.clone());
+        let is_known = stored.is_some_and(|set| set.app_owner == app_owner);
+        (!is_known).then(|| Self { app_owner, ..stored.cloned().unwrap_or_else(nothing) })
     }
 
     /// A pool by name.

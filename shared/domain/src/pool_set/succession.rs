@@ -69,14 +69,15 @@ impl PoolSet {
         }
     }
 
-    /// The set with the stack's launch template in every pool: a template is the stack's and never
-    /// the file's.
+    /// The set with the stack's launch template and the App's owner in every pool: both are the
+    /// stack's and never the file's.
     #[must_use]
     pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
         for pool in &mut self.pools {
             pool.launch_template_id = id.into();
             pool.launch_template_version = version.into();
             pool.template_device = device.map(Into::into);
+            pool.app_owner.clone_from(&self.app_owner);
         }
         self
     }
@@ -118,6 +119,7 @@ fn without_template(pool: Pool) -> Pool {
         launch_template_id: Arc::default(),
         launch_template_version: Arc::default(),
         template_device: None,
+        app_owner: None,
         ..pool
     }
 }

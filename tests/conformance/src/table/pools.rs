@@ -50,6 +50,7 @@ fn set(version: u64) -> PoolSet {
     set.limits.stack = Some(9);
     set.limits.entities.insert("acme/web".parse().expect("an entity"), 4);
     set.balance = Balance::RoundRobin;
+    set.app_owner = "acme".parse().ok();
     set
 }
 

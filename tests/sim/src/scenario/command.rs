@@ -112,6 +112,8 @@ impl Scenario {
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
             ["explain", "job", number] => self.explain(index(number)?)?,
             ["apply", pools @ ..] => self.apply(pools)?,
+            ["app", "is", "unknown"] => self.change(|world| world.tables.pools = None),
+            ["app", "belongs", "to", owner] => self.app_belongs_to(owner)?,
             ["restore", version] => {
                 let version: u64 = number(version)?;
                 self.request(json!({ "version": 1, "action": "pools", "restore": version }));
@@ -163,6 +165,8 @@ impl Scenario {
             plain.subnets = subnets.into_iter().map(Into::into).collect();
         }
         self.pools.push(Pool {
+            // The record says it. A peer's policy reads none.
+            app_owner: self.naive.and(plain.app_owner.clone()),
             entity: pool.entity,
             label_match: pool.label_match,
             repositories: pool.repositories,

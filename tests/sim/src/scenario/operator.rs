@@ -26,6 +26,18 @@ impl Scenario {
         Ok(())
     }
 
+    /// The App's owner is called otherwise, or has given it away.
+    pub(super) fn app_belongs_to(&mut self, owner: &str) -> Result<(), String> {
+        let known = owner.parse().map_err(|error| format!("{error}"))?;
+        self.change(|world| {
+            world.checker.know_app_owner(Some(known));
+            if let Ok(app) = &mut world.app.app {
+                app.owner = Some(owner.to_owned());
+            }
+        });
+        Ok(())
+    }
+
     /// Has the admin function answer a request.
     pub(super) fn request(&mut self, request: Value) {
         self.change(|world| {
@@ -56,6 +68,7 @@ impl Scenario {
                     Some(("image", value)) => file["image"] = json!({ "id": value }),
                     Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
                     Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
+                    Some(("repositories", value)) => file["repositories"] = json!([value]),
                     Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
                     _ => return Err(format!("{option}: not an option of a pool in a file")),
                 }

@@ -9,6 +9,7 @@ use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use serde_json::json;
 
+use crate::names::APP_OWNER;
 use crate::rng::Rng;
 
 /// The stack's name.
@@ -20,6 +21,7 @@ pub fn pool(name: &str, labels: &[&str], max: u32, market: &str, entity: Option<
     let value = json!({
         "name": name,
         "entity": entity,
+        "app_owner": APP_OWNER,
         "labels": labels,
         "launch_template_id": "lt-0123456789abcdef0",
         "launch_template_version": "3",

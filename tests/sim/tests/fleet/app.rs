@@ -4,15 +4,18 @@ use muster_control::Settings;
 use muster_control::admin::{Admin, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
+use muster_control::ports::Jobs as _;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation, KeyProblem};
+use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::Group;
+use muster_domain::stored;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::world::{Window, World};
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, waiting};
 
 const OWN: &str = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
 
@@ -213,6 +216,33 @@ fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Nobody need wait for the sweep.
+#[test]
+fn status_notes_whose_the_app_is() {
+    let owner = |github| {
+        let bench = Bench::new();
+        bench.change(|world| world.tables.pools = None);
+        status(&bench, github);
+        bench.change(|world| world.tables.pools.clone()).and_then(|set| set.app_owner.clone())
+    };
+    assert_eq!((owner(false), owner(true)), (None, "acme".parse().ok()));
+}
+
+#[test]
+fn a_sweep_says_anew_why_a_job_is_not_served() {
+    let bench = Bench::new();
+    let now = bench.door.now();
+    let mut job = waiting(1, now);
+    (job.pool, job.last_event.repository) = (None, "stranger/web".into());
+    job.last_event.labels = Labels::new(["linux"]);
+    job.unmatched = Some("nobody knows whose the App is".to_owned());
+    bench.put(&[stored::Change::create(job.clone()).into()]);
+    assert!(bench.drive(bench.sweep()).is_owner_doubted);
+    let stored = bench.drive(bench.door.job(job.key())).expect("read").expect("stored");
+    let why = stored.unmatched.clone().expect("a reason");
+    assert!(why.starts_with("pool small: without entity and repositories it serves only acme"));
 }
 
 #[test]

@@ -15,7 +15,9 @@ use super::bench::{Bench, look_and_pass, waiting};
 /// How many jobs of each organization get a machine where `acme`, which may have two, queued so
 /// many before the other's one.
 fn served(acme: u64) -> (usize, usize) {
-    let bench = Bench::of(vec![schedule::pool("small", &["linux"], 100, "spot", None)]);
+    let mut pool = schedule::pool("small", &["linux"], 100, "spot", None);
+    pool.repositories = vec!["*".to_owned()];
+    let bench = Bench::of(vec![pool]);
     let door = &bench.door;
     let then = door.now();
     let later = then + Seconds(60);

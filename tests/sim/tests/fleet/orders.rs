@@ -122,6 +122,7 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
         PoolSet { version, ..set }
     };
     let next = set(8, "old");
+    bench.change(|world| world.tables.pools = None);
     bench.put(&[Change::create(next).into(), Write::PoolsVersion(Box::new(set(7, "new")))]);
     for dry_run in [true, false] {
         let request =

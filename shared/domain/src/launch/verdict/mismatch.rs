@@ -36,7 +36,9 @@ mod tests {
         let own = Scene::new();
         let disabled = own.clone().with(|all| all.pool.enabled = false);
         let windows = own.clone().with(|all| all.job.last_event.labels = Labels::new(["windows"]));
-        let open = own.clone().with(|all| all.pool.entity = None);
+        let open = own.clone().with(|all| {
+            (all.pool.entity, all.pool.repositories) = (None, vec!["*".to_owned()]);
+        });
         let homeless = open.clone().with(|all| all.job.last_event.repository = "nothing".into());
         let not = "pool default does not serve it any more: ";
         let rows = [

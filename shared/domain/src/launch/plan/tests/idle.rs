@@ -174,7 +174,7 @@ fn limits_of_stack_and_entity_bound_jobs_and_min_idle_together() {
 
 #[test]
 fn a_full_entity_does_not_hold_up_the_jobs_of_another() {
-    let (own, timings) = (pool(), timings());
+    let (own, timings) = (pool().with(|pool| pool.repositories = vec!["*".into()]), timings());
     let api = job(2).with(|job| job.last_event.repository = "other/api".into());
     let limits = Limits { stack: None, entities: [("acme".parse().expect("valid"), 0)].into() };
     let plan = plan(view(&own, &timings, vec![job(1), api, job(3)]).with(|view| {

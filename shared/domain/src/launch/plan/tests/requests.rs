@@ -172,7 +172,7 @@ fn the_request_holds_all_that_is_sent() {
 
 #[test]
 fn slots_carry_their_job_and_their_launch() {
-    let (own, timings) = (pool(), timings());
+    let (own, timings) = (pool().with(|pool| pool.repositories = vec!["*".into()]), timings());
     let person = job(2).with(|job| {
         job.last_event.user_owned = true;
         job.last_event.repository = "ada/tools".into();
