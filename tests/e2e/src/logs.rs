@@ -63,7 +63,7 @@ impl Stack {
     /// When a log cannot be read.
     pub async fn measured(&self) -> Result<Vec<Measured>> {
         let mut all = Vec::new();
-        for function in ["webhook", "reaper", "scale-up", "admin"] {
+        for function in ["webhook", "reaper", "scale-up", "runner-api", "admin"] {
             for line in self.log(function).await? {
                 if let Some(line) = serde_json::from_str(&line).ok().filter(is_metrics) {
                     all.extend(values(&line));
