@@ -162,7 +162,6 @@ pub(crate) fn settings() -> ClientSettings {
         connect_timeout: Duration::from_secs(10),
         read_timeout: Duration::from_secs(10),
         clock: now,
-        ..ClientSettings::default()
     }
 }
 

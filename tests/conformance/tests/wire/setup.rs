@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
 use muster_conformance::setup::{CHECKS, SetupWorld, check};
 use muster_conformance::{differences, run_all};
-use muster_control::hidden::Hidden;
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::time::{Seconds, Time};
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore, ClientSettings};
