@@ -412,6 +412,9 @@ def register(emulator, values):
             "stack": values["STACK_NAME"],
         },
     )
+    # Who is logged in at GitHub's pages owns that organization, and the webhook is on this machine.
+    pages = {"owns": {values["GITHUB_OWNER"]: True}, "address": emulator.github_url, "local_hooks_allowed": True}
+    control(emulator, "pages", pages)
 
 
 def control(emulator, path, body):

@@ -45,6 +45,8 @@ pub struct Timings {
     pub lost_communication_ms: Millis,
     /// Lifetime of an installation token.
     pub token_ms: Millis,
+    /// How long a manifest's code is good.
+    pub code_ms: Millis,
 }
 
 impl Default for Timings {
@@ -60,6 +62,7 @@ impl Default for Timings {
             offline_after_ms: 60_000,
             lost_communication_ms: 600_000,
             token_ms: 3_600_000,
+            code_ms: github::CODE_LIFETIME_MS,
         }
     }
 }

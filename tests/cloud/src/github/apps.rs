@@ -1,16 +1,18 @@
-//! Apps that GitHub makes of a manifest, and their webhook's settings.
+//! Apps that GitHub makes on its pages, and their webhook's settings.
 //!
 //! Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest and
 //! docs.github.com/en/rest/apps/webhooks
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::manifest::loopback;
 use super::webhooks::guid_of;
 use super::{
-    App, AppSettings, GitHub, GitHubError, HookConfig, Lies, OwnerKind, OwnerSpec, Webhook,
+    App, AppSettings, GitHub, GitHubError, HookConfig, Lies, Manifest, OwnerKind, OwnerSpec,
+    Webhook,
 };
 use crate::{Ids, Millis};
 
@@ -22,9 +24,7 @@ const KEYS: [(&str, &str); 3] = [
     (include_str!("keys/3.private"), include_str!("keys/3.public")),
 ];
 /// How long a manifest's code is good.
-const CODE_LIFETIME_MS: Millis = 3_600_000;
-/// Where GitHub's pages are, in what it shows of Apps.
-const PAGES: &str = "https://github.com";
+pub const CODE_LIFETIME_MS: Millis = 3_600_000;
 
 /// Whose an App is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,103 +32,6 @@ pub struct AppOwner {
     pub login: String,
     pub id: u64,
     pub is_organization: bool,
-}
-
-/// An App's webhook, as a manifest has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct HookAttributes {
-    #[serde(default)]
-    pub url: Option<String>,
-    #[serde(default = "yes")]
-    pub active: bool,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-/// What an App is to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Manifest {
-    pub name: Option<String>,
-    pub url: Option<String>,
-    pub hook_attributes: Option<HookAttributes>,
-    pub redirect_url: Option<String>,
-    pub public: bool,
-    pub default_permissions: BTreeMap<String, String>,
-    pub default_events: Vec<String>,
-}
-
-/// What a manifest may ask for, of all that GitHub knows.
-const PERMISSIONS: [&str; 9] = [
-    "actions",
-    "administration",
-    "checks",
-    "contents",
-    "members",
-    "metadata",
-    "organization_administration",
-    "organization_self_hosted_runners",
-    "pull_requests",
-];
-
-impl Manifest {
-    /// Reads what a form brings, or says what GitHub's page says of it.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let has_hook_url = manifest.hook_attributes.as_ref().is_none_or(|it| it.url.is_some());
-        // GitHub names the field without its parent (alp82/curia #933).
-        if manifest.url.is_none() || !has_hook_url {
-            return Err("\"url\" wasn't supplied.".to_owned());
-        }
-        let asked = manifest.default_permissions.keys();
-        if asked.clone().any(|name| !PERMISSIONS.contains(&name.as_str())) {
-            return Err(
-                "Default permission records resource is not included in the list".to_owned()
-            );
-        }
-        // An event comes with the permission to see what it is about (probot/probot #1317).
-        let is_deaf = |event: &String| {
-            event == "workflow_job" && !manifest.default_permissions.contains_key("actions")
-        };
-        if let Some(event) = manifest.default_events.iter().find(|event| is_deaf(event)) {
-            return Err(format!("Default events unsupported: {event}"));
-        }
-        Ok(manifest)
-    }
-}
-
-/// Who is logged in at GitHub's pages.
-#[derive(Clone, Debug)]
-pub struct Person {
-    pub login: String,
-    pub id: u64,
-    /// The organizations that are theirs, in lower case, with their numbers.
-    pub owns: BTreeMap<String, u64>,
-}
-
-impl Default for Person {
-    fn default() -> Self {
-        let owns = [("acme".to_owned(), 9919)].into();
-        Self { login: "octocat".to_owned(), id: 583_231, owns }
-    }
-}
-
-impl Person {
-    /// Whose App is made on a page: the person's, or that of an organization of theirs.
-    #[must_use]
-    pub fn acts_for(&self, organization: Option<&str>) -> Option<AppOwner> {
-        let Some(login) = organization else {
-            return Some(AppOwner {
-                login: self.login.clone(),
-                id: self.id,
-                is_organization: false,
-            });
-        };
-        let id = *self.owns.get(&login.to_ascii_lowercase())?;
-        Some(AppOwner { login: login.to_owned(), id, is_organization: true })
-    }
 }
 
 /// An event about an App itself.
@@ -141,7 +44,7 @@ pub(crate) struct AppDelivery {
     pub(super) is_tried: bool,
 }
 
-/// An App that was made of a manifest.
+/// An App that was made on a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) owner: AppOwner,
@@ -157,7 +60,7 @@ pub(crate) struct Made {
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     app: String,
-    at: Millis,
+    until: Millis,
 }
 
 /// What changes of a webhook's settings; what is not named stays.
@@ -186,18 +89,41 @@ fn slug(name: &str) -> String {
 }
 
 impl GitHub {
-    /// Makes the App of a manifest, and answers the code that its maker is sent back with.
+    /// Makes the App of a manifest, and answers the code that its maker is sent back with. It is
+    /// good until then.
     pub fn make_app(
         &mut self,
         ids: &mut Ids,
         owner: AppOwner,
         name: &str,
         manifest: &Manifest,
-        now: Millis,
+        until: Millis,
+    ) -> String {
+        let app = self.add_app(ids, owner, name, manifest, None);
+        // GitHub makes one of its own.
+        let secret = manifest
+            .hook_url()
+            .map(|_| format!("{:016x}{:016x}", ids.scrambled(), ids.scrambled()));
+        if let Some(made) = self.apps.get_mut(&app) {
+            made.hook_secret = secret;
+        }
+        let code = format!("{:016x}{:016x}", ids.scrambled(), ids.scrambled());
+        self.codes.insert(code.clone(), Code { app, until });
+        code
+    }
+
+    /// Makes an App that signs its deliveries with this, where it is said. Answers its number.
+    pub(crate) fn add_app(
+        &mut self,
+        ids: &mut Ids,
+        owner: AppOwner,
+        name: &str,
+        manifest: &Manifest,
+        hook_secret: Option<String>,
     ) -> String {
         let id = ids.small();
-        let (private_key, public_key) = KEYS[self.codes_made % KEYS.len()];
-        self.codes_made += 1;
+        let (private_key, public_key) = KEYS[self.apps_made % KEYS.len()];
+        self.apps_made += 1;
         let hook = manifest.hook_attributes.clone().unwrap_or_default();
         let mut permissions = manifest.default_permissions.clone();
         permissions.insert("metadata".to_owned(), "read".to_owned());
@@ -205,11 +131,8 @@ impl GitHub {
             public_key: framed("PUBLIC KEY", public_key),
             settings: AppSettings { events: manifest.default_events.clone(), permissions },
             // GitHub's default where a manifest does not say it.
-            hook: HookConfig { url: hook.url.clone(), ..HookConfig::default() },
-            // GitHub makes one of its own.
-            hook_secret: hook
-                .url
-                .map(|_| format!("{:016x}{:016x}", ids.scrambled(), ids.scrambled())),
+            hook: HookConfig { url: hook.url, ..HookConfig::default() },
+            hook_secret,
             made: Some(Made {
                 owner,
                 id,
@@ -221,23 +144,51 @@ impl GitHub {
             ..App::default()
         };
         self.apps.insert(id.to_string(), app);
-        let code = format!("{:016x}{:016x}", ids.scrambled(), ids.scrambled());
-        self.codes.insert(code.clone(), Code { app: id.to_string(), at: now });
-        code
+        id.to_string()
     }
 
-    /// The App of this name, as addresses have it: its number, and its name.
+    /// The App of this name, as addresses have it: its number.
     #[must_use]
-    pub fn app_of_slug(&self, wanted: &str) -> Option<(String, &str)> {
+    pub fn app_of_slug(&self, wanted: &str) -> Option<String> {
         let made = self.apps.values().filter_map(|app| app.made.as_ref());
         let mut named = made.filter(|made| made.slug == wanted);
-        named.next().map(|made| (made.id.to_string(), made.name.as_str()))
+        named.next().map(|made| made.id.to_string())
+    }
+
+    /// Its name as addresses have it.
+    #[must_use]
+    pub fn slug_of(&self, app: &str) -> Option<&str> {
+        Some(&self.apps.get(app)?.made.as_ref()?.slug)
+    }
+
+    /// The Apps of an owner: their names, and those that addresses have.
+    pub fn apps_of(&self, owner: &AppOwner) -> impl Iterator<Item = (&str, &str)> {
+        let made = self.apps.values().filter_map(|app| app.made.as_ref());
+        let theirs = made.filter(|made| {
+            made.owner.is_organization == owner.is_organization
+                && made.owner.login.eq_ignore_ascii_case(&owner.login)
+        });
+        theirs.map(|made| (made.name.as_str(), made.slug.as_str()))
     }
 
     /// Whether GitHub has an App of this name already.
     #[must_use]
     pub fn is_name_taken(&self, name: &str) -> bool {
         self.app_of_slug(&slug(name)).is_some()
+    }
+
+    /// Why GitHub takes no webhook at an address, if it does not.
+    /// Source: github-community-projects/private-mirrors #387
+    #[must_use]
+    pub fn hook_problem(&self, url: Option<&str>) -> Option<String> {
+        let host = url.and_then(loopback).filter(|_| !self.local_hooks_allowed)?;
+        Some(format!(
+            "Webhook URL is not supported because it isn't reachable over the public Internet ({host})"
+        ))
+    }
+
+    fn page(&self, path: &str) -> String {
+        format!("{}{path}", self.pages_address.as_deref().unwrap_or("https://github.com"))
     }
 
     /// Its owner installs an App. Answers the installation's number.
@@ -251,8 +202,8 @@ impl GitHub {
         let owner = known.made.as_ref().ok_or_else(GitHubError::not_found)?.owner.clone();
         let kind = if owner.is_organization { OwnerKind::Organization } else { OwnerKind::User };
         let installation_id = ids.small();
-        let spec = OwnerSpec {
-            owner: owner.login,
+        let here = OwnerSpec {
+            owner: owner.login.clone(),
             kind,
             enterprise: None,
             installation_id,
@@ -269,6 +220,18 @@ impl GitHub {
             suspended_at: None,
             accepted: None,
             selected,
+        };
+        // An account has one App here. What is the account's own stays.
+        let spec = match self.owner(&owner.login).map(|owner| owner.spec.clone()) {
+            Some(before) => OwnerSpec {
+                enterprise: before.enterprise,
+                stack: before.stack,
+                public_repositories: before.public_repositories,
+                groups: before.groups,
+                deleted_groups: before.deleted_groups,
+                ..here
+            },
+            None => here,
         };
         self.register_owner(spec, owner.id);
         Ok(installation_id)
@@ -331,9 +294,9 @@ impl GitHub {
 
     /// `POST /app-manifests/{code}/conversions`: who the App is, and its secrets, once.
     pub fn convert(&mut self, code: &str, now: Millis) -> Result<Value, GitHubError> {
-        let Code { app: number, at } =
+        let Code { app: number, until } =
             self.codes.remove(code).ok_or_else(GitHubError::not_found)?;
-        let app = self.apps.get(&number).filter(|_| now < at + CODE_LIFETIME_MS);
+        let app = self.apps.get(&number).filter(|_| now < until);
         let app = app.ok_or_else(GitHubError::not_found)?;
         let made = app.made.as_ref().ok_or_else(GitHubError::not_found)?;
         let mut view = self.app_view(&number).unwrap_or_default();
@@ -353,7 +316,7 @@ impl GitHub {
             "slug": slug,
             "name": name,
             "owner": { "login": owner.login, "id": owner.id, "type": kind },
-            "html_url": format!("{PAGES}/apps/{slug}"),
+            "html_url": self.page(&format!("/apps/{slug}")),
             "events": app.settings.events,
             "permissions": app.settings.permissions,
         }))
@@ -361,13 +324,15 @@ impl GitHub {
 
     /// `PATCH /app/hook/config`. None without such an App.
     pub fn patch_hook(&mut self, app: &str, patch: HookPatch) -> Result<Value, GitHubError> {
+        let HookPatch { url, content_type, secret, insecure_ssl } = patch;
+        let is_address = |url: &String| url.starts_with("https://") || url.starts_with("http://");
+        let is_refused = url.as_ref().is_some_and(|url| !is_address(url))
+            || self.hook_problem(url.as_deref()).is_some();
         let known = self.apps.get_mut(app).ok_or_else(GitHubError::not_found)?;
         if known.hook.url.is_none() {
             return Err(GitHubError::not_found());
         }
-        let HookPatch { url, content_type, secret, insecure_ssl } = patch;
-        let is_address = |url: &String| url.starts_with("https://") || url.starts_with("http://");
-        if url.as_ref().is_some_and(|url| !is_address(url)) {
+        if is_refused {
             return Err(GitHubError::new(422, "Validation Failed"));
         }
         known.hook.url = url.or_else(|| known.hook.url.take());
@@ -429,36 +394,10 @@ impl App {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::slug;
 
     #[test]
-    fn a_manifest_is_refused_as_githubs_page_does() {
-        let right = json!({ "name": "Muster", "url": "https://acme.example",
-            "hook_attributes": { "url": "https://hooks.example/webhook" },
-            "default_permissions": { "actions": "read" }, "default_events": ["workflow_job"] });
-        let read = |change: fn(&mut Value)| {
-            let mut manifest = right.clone();
-            change(&mut manifest);
-            Manifest::read(&manifest.to_string()).map(|manifest| manifest.hook_attributes)
-        };
-        assert!(read(|_| ()).expect("right").expect("a hook").active, "unless it says otherwise");
-        let no_url = Err("\"url\" wasn't supplied.".to_owned());
-        assert_eq!(read(|it| it["hook_attributes"] = json!({ "active": false })), no_url);
-        assert_eq!(read(|it| it["url"] = Value::Null), no_url);
-        for (change, says) in [
-            (
-                (|it| it["default_permissions"]["runners"] = json!("write")) as fn(&mut Value),
-                "not included",
-            ),
-            (
-                |it| it["default_permissions"] = json!({}),
-                "Default events unsupported: workflow_job",
-            ),
-            (|it| *it = json!("text"), "invalid type"),
-        ] {
-            let told = read(change).expect_err("refused");
-            assert!(told.contains(says), "{told}");
-        }
+    fn a_name_as_addresses_have_it() {
         assert_eq!(slug("Muster of  Acme!"), "muster-of-acme");
     }
 }

@@ -7,6 +7,8 @@ mod agent;
 mod apps;
 mod auth;
 mod jobs;
+mod manifest;
+mod person;
 mod registry;
 mod runs;
 mod views;
@@ -20,9 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 
 pub use agent::{JobOffer, Message, Session};
-pub use apps::{AppOwner, HookAttributes, HookPatch, Manifest, Person};
+pub use apps::{AppOwner, CODE_LIFETIME_MS, HookPatch};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
+pub use manifest::{HookAttributes, Manifest};
+pub use person::Person;
 pub(crate) use registry::encode;
 pub use registry::{JitConfig, JitRequest, Runner};
 pub use runs::RunView;
@@ -307,9 +311,13 @@ pub struct GitHub {
     apps: BTreeMap<String, App>,
     /// Codes of manifests that no one has converted yet.
     codes: BTreeMap<String, apps::Code>,
-    codes_made: usize,
+    apps_made: usize,
     /// Who is logged in at GitHub's pages.
     pub person: Person,
+    /// Where GitHub's pages are, in what it shows of Apps that were made there.
+    pub pages_address: Option<String>,
+    /// A webhook may be at an address that leads back to its caller. GitHub refuses those.
+    pub local_hooks_allowed: bool,
     app_deliveries: BTreeMap<u64, apps::AppDelivery>,
     owners: BTreeMap<String, Owner>,
     repositories: BTreeMap<String, Arc<Repository>>,

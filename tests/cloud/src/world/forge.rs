@@ -31,11 +31,35 @@ impl World {
         manifest: &Manifest,
         now: Millis,
     ) -> String {
-        let code = self.github.make_app(&mut self.clockwork.ids, owner, name, manifest, now);
+        let until = now + self.clockwork.timings.code_ms;
+        let code = self.github.make_app(&mut self.clockwork.ids, owner, name, manifest, until);
         let app = self.github.newest_app().unwrap_or_default();
-        let zen = json!({ "zen": "Keep it logically awesome.", "hook_id": 1 });
-        self.tell_app(&app, "ping", None, zen);
+        self.ping(&app);
         code
+    }
+
+    /// An App is made by the fields of GitHub's form; its number.
+    pub fn add_app(
+        &mut self,
+        owner: AppOwner,
+        name: &str,
+        manifest: &Manifest,
+        hook_secret: Option<String>,
+    ) -> String {
+        let ids = &mut self.clockwork.ids;
+        let app = self.github.add_app(ids, owner, name, manifest, hook_secret);
+        self.ping(&app);
+        app
+    }
+
+    fn ping(&mut self, app: &str) {
+        let zen = json!({ "zen": "Keep it logically awesome.", "hook_id": 1 });
+        self.tell_app(app, "ping", None, zen);
+    }
+
+    /// Who is logged in at GitHub's pages becomes an owner of an organization, or is one no more.
+    pub fn set_organization(&mut self, login: &str, is_owned: bool) {
+        self.github.set_organization(&mut self.clockwork.ids, login, is_owned);
     }
 
     /// The App's owner installs it. Answers the installation's number.

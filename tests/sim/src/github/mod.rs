@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use muster_cloud::Ids;
 use muster_cloud::github::{
-    self as model, AppOwner, GitHub, Group, Lies, Manifest, OwnerKind, OwnerSpec, RunnerScope,
+    self as model, AppOwner, CODE_LIFETIME_MS, GitHub, Group, Lies, Manifest, OwnerKind, OwnerSpec,
+    RunnerScope,
 };
 use muster_domain::ids::{Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
@@ -207,7 +208,7 @@ impl Github {
         manifest: &Manifest,
         now: Millis,
     ) -> String {
-        self.truth.make_app(&mut self.ids, owner, name, manifest, now)
+        self.truth.make_app(&mut self.ids, owner, name, manifest, now + CODE_LIFETIME_MS)
     }
 
     /// Changes which runner groups are deleted, in every account.

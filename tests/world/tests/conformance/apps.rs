@@ -111,6 +111,8 @@ const NEW: &str = "/organizations/acme/settings/apps/new";
 #[tokio::test]
 async fn an_app_is_made_by_its_forms_and_installed() {
     let cloud = Cloud::open("").await;
+    let at_home = json!({ "owns": { "acme": true }, "local_hooks_allowed": true });
+    cloud.control("pages", at_home).await;
     let sent = Sent::default();
     let hook = receiver(&sent).await;
     let browser = Browser::new(&cloud);
@@ -200,13 +202,16 @@ async fn repeat_the_newest(cloud: &Cloud, sent: &Sent, token: impl Fn(&str) -> S
 #[tokio::test]
 async fn a_manifest_that_is_wrong_is_refused_on_its_page() {
     let cloud = Cloud::open("").await;
+    cloud.control("pages", json!({ "owns": { "acme": true } })).await;
     let browser = Browser::new(&cloud);
     let right = manifest("https://hooks.example");
     let mut without_url = right.clone();
     without_url["hook_attributes"] = json!({ "active": false });
     let mut unknown = right.clone();
     unknown["default_permissions"]["runners"] = json!("write");
+    let local = "isn't reachable over the public Internet (localhost)";
     for (wrong, says) in [
+        (&manifest("http://localhost:4566"), local),
         (&without_url, "Error &quot;url&quot; wasn't supplied."),
         (&unknown, "Error Default permission records resource is not included in the list"),
         (&json!(null), "Invalid GitHub App configuration"),
@@ -215,9 +220,6 @@ async fn a_manifest_that_is_wrong_is_refused_on_its_page() {
         assert_eq!(status, 422);
         assert!(page.contains(says), "{says}: {page}");
     }
-    // Who owns no organization is told that there is no such page.
-    let (status, _) = browser.with_manifest("/organizations/zoo/settings/apps/new", &right).await;
-    assert_eq!(status, 404);
     let (status, page) = browser.with_manifest("/settings/apps/new", &right).await;
     assert!(status == 200 && page.contains("for octocat"), "{page}");
     let form = Form::of(&page);
@@ -226,4 +228,84 @@ async fn a_manifest_that_is_wrong_is_refused_on_its_page() {
     assert!(status == 422 && page.contains("Name is already taken"), "{page}");
     let form = Form::of(&page).fill("name", "another");
     assert_eq!(browser.press(&form.action, &form.fields).await.0, 302, "the name can be changed");
+}
+
+#[tokio::test]
+async fn an_organizations_pages_are_its_owners() {
+    let cloud = Cloud::open("").await;
+    let browser = Browser::new(&cloud);
+    let right = manifest("https://hooks.example");
+    for owns in [false, true, false] {
+        cloud.control("pages", json!({ "owns": { "Acme": owns } })).await;
+        let (status, page) = browser.with_manifest(NEW, &right).await;
+        assert_eq!(
+            (status, page.contains("Page not found")),
+            if owns { (200, false) } else { (404, true) }
+        );
+    }
+    let own = browser.open("/settings/apps/new").await;
+    assert!(own.contains("for octocat"), "their own are always theirs: {own}");
+}
+
+#[tokio::test]
+async fn cancel_leads_to_the_owners_apps_and_not_back() {
+    let cloud = Cloud::open("").await;
+    cloud.control("pages", json!({ "owns": { "acme": true } })).await;
+    let browser = Browser::new(&cloud);
+    let (_, page) = browser.with_manifest(NEW, &manifest("https://hooks.example")).await;
+    let (before, _) = page.split_once("\">Cancel</a>").expect("a way out");
+    let (_, path) = before.rsplit_once("href=\"").expect("an address");
+    let apps = browser.open(path).await;
+    assert!(apps.contains("GitHub Apps") && !apps.contains("Muster"), "{path}: {apps}");
+}
+
+#[tokio::test]
+async fn a_code_is_good_for_as_long_as_the_world_says() {
+    let cloud = Cloud::open("").await;
+    cloud.control("timings", json!({ "code_ms": 0 })).await;
+    let browser = Browser::new(&cloud);
+    let (_, page) =
+        browser.with_manifest("/settings/apps/new", &manifest("https://hooks.example")).await;
+    let form = Form::of(&page);
+    let (_, location, _) = browser.press(&form.action, &form.fields).await;
+    let (_, code) = location.split_once("code=").expect("a code");
+    let code = code.split('&').next().unwrap();
+    let path = format!("/app-manifests/{code}/conversions");
+    assert_eq!(cloud.github(Method::POST, &path, "", None).await.0, 404, "it is over");
+}
+
+#[tokio::test]
+async fn an_address_fills_the_form_in_and_the_key_is_a_file() {
+    let cloud = Cloud::open("").await;
+    cloud.control("pages", json!({ "owns": { "acme": true } })).await;
+    let browser = Browser::new(&cloud);
+    let address = "name=muster-ab&url=https://h.example&public=false&webhook_active=true\
+                   &webhook_url=https://h.example/webhook&events%5B%5D=workflow_job&actions=read\
+                   &organization_self_hosted_runners=write";
+    let page = browser.open(&format!("{NEW}?{address}")).await;
+    let form = Form::of(&page);
+    let local = Form::of(&page).fill("webhook_url", "http://127.0.0.1:4566/webhook");
+    let (status, _, page) = browser.press(&local.action, &local.fields).await;
+    assert!(status == 422 && page.contains("public Internet (127.0.0.1)"), "{page}");
+
+    let form = form.fill("webhook_secret", "0123456789abcdef");
+    let (status, settings, _) = browser.press(&form.action, &form.fields).await;
+    assert_eq!((status, settings.as_str()), (302, "/organizations/acme/settings/apps/muster-ab"));
+    let page = browser.open(&settings).await;
+    let (_, number) = page.split_once("App ID: ").expect("its number");
+    let number = number.split('<').next().unwrap();
+    let button = Form::of(&page);
+    let (status, _, key) = browser.press(&button.action, &button.fields).await;
+    assert_eq!(status, 200);
+    let file = cloud.state_dir.join("pressed.pem");
+    std::fs::write(&file, key).unwrap();
+    let mut claims = crate::common::cloud::claims("1");
+    claims["iss"] = json!(number);
+    let token = signed_by(&file, &json!({ "alg": "RS256", "typ": "JWT" }), &claims);
+    let (status, app) = cloud.github(Method::GET, "/app", &token, None).await;
+    assert_eq!((status, &app["slug"]), (200, &json!("muster-ab")), "{app}");
+    assert_eq!(
+        (&app["events"], &app["permissions"]["organization_self_hosted_runners"]),
+        (&json!(["workflow_job"]), &json!("write"))
+    );
 }

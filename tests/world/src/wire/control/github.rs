@@ -1,6 +1,6 @@
 //! Control of the GitHub side: owners, jobs, webhooks.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -76,6 +76,48 @@ pub(super) async fn set_lies(
     let lies: Lies = merged(&current, patch)?;
     cloud.with(|world, _| world.set_lies(&owner, lies)).map_err(of_github)?;
     done()
+}
+
+/// What is not named stays.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pages {
+    /// Whether the person who is logged in owns these organizations.
+    #[serde(default)]
+    owns: BTreeMap<String, bool>,
+    /// Where the pages are, in what GitHub shows of Apps that are made there.
+    #[serde(default)]
+    address: Option<String>,
+    /// A webhook may be at an address that leads back to its caller.
+    #[serde(default)]
+    local_hooks_allowed: Option<bool>,
+}
+
+pub(super) async fn set_pages(State(cloud): World, Json(told): Json<Pages>) -> Answer {
+    cloud.with(|world, _| {
+        for (organization, is_owned) in &told.owns {
+            world.set_organization(organization, *is_owned);
+        }
+        if told.address.is_some() {
+            world.github.pages_address = told.address;
+        }
+        if let Some(allowed) = told.local_hooks_allowed {
+            world.github.local_hooks_allowed = allowed;
+        }
+    });
+    done()
+}
+
+pub(super) async fn pages(State(cloud): World) -> Answer {
+    cloud.look(|world, _| {
+        let person = &world.github.person;
+        say(json!({
+            "login": person.login,
+            "owns": person.owns.keys().collect::<Vec<_>>(),
+            "address": world.github.pages_address,
+            "local_hooks_allowed": world.github.local_hooks_allowed,
+        }))
+    })
 }
 
 #[derive(Deserialize)]

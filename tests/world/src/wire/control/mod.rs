@@ -8,6 +8,7 @@
 //! | `POST owners/{owner}/groups` | its runner groups beside the default one |
 //! | `POST owners/{owner}/lies` | how GitHub's answers differ from the truth |
 //! | `POST owners/{owner}/rate` | what is left of the rate limit |
+//! | `POST pages` · `GET` | who is logged in at GitHub's pages, and what those allow |
 //! | `POST jobs` · `GET` · `GET jobs/{id}` | queue a job; look at jobs |
 //! | `POST jobs/{id}/finish`, `…/approve`, `…/cancel` | end a job's work; approve the deployment that it waits for; cancel it |
 //! | `GET runners`, `GET kills` | registrations, old and new; jobs that lost their machine |
@@ -76,6 +77,7 @@ fn github_routes() -> Router<Arc<Cloud>> {
         .route("/control/owners/{owner}/groups", post(github::set_groups))
         .route("/control/owners/{owner}/lies", post(github::set_lies))
         .route("/control/owners/{owner}/rate", post(github::set_rate))
+        .route("/control/pages", post(github::set_pages).get(github::pages))
         .route("/control/jobs", post(github::queue_job).get(github::jobs))
         .route("/control/jobs/{id}", get(github::job))
         .route("/control/jobs/{id}/finish", post(github::finish_job))
