@@ -26,15 +26,15 @@ from local import Failed, digest, load_state, run, step, write_env
 
 BUCKET = "muster-local"
 APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
-# The world spreads them over zones.
-SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b"}
-
-# What a stack of the local world needs.
+# The account's default network: the emulator's CloudFormation and the simulated EC2 both have it.
 PARAMETERS = {
-    "VpcId": "vpc-0local",
-    "SecurityGroupIds": "sg-0local",
-    "Subnets": ",".join(SUBNETS),
+    "VpcId": "vpc-00000001",
+    "SecurityGroupIds": "sg-00000001",
+    "Subnets": "subnet-00000001,subnet-00000002",
 }
+# A public parameter of an image that the emulator has, and the image.
+IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
+IMAGE = {"id": "ami-0c2023a1b2c3d4e5f", "name": "al2023-ami-kernel-default-x86_64", "owner": "amazon"}
 # Times are short: people and tests wait for them. An argument in lower case changes one.
 TIMINGS = {
     "boot_deadline_seconds": 60,
@@ -139,8 +139,8 @@ REWRITTEN = (
     # A worker that is stopped, and its messages, come again soon.
     (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
     (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),
-    # The world's subnets are in no VPC that the emulator knows.
-    (r"(?s)\nRules:\n.*?(?=\nConditions:\n)", "", 1),
+    # Of the public parameters the emulator knows only Amazon's own.
+    (r"resolve:ssm:/aws/service/canonical/[\w/.-]+", f"resolve:ssm:{IMAGE_PARAMETER}", 1),
 )
 
 
@@ -387,7 +387,7 @@ def register(emulator, values):
     """Tells the world about the stack, and about an organization whose webhook it is."""
     if not emulator.control_url:
         return
-    control(emulator, "subnets", SUBNETS)
+    control(emulator, "images", IMAGE)
     control(
         emulator,
         "stacks",

@@ -27,7 +27,7 @@ class Local(unittest.TestCase):
             self.assertEqual(timeout, 10 if name in workers else source()["Resources"][name]["Properties"]["Timeout"], name)
         visible = [r["Properties"].get("VisibilityTimeout") for r in found["Resources"].values() if r["Type"] == "AWS::SQS::Queue"]
         self.assertEqual([seconds for seconds in visible if seconds], [60, 60, 60])
-        self.assertNotIn("Rules", found)
+        self.assertEqual(found["Rules"], source()["Rules"])
         self.assertNotIn(".execute-api.", re.sub(r"arn:\S+", "", text))
         self.assertEqual(text.count("http://127.0.0.1:4566/_aws/execute-api/${Api}"), 8)
         self.assertEqual(set(found["Resources"]), set(source()["Resources"]))

@@ -38,8 +38,13 @@ impl Stack {
         let program = program()?;
         let mut command = tokio::process::Command::new(&program);
         command.args(words).env("MUSTER_STACK", &self.name);
-        for name in ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-        {
+        for name in [
+            "AWS_ENDPOINT_URL",
+            "AWS_ENDPOINT_URL_EC2",
+            "AWS_REGION",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+        ] {
             command.env(name, self.env.get(name)?);
         }
         // A person's own settings must not lead it elsewhere.

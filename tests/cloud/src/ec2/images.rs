@@ -19,6 +19,9 @@ pub struct Image {
     pub architecture: String,
     #[serde(default = "Image::default_state")]
     pub state: String,
+    /// The device that it boots from.
+    #[serde(default = "Image::default_root")]
+    pub root_device: String,
     #[serde(default)]
     pub created_at: Millis,
 }
@@ -34,6 +37,10 @@ impl Image {
 
     fn default_state() -> String {
         "available".to_owned()
+    }
+
+    fn default_root() -> String {
+        "/dev/sda1".to_owned()
     }
 }
 
@@ -98,6 +105,7 @@ fn check(request: &ImageRequest) -> Result<(), Ec2Error> {
 fn value<'a>(image: Option<&'a Image>, filter: &Filter) -> Option<&'a str> {
     let of = |field: fn(&Image) -> &String| image.map_or("", |image| field(image));
     match filter.name.as_str() {
+        "image-id" => Some(of(|image| &image.id)),
         "name" => Some(of(|image| &image.name)),
         "architecture" => Some(of(|image| &image.architecture)),
         "state" => Some(of(|image| &image.state)),

@@ -5,6 +5,7 @@ mod describe;
 mod fleet;
 mod images;
 mod instance;
+pub mod network;
 mod place;
 mod terminate;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::capacity::Capacity;
+use self::network::Network;
 use super::Millis;
 
 pub use capacity::CapacityRule;
@@ -125,7 +127,10 @@ pub struct Ec2 {
     templates: Vec<Arc<LaunchTemplate>>,
     capacity: Capacity,
     images: Vec<Image>,
-    /// Availability zone of a subnet, where it was given; otherwise it is derived from the id.
+    /// What machines would be in.
+    pub network: Network,
+    /// Availability zone of a subnet that the network does not have, where it was given; otherwise
+    /// it is derived from the id.
     pub subnets: BTreeMap<String, String>,
 }
 
@@ -213,8 +218,9 @@ impl Ec2 {
 
     fn zone_of(&self, subnet: Option<&str>) -> String {
         let Some(subnet) = subnet else { return "us-east-1a".to_owned() };
-        if let Some(zone) = self.subnets.get(subnet) {
-            return zone.clone();
+        let known = self.network.zone_of(subnet);
+        if let Some(zone) = known.or_else(|| self.subnets.get(subnet).map(String::as_str)) {
+            return zone.to_owned();
         }
         let sum: u32 = subnet.bytes().map(u32::from).sum();
         format!("us-east-1{}", ["a", "b", "c"][sum as usize % 3])

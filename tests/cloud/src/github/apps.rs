@@ -220,6 +220,7 @@ impl GitHub {
             suspended_at: None,
             accepted: None,
             selected,
+            installed_at: None,
         };
         // An account has one App here. What is the account's own stays.
         let spec = match self.owner(&owner.login).map(|owner| owner.spec.clone()) {

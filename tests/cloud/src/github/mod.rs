@@ -165,6 +165,9 @@ pub struct OwnerSpec {
     /// The App sees the repositories that the owner chose.
     #[serde(default)]
     pub selected: bool,
+    /// When the App was installed, where GitHub is to say so.
+    #[serde(default)]
+    pub installed_at: Option<Millis>,
 }
 
 impl OwnerSpec {

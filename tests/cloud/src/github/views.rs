@@ -332,6 +332,7 @@ fn installation(owner: &Owner) -> Value {
         "target_type": target,
         "repository_selection": if owner.spec.selected { "selected" } else { "all" },
         "suspended_at": owner.spec.suspended_at.map(rfc3339),
+        "created_at": owner.spec.installed_at.map(rfc3339),
         "html_url": format!(
             "https://github.com/organizations/{}/settings/installations/{}",
             owner.spec.owner, owner.spec.installation_id

@@ -104,7 +104,7 @@ async fn refuse_a_job(stack: &Stack) -> Result<()> {
     let file = format!(
         "
 defaults:
-  subnets: [subnet-0000000a, subnet-0000000b]
+  subnets: [subnet-00000001, subnet-00000002]
   instances: {{ types: [m7i.large, m7a.large] }}
 pools:
   - name: default

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// The built-in pool, as a file says it.
 const KEPT: &str = "
 defaults:
-  subnets: [subnet-0000000a, subnet-0000000b]
+  subnets: [subnet-00000001, subnet-00000002]
   instances: { types: [m7i.large, m7a.large] }
 pools:
   - name: default

@@ -307,5 +307,6 @@ fn account(pools: &[Pool]) -> OwnerSpec {
         suspended_at: None,
         accepted: None,
         selected: false,
+        installed_at: None,
     }
 }

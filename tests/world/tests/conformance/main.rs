@@ -8,3 +8,4 @@ mod apps;
 mod common;
 mod doors;
 mod machines;
+mod network;

@@ -1,6 +1,6 @@
 //! Control of the AWS side: stacks, capacity, machines.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use super::{super::cloud::Cloud, Answer, done, merged, refuse, say};
 use muster_cloud::{
     Stack, Timings,
-    ec2::{CapacityRule, Ec2Toggles, Image, Instance, LaunchTemplate, PlaceSpec, TemplateRef},
+    ec2::{
+        CapacityRule, Ec2Toggles, Image, Instance, LaunchTemplate, PlaceSpec, TemplateRef,
+        network::Network,
+    },
     github::Assignment,
     machines::{Death, Script},
 };
@@ -74,12 +77,13 @@ pub(super) async fn put_image(State(cloud): World, Json(image): Json<Image>) -> 
     done()
 }
 
-pub(super) async fn put_subnets(
-    State(cloud): World,
-    Json(zones): Json<BTreeMap<String, String>>,
-) -> Answer {
-    cloud.with(|world, _| world.ec2.subnets.extend(zones));
+pub(super) async fn set_network(State(cloud): World, Json(network): Json<Network>) -> Answer {
+    cloud.with(|world, _| world.ec2.network = network);
     done()
+}
+
+pub(super) async fn network(State(cloud): World) -> Answer {
+    cloud.look(|world, _| say(&world.ec2.network))
 }
 
 pub(super) async fn set_capacity(

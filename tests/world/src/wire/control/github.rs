@@ -78,6 +78,38 @@ pub(super) async fn set_lies(
     done()
 }
 
+/// An App, as its owner changes it; what is not named stays.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ChangedApp {
+    settings: Value,
+    hook: Value,
+}
+
+pub(super) async fn set_app(
+    State(cloud): World,
+    Path(app): Path<String>,
+    Json(ChangedApp { settings, hook }): Json<ChangedApp>,
+) -> Answer {
+    let current = cloud.look(|world, _| {
+        world.github.app_settings(&app).cloned().zip(world.github.hook(&app).cloned())
+    });
+    let Some(current) = current else { return refuse(StatusCode::NOT_FOUND, "no such App") };
+    let (settings, hook) = (merged(&current.0, settings)?, merged(&current.1, hook)?);
+    cloud.with(|world, _| {
+        world.github.set_app(&app, settings);
+        world.github.set_hook(&app, hook);
+    });
+    done()
+}
+
+pub(super) async fn app(State(cloud): World, Path(app): Path<String>) -> Answer {
+    cloud.look(|world, _| match world.github.app_settings(&app).zip(world.github.hook(&app)) {
+        None => refuse(StatusCode::NOT_FOUND, "no such App"),
+        Some((settings, hook)) => say(json!({ "settings": settings, "hook": hook })),
+    })
+}
+
 /// What is not named stays.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -9,6 +9,7 @@
 //! | `POST owners/{owner}/lies` | how GitHub's answers differ from the truth |
 //! | `POST owners/{owner}/rate` | what is left of the rate limit |
 //! | `POST pages` · `GET` | who is logged in at GitHub's pages, and what those allow |
+//! | `POST apps/{app}` · `GET` | what an App is told and may do, and where its events go |
 //! | `POST jobs` · `GET` · `GET jobs/{id}` | queue a job; look at jobs |
 //! | `POST jobs/{id}/finish`, `…/approve`, `…/cancel` | end a job's work; approve the deployment that it waits for; cancel it |
 //! | `GET runners`, `GET kills` | registrations, old and new; jobs that lost their machine |
@@ -20,7 +21,8 @@
 //! | `POST instances` · `GET` | put an instance into the world; the truth about all |
 //! | `POST instances/{id}/{stop,interrupt,terminate,protect,die}` | what others do to an instance |
 //! | `GET machines`, `GET machines/{id}/console` | machines, and what they print |
-//! | `POST templates`, `POST subnets` | launch templates and zones for a world without emulator |
+//! | `POST templates` | launch templates for a world without emulator |
+//! | `POST network` · `GET` | the VPC, its subnets and whatever decides whether machines get out, as a whole |
 //! | `POST images` | an image that `DescribeImages` shows |
 //! | `POST faults` · `GET` · `DELETE` · `DELETE faults/{id}` | what goes wrong with calls |
 //! | `GET holds` · `POST holds/{call}` | calls that wait; let one go |
@@ -59,7 +61,7 @@ fn aws_routes() -> Router<Arc<Cloud>> {
     Router::new()
         .route("/control/stacks", post(aws::register_stack).get(aws::stacks))
         .route("/control/templates", post(aws::put_template))
-        .route("/control/subnets", post(aws::put_subnets))
+        .route("/control/network", post(aws::set_network).get(aws::network))
         .route("/control/images", post(aws::put_image))
         .route("/control/capacity", post(aws::set_capacity).get(aws::capacity))
         .route("/control/timings", post(aws::set_timings).get(aws::timings))
@@ -77,6 +79,7 @@ fn github_routes() -> Router<Arc<Cloud>> {
         .route("/control/owners/{owner}/groups", post(github::set_groups))
         .route("/control/owners/{owner}/lies", post(github::set_lies))
         .route("/control/owners/{owner}/rate", post(github::set_rate))
+        .route("/control/apps/{app}", post(github::set_app).get(github::app))
         .route("/control/pages", post(github::set_pages).get(github::pages))
         .route("/control/jobs", post(github::queue_job).get(github::jobs))
         .route("/control/jobs/{id}", get(github::job))

@@ -1,6 +1,7 @@
 //! The EC2 Query door: form in, XML out.
 
 mod form;
+mod network;
 mod parse;
 mod write;
 
@@ -37,6 +38,7 @@ enum Request {
     TerminateInstances(Vec<String>),
     GetConsoleOutput(String, bool),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
+    Network(network::Request),
     /// Launch templates live in the emulator: the request goes there as it is.
     PassOn(String),
     /// Wrong in a way that can be said before looking at the world.
@@ -90,6 +92,13 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
         "DescribeLaunchTemplates" | "DescribeLaunchTemplateVersions" => {
             Ok(Request::PassOn(String::from_utf8_lossy(body).into_owned()))
         }
+        // CloudFormation makes groups in the emulator, and tags them there.
+        "DescribeSecurityGroups" if network::is_about_tags(&form) => {
+            Ok(Request::PassOn(String::from_utf8_lossy(body).into_owned()))
+        }
+        action if network::Action::find(action).is_some() => {
+            network::understand(action, form).map(Request::Network)
+        }
         other => Err(Ec2Error::new(
             "InvalidAction",
             format!("The action {other} is not part of the simulated cloud."),
@@ -116,7 +125,10 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
         }
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
         Request::GetConsoleOutput(id, _) => of_instance(std::slice::from_ref(id)),
-        Request::DescribeImages(_) | Request::PassOn(_) | Request::Refused(_) => None,
+        Request::DescribeImages(_)
+        | Request::Network(_)
+        | Request::PassOn(_)
+        | Request::Refused(_) => None,
     }
 }
 
@@ -129,6 +141,7 @@ fn targets_of(request: &Request) -> Vec<String> {
         Request::DescribeImages(describe) => written(&describe.filters).collect(),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
         Request::GetConsoleOutput(id, _) => vec![id.clone()],
+        Request::Network(request) => written(&request.filters).collect(),
         Request::PassOn(_) | Request::Refused(_) => vec![],
     }
 }
@@ -154,6 +167,9 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
         Request::CreateTags(ids, tags) => cloud
             .with(|world, now| world.create_tags(&ids, &tags, now))
             .map(|()| write::create_tags()),
+        Request::Network(request) => {
+            cloud.look(|world, _| network::answer(&world.ec2.network, &request))
+        }
         Request::PassOn(body) => pass_on(&cloud, body).await,
         Request::Refused(error) => Err(error),
     };
@@ -221,7 +237,7 @@ async fn pass_on(cloud: &Cloud, body: String) -> Result<Reply, Ec2Error> {
     let Some(emulator) = &cloud.emulator else {
         return Err(Ec2Error::new(
             "UnsupportedOperation",
-            "Launch templates live in the emulator, and the world was started without one.",
+            "What this is about lives in the emulator, and the world was started without one.",
         ));
     };
     match emulator.ec2(body).await {

@@ -109,6 +109,8 @@ pub(super) fn describe_instances(mut form: Form) -> Result<DescribeRequest, Ec2E
 }
 
 pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> {
+    // Here none is called out of date.
+    form.take_bool("IncludeDeprecated")?;
     let request = ImageRequest {
         owners: form.take_list("Owner"),
         filters: filters(&mut form),
@@ -119,7 +121,7 @@ pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> 
     Ok(request)
 }
 
-fn filters(form: &mut Form) -> Vec<Filter> {
+pub(super) fn filters(form: &mut Form) -> Vec<Filter> {
     let members = form.members("Filter");
     members
         .iter()

@@ -36,7 +36,7 @@ const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 /// Nothing in the simulated cloud is looked up by it.
 const REQUEST_ID: &str = "00000000-0000-4000-a000-000000000000";
 
-fn answer(action: &str, inner: &str) -> Reply {
+pub(super) fn answer(action: &str, inner: &str) -> Reply {
     let request = text("requestId", REQUEST_ID);
     xml(
         200,
@@ -164,6 +164,7 @@ fn image_item(image: &Image, account: &str) -> String {
         + &text("architecture", &image.architecture)
         + &text("imageType", "machine")
         + &text("rootDeviceType", "ebs")
+        + &text("rootDeviceName", &image.root_device)
         + &text("virtualizationType", "hvm")
 }
 
