@@ -221,10 +221,8 @@ fn subnets(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
             "{id} of pool {} is not one of the stack's Subnets: EC2 refuses launches there.",
             pool.name
         );
-        let remedy = format!(
-            "sam deploy --parameter-overrides Subnets={},{id}, or muster pools edit",
-            allowed.join(",")
-        );
+        let remedy =
+            format!("muster upgrade --subnets {},{id}, or muster pools edit", allowed.join(","));
         Wrong::error(said).remedy(remedy)
     });
     wrongs.collect()

@@ -86,7 +86,7 @@ fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
 
 fn without(subnet: &str) -> String {
     format!(
-        "take {subnet} out of Subnets (sam deploy --parameter-overrides Subnets=…) and of pools \
+        "take {subnet} out of Subnets (muster upgrade --subnets …) and of pools \
          that name it"
     )
 }
@@ -120,10 +120,7 @@ fn way_out(
             given.public_ip == "yes" || given.public_ip == "subnet" && subnet.gives_public_ip;
         let said = format!("{id} has an internet gateway and gives no public address: {DEAF}.");
         return (!is_public).then(|| {
-            Wrong::error(said).remedy(format!(
-                "sam deploy --parameter-overrides PublicIp=yes, or {}",
-                without(id)
-            ))
+            Wrong::error(said).remedy(format!("muster upgrade --public-ip yes, or {}", without(id)))
         });
     }
     if to.starts_with("nat-") {

@@ -69,7 +69,7 @@ fn state(deployed: &Deployed, facts: &Facts) -> Vec<Wrong> {
         "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "IMPORT_COMPLETE" => return Vec::new(),
         "UPDATE_ROLLBACK_COMPLETE" => {
             Wrong::warn("The stack's last change failed and was taken back.")
-                .remedy("see its Events, mend what they name, and sam deploy again")
+                .remedy("see its Events, mend what they name, then muster upgrade")
         }
         "UPDATE_ROLLBACK_FAILED" => Wrong::error(is).remedy(format!(
             "mend what its Events name, then: \
@@ -101,7 +101,7 @@ fn drifted(all: &[Drifted], facts: &Facts) -> Vec<Wrong> {
             ))
         };
         wrong
-            .remedy("put it back by hand: sam deploy changes what the template changed")
+            .remedy("put it back by hand: muster upgrade changes what the template changed")
             .at(page(facts))
     });
     wrongs.collect()
@@ -150,7 +150,7 @@ fn function(name: &str, known: Option<&Function>, facts: &Facts) -> Option<Wrong
         _ => return None,
     };
     let page = console(region, &format!("lambda/home?region={region}#/functions/{name}"));
-    Some(Wrong::error(stopped(format!("{name} {what}: {why}"))).remedy("sam deploy").at(page))
+    Some(Wrong::error(stopped(format!("{name} {what}: {why}"))).remedy("muster upgrade").at(page))
 }
 
 /// The way to stop a function for good that AWS itself recommends.
@@ -191,7 +191,7 @@ fn mappings(all: &[Mapping], facts: &Facts) -> Vec<Wrong> {
         } else if last.starts_with("PROBLEM") {
             let said = stopped(format!("{function} cannot read queue {queue}: {last}"));
             wrongs.push(
-                Wrong::error(said).remedy("the rights of its role; sam deploy puts them back"),
+                Wrong::error(said).remedy("the rights of its role; muster upgrade puts them back"),
             );
         }
     }
@@ -265,9 +265,8 @@ fn heard(running: &Running, facts: &Facts) -> Vec<Finding> {
     if !silent.is_empty() {
         let (all, few) = (count(alarms.len(), "alarm"), silent.len());
         let wrong = if few == alarms.len() {
-            Wrong::warn(format!("{all}, and nobody hears them.")).remedy(
-                "sam deploy --parameter-overrides AlarmEmail=you@example.com (or AlarmTopicArn)",
-            )
+            Wrong::warn(format!("{all}, and nobody hears them."))
+                .remedy("muster upgrade --mail you@example.com")
         } else {
             let names = silent.join(", ");
             let muted: Vec<String> =
@@ -290,7 +289,7 @@ fn subscriptions(all: &[Subscription], facts: &Facts) -> Vec<Wrong> {
     let page = console(region, &format!("sns/v3/home?region={region}#/subscriptions"));
     let wrong = match all {
         [] => Wrong::warn("The topic of the alarms has no subscriber: nobody hears them.")
-            .remedy("aws sns subscribe, or sam deploy --parameter-overrides AlarmEmail=…"),
+            .remedy("aws sns subscribe, or muster upgrade --mail ADDRESS"),
         all => {
             let who: Vec<&str> = all.iter().map(|one| one.endpoint.as_str()).collect();
             let who = who.join(", ");

@@ -98,7 +98,7 @@ impl<W: World> Session<'_, W> {
         let (Some(webhook), Some(new)) = (&now.webhook_url, &now.new_app) else {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
         };
-        let owner = self.owner(&order.of)?;
+        let owner = self.owner(&order.of, &order.github).await?;
         let port = self.world.listen().await?;
         let (path, state) = (self.world.random::<16>()?, self.world.random::<32>()?);
         let door = Door::new(port, &path, &state, &owner, &order.github);
@@ -239,8 +239,9 @@ impl<W: World> Session<'_, W> {
         Ok(true)
     }
 
-    /// Whose App it is to be. Only this is asked.
-    pub(super) fn owner(&mut self, of: &Of) -> Result<Owner, Failure> {
+    /// Whose App it is to be. Enter takes the organization that the person owns, if GitHub knows them
+    /// here and there is but one.
+    pub(super) async fn owner(&mut self, of: &Of, host: &Host) -> Result<Owner, Failure> {
         if of.user {
             return Ok(Owner::Person);
         }
@@ -250,10 +251,13 @@ impl<W: World> Session<'_, W> {
         if !self.world.is_attended() {
             return Err(Failure::Usage(WHOSE.to_owned()));
         }
-        self.owner_or("me")
-    }
-
-    pub(super) fn owner_or(&mut self, usual: &str) -> Result<Owner, Failure> {
+        let address = format!("{}/user/memberships/orgs?state=active&per_page=100", host.api());
+        let answer = self.world.github(&address).await.ok().flatten().unwrap_or_default();
+        let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+        let owned = all.iter().filter(|one| one["role"] == "admin");
+        let names: Vec<&str> =
+            owned.filter_map(|one| one["organization"]["login"].as_str()).collect();
+        let usual = if let [only] = names.as_slice() { *only } else { "me" };
         let question = "Which organization has the repositories? (me: they are your own)";
         loop {
             match self.world.offer(question, usual)?.trim() {
@@ -301,7 +305,7 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn github_link(&mut self, of: &Of, github: &Host) -> Result<String, Failure> {
-        let owner = self.owner(of)?;
+        let owner = self.owner(of, github).await?;
         let Some(new) = self.github_now().await?.new_app else {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
         };

@@ -52,7 +52,10 @@ impl<W: World> Session<'_, W> {
             Some(one) if !one.is_nothing() => return Err(unusable(&stack, &one)),
             Some(_) | None => {
                 let release = self.release(&order.from.to_string_lossy())?;
-                owner = Some(self.owner_of_setup(order).await?);
+                if order.yes && order.of.org.is_none() && !order.of.user {
+                    return Err(Failure::Usage(WHOSE.to_owned()));
+                }
+                owner = Some(self.owner(&order.of, &order.github).await?);
                 let values = self.questions(&stack, &release, order).await?;
                 self.world.stage("deployment");
                 self.deploy(&stack, &release, &values).await?;
@@ -125,26 +128,6 @@ impl<W: World> Session<'_, W> {
             Some(version.to_owned())
         });
         Ok(Release { folder: folder.to_owned(), architecture, version })
-    }
-
-    /// The organization that the person owns, if GitHub knows them here and there is but one.
-    async fn owner_of_setup(&mut self, order: &Setup) -> Result<Owner, Failure> {
-        let is_given = order.of.org.is_some() || order.of.user;
-        if order.yes && !is_given {
-            return Err(Failure::Usage(WHOSE.to_owned()));
-        }
-        if is_given || !self.world.is_attended() {
-            return self.owner(&order.of);
-        }
-        let address =
-            format!("{}/user/memberships/orgs?state=active&per_page=100", order.github.api());
-        let answer = self.world.github(&address).await.ok().flatten().unwrap_or_default();
-        let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
-        let owned = all.iter().filter(|one| one["role"] == "admin");
-        let names: Vec<&str> =
-            owned.filter_map(|one| one["organization"]["login"].as_str()).collect();
-        let usual = if let [only] = names.as_slice() { *only } else { "me" };
-        self.owner_or(usual)
     }
 
     /// What the stack is to be, asked where it is not given.

@@ -271,6 +271,7 @@ fn an_app_is_made_without_a_browser_here() {
             (
                 Fake {
                     has_browser: false,
+                    github: [None].into(),
                     says: ["a/b", ""].into(),
                     ..visited(
                         [created("c0de")],
