@@ -417,12 +417,15 @@ def register(emulator, values):
     control(emulator, "pages", pages)
 
 
-def control(emulator, path, body):
+def control(emulator, path, body=None):
+    """What the world answers, asked or, with a body, told."""
+    data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
-        f"{emulator.control_url}/{path}", data=json.dumps(body).encode(), headers={"content-type": "application/json"}
+        f"{emulator.control_url}/{path}", data=data, headers={"content-type": "application/json"}
     )
     try:
-        urllib.request.urlopen(request, timeout=10).close()
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
     except urllib.error.HTTPError as error:
         raise Failed(f"the world refused {path}: {error.code} {error.read().decode()}") from error
 
