@@ -172,10 +172,10 @@ FACTS = [
     ("Reaper", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Reaper", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
     ("Reaper", "Allow", "dynamodb:UpdateItem", CONTROL, POOL),
-    # --- runner-api: sees machines, never launches or ends one
+    # --- runner-api: answers machines, and asks nothing of EC2
     ("RunnerApi", "Allow", "logs:PutLogEvents", f"{LOGS}runner-api:log-stream:x", {}),
     ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
-    ("RunnerApi", "Allow", "ec2:DescribeInstances", "*", {}),
+    ("RunnerApi", "Deny", "ec2:DescribeInstances", "*", {}),
     ("RunnerApi", "Allow", "sqs:SendMessage", REAP, {}),
     ("RunnerApi", "Deny", "sqs:SendMessage", JOBS, {}),
     ("RunnerApi", "Deny", "sqs:SendMessage", LAUNCH, {}),

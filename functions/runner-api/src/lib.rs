@@ -1,8 +1,9 @@
 //! The runner-api Lambda: what a machine asks, signed with its instance role.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
-use muster_control::context::{Context, Ports};
+use muster_control::context::{Context, Wired};
 use muster_control::metrics::Metric;
+use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
@@ -65,8 +66,8 @@ impl From<ApiGatewayV2httpResponse> for Outcome {
 
 /// Handles a request, in a context with the settings of the parameters. `instance_role` is the id
 /// (`AROA…`) of the stack's instance role.
-pub async fn handle<P: Ports>(
-    context: Context<'_, P>,
+pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
+    context: Context<'_, W>,
     instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
@@ -100,8 +101,8 @@ pub async fn handle<P: Ports>(
 }
 
 /// Hands out a configuration, or takes a report.
-async fn act<P: Ports>(
-    context: Context<'_, P>,
+async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
+    context: Context<'_, W>,
     machine: &MachineId,
     report: Option<&MachineReport>,
     now: Time,
@@ -109,9 +110,9 @@ async fn act<P: Ports>(
     let (settings, owner) = look(context.settings, context.table, machine).await?;
     let pass = RunnerApi { context: context.with(&settings), owner };
     match report {
-        None => pass.configure(machine, now).await.map(|config| configuration(&config)),
+        None => pass.configure(now).await.map(|config| configuration(&config)),
         Some(report) => {
-            pass.report(machine, report, now).await?;
+            pass.report(report, now).await?;
             Ok(json!({ "version": VERSION }))
         }
     }

@@ -12,9 +12,8 @@ async fn main() -> Result<(), Error> {
     let RunnerApiConfig { stack, github, instance_role } = configure(RunnerApiConfig::read)?;
     let stack = Stack::connect(stack).await;
     let github = stack.github(github)?;
-    let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = &stack;
-    let context = &Context::new(table, queue, &compute, &github, settings);
+    let context = &Context::new(table, queue, &(), &github, settings);
     let instance_role = &*instance_role;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
         let Outcome { response, metric } =

@@ -5,11 +5,11 @@ mod request;
 use futures_util::future::join;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::backoff;
-use muster_domain::ids::{InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{InstanceName, RunnerId};
 use muster_domain::instance::{ErrorDetail, Exit, Instance, ReportError, RunnerState, Start};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
-use muster_domain::observation::{Machine, ProviderError};
+use muster_domain::observation::ProviderError;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
@@ -17,11 +17,10 @@ use muster_domain::timings::Timings;
 
 pub use self::request::{MachineReport, look};
 use crate::causes::with_causes;
-use crate::context::{Context, Ports};
+use crate::context::{Context, Wired};
 use crate::health::{note, note_answer};
 use crate::ports::{
-    CommitError, Compute, Github, Instances, JitError, Launches, Queue, ReadError, Registrar,
-    Table, Write,
+    Github, Instances, JitError, Launches, Queue, ReadError, Registrar, Table, Write,
 };
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
@@ -79,25 +78,21 @@ struct CountedCall {
 }
 
 /// The passes behind runner-api.
-pub struct RunnerApi<'a, P: Ports> {
+pub struct RunnerApi<'a, W: Wired> {
     /// The world, with the settings of [`look`].
-    pub context: Context<'a, P>,
-    /// Who owns the machine, as far as it was read. It never changes.
-    pub owner: Option<InstanceName>,
+    pub context: Context<'a, W>,
+    /// The instance that owns the machine. It never changes.
+    pub owner: InstanceName,
 }
 
-impl<P: Ports> RunnerApi<'_, P> {
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
     /// may be lost on its way. The registration of an earlier call is removed.
     ///
     /// # Errors
     /// What the machine is to do instead.
-    pub async fn configure(
-        &self,
-        machine: &MachineId,
-        now: Time,
-    ) -> Result<Configuration, RunnerApiError> {
-        let CountedCall { instance, earlier, known } = self.ask(machine, now).await?;
+    pub async fn configure(&self, now: Time) -> Result<Configuration, RunnerApiError> {
+        let CountedCall { instance, earlier, known } = self.ask(now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
@@ -156,13 +151,8 @@ impl<P: Ports> RunnerApi<'_, P> {
     ///
     /// # Errors
     /// What the machine is to do instead.
-    pub async fn report(
-        &self,
-        machine: &MachineId,
-        report: &MachineReport,
-        now: Time,
-    ) -> Result<(), RunnerApiError> {
-        let instance = self.instance_of(machine, now).await?;
+    pub async fn report(&self, report: &MachineReport, now: Time) -> Result<(), RunnerApiError> {
+        let instance = self.instance().await?;
         let settings = self.context.settings;
         let timings = &settings.timings_of(&instance.pool);
         let pool = settings.pool(&instance.pool);
@@ -200,8 +190,8 @@ impl<P: Ports> RunnerApi<'_, P> {
     }
 
     /// Counts the configuration call before it is made. What GitHub refuses is read beside it.
-    async fn ask(&self, machine: &MachineId, now: Time) -> Result<CountedCall, RunnerApiError> {
-        let instance = self.instance_of(machine, now).await?;
+    async fn ask(&self, now: Time) -> Result<CountedCall, RunnerApiError> {
+        let instance = self.instance().await?;
         let mut earlier = None;
         let counted = self.change(instance, |next| {
             if next.is_overtaken(now) {
@@ -311,75 +301,9 @@ impl<P: Ports> RunnerApi<'_, P> {
         Ok(later(instance, after, why))
     }
 
-    /// The instance that owns a machine. A machine may boot faster than its launch's answer is on
-    /// record: then it binds itself, if it carries our stack's tag and its launch has a free slot.
-    async fn instance_of(
-        &self,
-        machine: &MachineId,
-        now: Time,
-    ) -> Result<Stored<Instance>, RunnerApiError> {
-        let mut owner = self.owner.clone();
-        writes::in_rounds(async || {
-            let owner = match owner.take() {
-                Some(owner) => Some(owner),
-                None => self.context.table.owner_of(machine).await.map_err(PassError::from)?,
-            };
-            if let Some(name) = owner {
-                let instance = self.context.table.instance(&name).await.map_err(PassError::from)?;
-                return instance.ok_or(RunnerApiError::UnknownMachine);
-            }
-            let launch = self.launch_of(machine).await?;
-            if let Some(instance) = self.bind(machine, &launch, now).await? {
-                return Ok(instance);
-            }
-            match self.context.table.owner_of(machine).await.map_err(PassError::from)? {
-                // The launch's answer has come on record meanwhile, and bound this machine with all
-                // others.
-                Some(_) => Err(PassError::Commit(CommitError::Conflict).into()),
-                None => Err(RunnerApiError::UnknownMachine),
-            }
-        })
-        .await
-    }
-
-    async fn launch_of(&self, machine: &MachineId) -> Result<LaunchId, RunnerApiError> {
-        let again = Seconds(2);
-        match self.context.compute.identify(machine).await {
-            Ok(Some(listed)) if listed.state != Machine::Gone => {
-                listed.launch.ok_or(RunnerApiError::UnknownMachine)
-            }
-            // It calls us, so it exists: EC2's answer is behind.
-            Ok(None) => {
-                let why = "EC2 does not show this machine yet".to_owned();
-                Err(RunnerApiError::Later { after: again, why })
-            }
-            Ok(Some(_)) => Err(RunnerApiError::UnknownMachine),
-            Err(trouble) => {
-                Err(RunnerApiError::Later { after: again, why: format!("EC2: {trouble:?}") })
-            }
-        }
-    }
-
-    async fn bind(
-        &self,
-        machine: &MachineId,
-        launch: &LaunchId,
-        now: Time,
-    ) -> Result<Option<Stored<Instance>>, PassError> {
-        let Some(launch) = self.context.table.launch(launch).await? else {
-            return Ok(None);
-        };
-        let slots = self.context.table.instances(&launch.slots).await?;
-        let Some(slot) = slots.into_iter().find(|slot| slot.is_free_slot_of(&launch.id)) else {
-            return Ok(None);
-        };
-        let mut next = slot.record().clone();
-        next.bind(machine.clone(), now, &self.context.settings.timings_of(&slot.pool));
-        let owner = Write::BindMachine { machine: machine.clone(), instance: slot.name.clone() };
-        let bound = slot.change(next);
-        let committed = self.context.table.commit(&[owner, bound.clone().into()]).await?;
-        tracing::info!(instance.id = %bound.name, machine.id = %machine, "a machine bound itself");
-        Ok(Some(bound.stored(&committed)))
+    async fn instance(&self) -> Result<Stored<Instance>, RunnerApiError> {
+        let instance = self.context.table.instance(&self.owner).await?;
+        instance.ok_or(RunnerApiError::UnknownMachine)
     }
 
     /// Changes and commits an instance as it was read. When somebody else was faster, it is read

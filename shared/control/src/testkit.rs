@@ -58,9 +58,6 @@ impl<E: Ends> Compute for E {
     ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
         unreachable!("nothing is looked at")
     }
-    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
-        unreachable!("nothing is looked at")
-    }
     async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         unreachable!("nothing is listed")
     }

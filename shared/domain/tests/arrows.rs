@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("webhook", &["aws", "control", "domain"]),
     ("scale-up", &["aws", "control", "domain", "ec2", "stack"]),
     ("reaper", &["aws", "control", "domain", "ec2", "stack"]),
-    ("runner-api", &["aws", "control", "domain", "ec2", "stack"]),
+    ("runner-api", &["aws", "control", "domain", "stack"]),
     ("admin", &["aws", "control", "domain", "ec2", "stack", "yaml"]),
 ];
 
@@ -87,5 +87,5 @@ fn only_functions_that_need_ec2_build_it() {
         .filter(|(_, dependencies)| dependencies.iter().any(|name| name == "ec2"))
         .map(|(name, _)| name)
         .collect();
-    assert_eq!(users, ["admin", "reaper", "runner-api", "scale-up"]);
+    assert_eq!(users, ["admin", "reaper", "scale-up"]);
 }

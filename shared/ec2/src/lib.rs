@@ -80,10 +80,6 @@ impl Compute for Ec2 {
         machines::shown(self, ids).await
     }
 
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
-        machines::identify(self, id).await
-    }
-
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         machines::list(self, page).await
     }

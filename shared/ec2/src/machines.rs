@@ -95,17 +95,6 @@ pub(crate) async fn shown(
     Ok(shown.collect())
 }
 
-pub(crate) async fn identify(
-    ec2: &Ec2,
-    id: &MachineId,
-) -> Result<Option<ListedMachine>, ProviderError> {
-    let Some(instance) = find(ec2, id).await? else { return Ok(None) };
-    let odd = || odd(id, "OddAnswer", "EC2 tells no launch time or no known state");
-    let listed = listed(&instance).ok_or_else(odd)?;
-    let launch = listed.launch.filter(|_| is_ours(ec2, &instance));
-    Ok(Some(ListedMachine { launch, ..listed }))
-}
-
 /// Asked for what stands there now. Machines that are not on Nitro cannot show that, and then it is
 /// what EC2 stored last (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html).
 pub(crate) async fn console(ec2: &Ec2, id: &MachineId) -> Result<String, ProviderError> {

@@ -72,7 +72,7 @@ pub(crate) fn all() -> Vec<Function> {
         // A launch pass that finds nothing to do.
         Function { binary: "scale-up", ..plain("scale-up, wake-up", &whole_pool()) },
         plain("reaper", TICK),
-        // A machine that EC2 does not show yet, and is told to ask again.
+        // A machine that no record knows yet, and is told to ask again.
         plain("runner-api", STARTED),
         plain("admin", STATUS),
     ]

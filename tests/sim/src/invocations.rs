@@ -284,18 +284,16 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
     };
     let now = door.now();
     let answer = match look(&door.sim.settings, door, &machine).await {
-        Err(error) => Err(error.into()),
+        Err(denied) => Err(denied),
         Ok((settings, owner)) => {
-            let context = Context::new(door, door, door, github, &settings);
+            let context = Context::new(door, door, &(), github, &settings);
             let pass = RunnerApi { context, owner };
             match &*ask {
-                Ask::Configuration => pass.configure(&machine, now).await.map(|config| {
+                Ask::Configuration => pass.configure(now).await.map(|config| {
                     let number = config.encoded.parse().unwrap_or_default();
                     Reply::Configuration(config.runner_name, number)
                 }),
-                Ask::Report(report) => {
-                    pass.report(&machine, report, now).await.map(|()| Reply::Noted)
-                }
+                Ask::Report(report) => pass.report(report, now).await.map(|()| Reply::Noted),
             }
         }
     };

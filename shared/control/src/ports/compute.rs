@@ -58,9 +58,6 @@ pub trait Compute {
         &self,
         ids: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError>;
-    /// A machine with its launch tag; without one when it is not of our stack. None when EC2 does
-    /// not know it.
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError>;
     /// All machines of our stack that are not gone, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
     /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use futures_util::future::join;
 use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::instance::StartReport;
+use muster_domain::time::Seconds;
 
+use super::RunnerApiError;
 use crate::Settings;
-use crate::ports::{ReadError, Table};
+use crate::ports::Table;
 
 /// A report of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +49,19 @@ pub enum MachineReport {
 /// One read does not wait for the other.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// When one of them cannot be read. A machine may boot faster than its launch's answer is on
+/// record; a pass binds it then, at the latest the one that repeats the launch, and until then it
+/// asks again.
 pub async fn look<'a, T: Table>(
     parameters: &'a Settings,
     table: &T,
     machine: &MachineId,
-) -> Result<(Cow<'a, Settings>, Option<InstanceName>), ReadError> {
+) -> Result<(Cow<'a, Settings>, InstanceName), RunnerApiError> {
     let (settings, owner) = join(parameters.current(table), table.owner_of(machine)).await;
-    Ok((settings?, owner?))
+    let (settings, owner) = (settings?, owner?);
+    let unknown = || RunnerApiError::Later {
+        after: Seconds(5),
+        why: "no record knows this machine yet".to_owned(),
+    };
+    Ok((settings, owner.ok_or_else(unknown)?))
 }

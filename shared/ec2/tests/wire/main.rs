@@ -358,23 +358,6 @@ async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
 }
 
 #[tokio::test]
-async fn a_machine_is_identified_by_both_tags() {
-    let both = [OURS, ("muster:launch", "default-7f3a")];
-    let stub = Stub::new(vec![described(&[instance(ID, "running", &both)], "")]).await;
-    let machine = stub.ec2.identify(&id()).await.expect("an answer").expect("ours");
-    assert_eq!((machine.id, machine.state), (id(), Machine::Running));
-    assert_eq!(machine.launch, Some(launch_id()));
-    assert_eq!(machine.launched_at, Time::from_millis(1_795_000_000_000));
-
-    let other = [("muster:stack", "s2"), ("muster:launch", "default-7f3a")];
-    let stub = Stub::new(vec![described(&[instance(ID, "running", &other)], "")]).await;
-    let machine = stub.ec2.identify(&id()).await.expect("an answer").expect("EC2 knows it");
-    assert_eq!(machine.launch, None, "of another stack");
-    let stub = Stub::new(vec![error(400, "InvalidInstanceID.NotFound")]).await;
-    assert_eq!(stub.ec2.identify(&id()).await, Ok(None));
-}
-
-#[tokio::test]
 async fn listings_are_limited_to_the_stack_and_paged() {
     let second = "i-00000000000000002";
     let pages = vec![

@@ -11,20 +11,6 @@ pub(super) async fn silence_about_a_list_is_not_an_empty_list<W: Ec2World>(world
     assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
 }
 
-pub(super) async fn a_machine_is_identified_by_its_launch<W: Ec2World>(world: &W) {
-    let machine = launched(world, "l-7", 1).await.remove(0);
-    world.settle().await;
-    let shown = world.ec2().identify(&machine).await.expect("an answer").expect("ours");
-    assert_eq!((shown.id, shown.state), (machine, Machine::Running));
-    assert_eq!(shown.launch, Some(id("l-7")));
-}
-
-pub(super) async fn somebody_elses_machine_has_no_launch_of_ours<W: Ec2World>(world: &W) {
-    let machine = world.somebody_elses().await;
-    let shown = world.ec2().identify(&machine).await.expect("an answer").expect("EC2 knows it");
-    assert_eq!(shown.launch, None);
-}
-
 pub(super) async fn somebody_elses_machine_is_never_absent<W: Ec2World>(world: &W) {
     let machine = world.somebody_elses().await;
     let answer = world.ec2().machine(&machine).await;
@@ -61,8 +47,7 @@ pub(super) async fn the_list_tells_launch_and_time<W: Ec2World>(world: &W) {
     let first = launched(world, "l-1", 1).await.remove(0);
     let found = listed(world).await;
     assert_eq!(found[0].launch, Some(id("l-1")));
-    let shown = world.ec2().identify(&first).await.expect("an answer").expect("ours");
-    assert_eq!(found, [shown]);
+    assert_eq!((&found[0].id, found.len()), (&first, 1));
     world.settle().await;
     let later = listed(world).await;
     assert_eq!(

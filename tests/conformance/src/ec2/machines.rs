@@ -13,10 +13,8 @@ pub(super) async fn a_new_machine_may_be_unknown_at_first<W: Ec2World>(world: &W
     world.hide_new().await;
     let machine = one(world).await;
     assert_eq!(state(world, &machine).await, Machine::Absent);
-    assert_eq!(world.ec2().identify(&machine).await, Ok(None));
     world.show().await;
     assert_ne!(state(world, &machine).await, Machine::Absent);
-    assert!(world.ec2().identify(&machine).await.expect("an answer").is_some());
 }
 
 pub(super) async fn a_hidden_machine_is_in_no_list<W: Ec2World>(world: &W) {
@@ -66,8 +64,6 @@ pub(super) async fn an_ended_machine_is_shown_as_gone_for_a_while<W: Ec2World>(w
     end(world, &machine).await;
     world.settle().await;
     assert_eq!(state(world, &machine).await, Machine::Gone);
-    let shown = world.ec2().identify(&machine).await.expect("an answer").expect("shown");
-    assert_eq!(shown.state, Machine::Gone);
 }
 
 pub(super) async fn an_ended_machine_is_forgotten_after_a_while<W: Ec2World>(world: &W) {
@@ -76,7 +72,6 @@ pub(super) async fn an_ended_machine_is_forgotten_after_a_while<W: Ec2World>(wor
     world.settle().await;
     world.forget_the_ended().await;
     assert_eq!(state(world, &machine).await, Machine::Absent);
-    assert_eq!(world.ec2().identify(&machine).await, Ok(None));
 }
 
 pub(super) async fn a_forgotten_machine_cannot_be_terminated<W: Ec2World>(world: &W) {
@@ -91,7 +86,6 @@ pub(super) async fn a_forgotten_machine_cannot_be_terminated<W: Ec2World>(world:
 pub(super) async fn an_unknown_id_is_absent<W: Ec2World>(world: &W) {
     one(world).await;
     assert_eq!(state(world, &unknown()).await, Machine::Absent);
-    assert_eq!(world.ec2().identify(&unknown()).await, Ok(None));
 }
 
 pub(super) async fn an_unknown_id_cannot_be_terminated<W: Ec2World>(world: &W) {
@@ -193,8 +187,6 @@ pub(super) async fn silence_about_a_machine_is_not_absence<W: Ec2World>(world: &
     world.fail(Call::Describe, Failure::Undone).await;
     for asked in [&machine, &unknown()] {
         let answer = world.ec2().machine(asked).await;
-        assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
-        let answer = world.ec2().identify(asked).await;
         assert!(matches!(answer, Err(ProviderError::Unavailable(_))), "{answer:?}");
     }
 }

@@ -144,8 +144,6 @@ checks! { Ec2World:
     many_are_looked_at_in_one_call,
     silence_about_a_machine_is_not_absence,
     silence_about_a_list_is_not_an_empty_list,
-    a_machine_is_identified_by_its_launch,
-    somebody_elses_machine_has_no_launch_of_ours,
     somebody_elses_machine_is_never_absent,
     the_list_holds_ours_and_nobody_elses,
     the_list_holds_pending_and_stopped_machines,

@@ -126,9 +126,6 @@ impl Compute for Replayed<'_> {
     ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError> {
         unreachable!("no pass of this world works the ledger")
     }
-    async fn identify(&self, _: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
-        unreachable!("no machine is without an owner")
-    }
     async fn list(&self, _: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         unreachable!("no pass of this world lists")
     }

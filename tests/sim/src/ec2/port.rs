@@ -60,15 +60,11 @@ impl World {
     }
 
     /// Looks at a machine by its id; none when EC2 denies knowing it.
-    fn look_at<T>(
-        &mut self,
-        id: &MachineId,
-        read: impl FnOnce(&Ec2, &Described) -> Option<T>,
-    ) -> Option<T> {
+    fn look_at(&mut self, id: &MachineId) -> Option<MachineSeen> {
         let number = self.ec2.number(id)?;
         self.may_deny(number);
         let page = self.ec2.page(&words::by_id(id), self.now);
-        page.ok()?.instances.first().and_then(|shown| read(&self.ec2, shown))
+        page.ok()?.instances.first().map(words::seen)
     }
 
     /// Looks at many by their ids.
@@ -189,8 +185,7 @@ impl Compute for Door {
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError> {
         self.call(|world| {
             world.asked()?;
-            let seen = world.look_at(id, |_, shown| Some(words::seen(shown)));
-            let seen = seen.unwrap_or(Shown::Absent.into());
+            let seen = world.look_at(id).unwrap_or(Shown::Absent.into());
             world.say(|| format!("  DescribeInstances {id} → {:?}", seen.state));
             Ok(seen)
         })
@@ -221,14 +216,6 @@ impl Compute for Door {
             let shown = world.look_at_many(&self.sim.settings.stack, ids);
             world.say(|| format!("  DescribeInstances {ids:?} → {shown:?}"));
             Ok(shown)
-        })
-        .await
-    }
-
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
-        self.call(|world| {
-            world.asked()?;
-            Ok(world.look_at(id, Ec2::listed))
         })
         .await
     }

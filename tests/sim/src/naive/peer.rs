@@ -61,10 +61,6 @@ impl Compute for Peer<'_> {
         self.door.machines(ids).await
     }
 
-    async fn identify(&self, id: &MachineId) -> Result<Option<ListedMachine>, ProviderError> {
-        self.door.identify(id).await
-    }
-
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError> {
         self.door.list(page).await
     }

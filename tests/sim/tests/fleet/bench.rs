@@ -174,6 +174,17 @@ impl Bench {
         rows
     }
 
+    /// A machine that has not asked for its configuration yet.
+    pub(crate) fn booting(&self) -> Instance {
+        let idle = self.idle(1).remove(0);
+        let machine = idle.machine().expect("a machine").clone();
+        let Instance { name, pool, entity, installation, launch, .. } = idle;
+        let slot = Slot { name, pool, entity, installation, launch, claim: None };
+        let mut booting = Instance::planned(slot, self.door.now(), &Timings::default());
+        booting.bind(machine, self.door.now(), &Timings::default());
+        booting
+    }
+
     /// Makes a row one that has been marked as idle and found not busy long enough ago: all that is
     /// left is GitHub's word, its DELETE, and EC2.
     pub(crate) fn make_due(&self, row: &mut Instance) {

@@ -5,10 +5,9 @@ use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
 use muster_control::runner_api::RunnerApi;
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::{Instance, Slot};
+use muster_domain::instance::Instance;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::timings::Timings;
 use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
@@ -57,16 +56,11 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
     for (repository, number) in [("evil/sandbox", None), ("acme/sandbox", Some(RunnerId(7)))] {
         let bench = Bench::new();
         let door = &bench.door;
-        let idle = bench.idle(1).remove(0);
-        let machine = idle.machine().expect("a machine").clone();
-        let Instance { name, pool, entity, installation, launch, .. } = idle;
-        let slot = Slot { name, pool, entity, installation, launch, claim: None };
-        let mut booting = Instance::planned(slot, door.now(), &Timings::default());
-        booting.bind(machine.clone(), door.now(), &Timings::default());
+        let booting = bench.booting();
         told(&bench, &booting, repository, number);
         let context = Context::new(door, door, door, door, &door.sim.settings);
-        let pass = RunnerApi { context, owner: None };
-        let answer = bench.drive(pass.configure(&machine, door.now())).map(|_| ());
+        let pass = RunnerApi { context, owner: booting.name.clone() };
+        let answer = bench.drive(pass.configure(door.now())).map(|_| ());
         assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
     }
 }

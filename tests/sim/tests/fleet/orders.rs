@@ -52,15 +52,14 @@ fn words_without_end_fill_no_record() {
     rows[0].clear_mark(bench.door.now(), "the test");
     bench.store(&rows);
     let endless = "é".repeat(150_000);
-    let machine = rows[0].machine().expect("a machine").clone();
     let (door, settings) = (&bench.door, &std::rc::Rc::clone(&bench.door.sim).settings);
     let context = || Context::new(door, door, door, door, settings);
     let report = MachineReport::JobStarted {
         runner: rows[0].runner_name(),
         job: StartReport::new("acme/web", Some(true), 1, &endless),
     };
-    let pass = RunnerApi { context: context(), owner: None };
-    assert_eq!(bench.drive(pass.report(&machine, &report, door.now())), Ok(()));
+    let pass = RunnerApi { context: context(), owner: rows[0].name.clone() };
+    assert_eq!(bench.drive(pass.report(&report, door.now())), Ok(()));
     let order = json!({"version": 1, "action": "delete", "name": rows[0].name, "reason": &endless,
         "by": &endless, "kill_running_job": true});
     let ordered = ask(&bench, order);

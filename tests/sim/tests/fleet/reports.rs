@@ -3,7 +3,6 @@
 
 use std::rc::Rc;
 
-use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
@@ -13,7 +12,6 @@ use muster_domain::instance::{
     DeleteReason, Instance, Order, ReportError, Start, StartReport, State,
 };
 use muster_domain::message::ReapMessage;
-use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::door::Door;
@@ -75,10 +73,12 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
 }
 
 fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) {
-    let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
     // A refusal is an answer as good as any.
-    let _ = bench.drive(pass.report(machine, report, door.now()));
+    let _ = bench.drive(async {
+        let (settings, owner) = look(&door.sim.settings, door, machine).await?;
+        let context = Context::new(door, door, &(), door, &settings);
+        RunnerApi { context, owner }.report(report, door.now()).await
+    });
 }
 
 fn woken(row: &Instance) -> ReapMessage {
@@ -168,28 +168,23 @@ fn an_end_that_is_reported_again_wakes_nobody() {
 /// stands; GitHub; the write of the registration.
 #[test]
 fn a_registration_waits_for_five_calls_six_of_the_tables() {
-    let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
-    bench.put(&[
-        Change::create(records::launch(1)).into(),
-        Change::create(records::planned(1, None)).into(),
-    ]);
-    let launch = records::launch(1).id;
-    let machine = bench.change(|world| world.make_machine(Some(launch)));
-    let machine = bench.change(|world| world.ec2.at(machine).id.clone());
+    let bench = Bench::new();
+    let row = bench.booting();
+    bench.store(std::slice::from_ref(&row));
+    let machine = row.machine().expect("a machine").clone();
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let ask = |now: Time| {
         let before = bench.change(|world| world.calls);
         let moments = bench.in_sequence(async {
             let (settings, owner) = look(settings, door, &machine).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.configure(&machine, now).await;
+            let done = RunnerApi { context, owner }.configure(now).await;
             assert_eq!(done.err(), None);
         });
         let after = bench.change(|world| world.calls);
         (moments, after.reads - before.reads, after.commits - before.commits)
     };
-    // The first one binds its machine before, since it was faster than its launch's answer.
-    ask(door.now());
+    assert_eq!(ask(door.now()), (5, 4, 2));
     // The second one has the registration of the first removed as well.
     assert_eq!(ask(door.now() + Seconds(60)), (6, 4, 2));
 }
@@ -214,7 +209,7 @@ fn a_start_waits_for_three_calls_whether_it_is_refused_or_not() {
             let moments = bench.in_sequence(async {
                 let (settings, owner) = look(settings, door, &machine).await.expect("read");
                 let context = Context::new(door, door, door, door, &settings);
-                let said = RunnerApi { context, owner }.report(&machine, &report, door.now()).await;
+                let said = RunnerApi { context, owner }.report(&report, door.now()).await;
                 assert_eq!(said, answer, "{repository}");
             });
             let after = bench.change(|world| world.calls);
@@ -249,7 +244,7 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
             let looked = look(settings, door, &machine).await;
             let (settings, owner) = looked.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.report(&machine, &report, now).await;
+            let done = RunnerApi { context, owner }.report(&report, now).await;
             done.expect("noted");
         });
         let after = bench.change(|world| world.calls);

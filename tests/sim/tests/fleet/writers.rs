@@ -5,9 +5,9 @@ use std::rc::Rc;
 use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::ports::{Launches as _, Write};
-use muster_control::runner_api::{RunnerApi, RunnerApiError};
+use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass};
-use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::ids::{JobKey, MachineId, PoolName};
 use muster_domain::instance::{Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
 use muster_domain::launch::LaunchError;
@@ -222,41 +222,23 @@ fn what_ec2_refuses_two_passes_at_once_is_remembered_of_both() {
     }
 }
 
-/// A machine may boot faster than its launch's answer is on record, and look for its slot while
-/// that is written.
+/// A machine may boot faster than its launch's answer is on record.
 #[test]
-fn a_machine_that_is_bound_while_it_binds_itself_is_not_turned_away() {
-    for at in 0.. {
-        let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
-        bench.put(&[
-            Change::create(records::launch(1)).into(),
-            Change::create(records::planned(1, None)).into(),
-        ]);
-        let id = records::launch(1).id;
-        let machine = bench.change(|world| world.make_machine(Some(id)));
-        let machine = bench.change(|world| world.ec2.at(machine).id.clone());
-        let door = &bench.door;
-        let settings = &Rc::clone(&door.sim).settings;
-        let pass =
-            RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
-        let mut came = false;
-        let answer = bench.drive_with(pass.configure(&machine, door.now()), |call| {
-            if call == at {
-                came = true;
-                bind_all(&bench);
-            }
-        });
-        assert_eq!(answer.err(), None, "call {at}");
-        if !came {
-            assert!(at > 4, "it looks for its slot");
-            return;
-        }
-    }
+fn a_machine_that_no_record_knows_yet_asks_again_and_is_served_once_it_is_bound() {
+    let (bench, machine) = launched();
+    let door = &bench.door;
+    let looked = || bench.drive(look(&door.sim.settings, door, &machine)).map(|(_, owner)| owner);
+    let again = looked().expect_err("of no record");
+    assert!(matches!(again, RunnerApiError::Later { after: Seconds(5), .. }), "{again:?}");
+    bind_all(&bench);
+    let owner = looked().expect("bound");
+    let context = Context::new(door, door, &(), door, &door.sim.settings);
+    let answer = bench.drive(RunnerApi { context, owner }.configure(door.now()));
+    assert_eq!(answer.err(), None);
 }
 
-/// Seed 369190: what came up with the later answer was nobody's runner.
-#[test]
-fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
+/// One slot, and its machine that is on no record.
+fn launched() -> (Bench, MachineId) {
     let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
     bench.put(&[
         Change::create(records::launch(1)).into(),
@@ -265,22 +247,29 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let id = records::launch(1).id;
     let machine = bench.change(|world| world.make_machine(Some(id)));
     let machine = bench.change(|world| world.ec2.at(machine).id.clone());
-    let door = &bench.door;
-    let settings = &Rc::clone(&door.sim).settings;
-    let pass = RunnerApi { context: Context::new(door, door, door, door, settings), owner: None };
+    (bench, machine)
+}
+
+/// Seed 369190: what came up with the later answer was nobody's runner.
+#[test]
+fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
+    let (bench, _) = launched();
+    bind_all(&bench);
+    let (door, name) = (&bench.door, records::planned(1, None).name);
+    let context = Context::new(door, door, &(), door, &door.sim.settings);
+    let pass = RunnerApi { context, owner: name.clone() };
     let first = door.now();
-    let ask = |begun| bench.drive(pass.configure(&machine, begun));
+    let ask = |begun| bench.drive(pass.configure(begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);
     let late = ask(first).err();
     assert!(matches!(late, Some(RunnerApiError::Later { .. })), "{late:?}");
-    let name = records::planned(1, None).name;
     let row = bench.change(|world| Stored::clone(&world.tables.instances[&name]));
     assert_eq!(answered, Ok(row.runner_name()));
     // A machine that asks once more later has lost the answer.
     assert!(ask(first + Seconds(60)).is_ok());
 }
 
-/// Each machine that looks for its slot finds it.
+/// The answer of each launch comes on record.
 fn bind_all(bench: &Bench) {
     let now = bench.door.now();
     let rows: Vec<Stored<Instance>> = bench

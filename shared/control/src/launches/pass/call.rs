@@ -80,7 +80,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
                 Box::pin(self.call(leased, slots)).await?;
                 continue;
             }
-            // Its machines have bound themselves: there is nothing left to ask. And EC2 forgets
+            // Each slot has its machine, or has ended: there is nothing left to ask. And EC2 forgets
             // tokens after a while, so a late replay would launch again.
             let settled = leased.change(leased.settled()).into();
             writes::commit_unless_changed(table, &[settled]).await?;
@@ -140,7 +140,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         let mut owned = BTreeSet::new();
         let mut conflicts = false;
         writes::in_rounds(async || {
-            // A machine registered by itself, a job ended, or a delete was ordered meanwhile.
+            // A job ended, a delete was ordered, or another pass bound machines meanwhile.
             if std::mem::replace(&mut conflicts, true) {
                 let Some(stored) = table.launch(&launch.id).await? else { return Ok(None) };
                 if stored.state == LaunchState::Settled || stored.calls != launch.calls {

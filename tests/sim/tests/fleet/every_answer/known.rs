@@ -11,6 +11,10 @@ pub(crate) fn allowed(fault: Fault, call: &str) -> Millis {
         Fault::CommitRefused | Fault::CommitCollided if call == "commit of Instance, Launch" => {
             2 * MINUTE
         }
+        // What EC2 answered is lost, and is asked for again by the sweep after the launch's lease.
+        Fault::CommitRefused | Fault::CommitCollided if call.contains("of BindMachine") => {
+            3 * MINUTE
+        }
         // `unauthorized_retry_seconds`.
         Fault::Unauthorized => 5 * MINUTE,
         // A runner that GitHub calls busy begins to idle anew.
@@ -50,5 +54,9 @@ pub(crate) const KNOWN: &[Known] = &[
         why: "nobody told us that the job is over: without GitHub's answer it is launched for",
     },
     Known { told: &["of a job that is over", "the last machine was gone"], why: "the same" },
+    Known {
+        told: &["sweep that finds strays", "the last machine was gone 300 s later"],
+        why: "EC2's list is compared every five minutes, and a stray asks for its record meanwhile",
+    },
     Known { told: &["of a job that is over", "job_hidden", "with the claim"], why: "the same" },
 ];

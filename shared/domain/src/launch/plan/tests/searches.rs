@@ -136,8 +136,8 @@ proptest! {
 enum Happening {
     /// EC2 answers with these machines, or an error, and the tag shows those.
     Answer(Result<Vec<u32>, ErrorClass>, Vec<u32>),
-    /// A machine calls us before the answer is on record.
-    BindsItself(u32),
+    /// Another pass binds a machine, and stops before the launch is settled.
+    BoundBefore(u32),
     /// An operator orders a slot away.
     Ordered(usize),
 }
@@ -148,7 +148,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     let answer = prop_oneof![machines().prop_map(Ok), prop::sample::select(classes).prop_map(Err),];
     prop_oneof![
         3 => (answer, machines()).prop_map(|(answer, found)| Happening::Answer(answer, found)),
-        1 => (1..5_u32).prop_map(Happening::BindsItself),
+        1 => (1..5_u32).prop_map(Happening::BoundBefore),
         1 => (0..2_usize).prop_map(Happening::Ordered),
     ]
 }
@@ -215,7 +215,7 @@ proptest! {
                     let creating = tables.slots.values().any(|slot| slot.state() == State::Creating);
                     prop_assert!(!settled || !creating);
                 }
-                Happening::BindsItself(number) => {
+                Happening::BoundBefore(number) => {
                     let free = tables.slots.values().find(|slot| slot.is_free_slot_of(&launch.id));
                     let slot = free.filter(|_| !tables.owners.contains_key(&machine(*number))).cloned();
                     if let Some(slot) = slot {
