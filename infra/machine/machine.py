@@ -361,7 +361,7 @@ def main():
         start_agent(config, clean)
         name = config["runner_name"]
         say(f"muster: runner {name} started")
-        started = {"event": "runner-started", "runner_name": name, "hooks": True}
+        started = {"event": "runner-started", "runner_name": name}
         threading.Thread(target=report, args=(started, 3), daemon=True).start()
         ended.wait()
         say("muster: the runner ended")

@@ -44,7 +44,6 @@ TIMINGS = {
     "launch_retry_seconds": 3,
     "claim_idle_seconds": 10,
     "busy_reads_apart_seconds": 5,
-    "busy_reads_apart_without_hook_seconds": 20,
     "busy_poll_seconds": 5,
     "absence_confirm_seconds": 5,
     "absence_limit_seconds": 15,

@@ -22,8 +22,6 @@ const MAX_LOG: usize = 4096;
 enum Event {
     RunnerStarted {
         runner_name: String,
-        #[serde(default)]
-        hooks: bool,
     },
     JobStarted {
         runner_name: String,
@@ -158,8 +156,8 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
         serde_json::from_str(body)?
     };
     Ok(match event {
-        Event::RunnerStarted { runner_name, hooks } => {
-            MachineReport::RunnerStarted { runner: runner_name, hooks }
+        Event::RunnerStarted { runner_name } => {
+            MachineReport::RunnerStarted { runner: runner_name }
         }
         Event::JobStarted { runner_name, repository, private, run_id, job_name } => {
             MachineReport::JobStarted {
@@ -310,7 +308,7 @@ mod tests {
         let read = |event: &str| read(&request(event)).expect("a report");
         assert_eq!(
             read(include_str!("../../../events/runner-api-runner-started.json")),
-            MachineReport::RunnerStarted { runner: runner(), hooks: true }
+            MachineReport::RunnerStarted { runner: runner() }
         );
         let job = StartReport {
             repository: "harbor-example/tide-tables".to_owned(),

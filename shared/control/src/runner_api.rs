@@ -359,9 +359,7 @@ fn take(
     timings: &Timings,
 ) -> Result<(), RunnerApiError> {
     match report {
-        MachineReport::RunnerStarted { runner, hooks } => {
-            Ok(next.runner_started(runner, *hooks, now, timings)?)
-        }
+        MachineReport::RunnerStarted { runner } => Ok(next.runner_started(runner, now, timings)?),
         MachineReport::JobStarted { runner, job } => {
             // As for a configuration: a pool that is gone has no machine.
             let pool = pool.ok_or(ReportError::Draining)?;

@@ -98,19 +98,11 @@ pub(crate) fn installing() -> Instance {
     asking().with(|i| i.configured(RUNNER, at(31)))
 }
 
-fn started(hooks: bool) -> Instance {
+pub(crate) fn idle() -> Instance {
     installing().with(|i| {
         let name = i.runner_name();
-        i.runner_started(&name, hooks, at(40), &timings()).expect("its own name");
+        i.runner_started(&name, at(40), &timings()).expect("its own name");
     })
-}
-
-pub(crate) fn idle() -> Instance {
-    started(true)
-}
-
-pub(crate) fn idle_without_hooks() -> Instance {
-    started(false)
 }
 
 pub(crate) fn report() -> StartReport {

@@ -41,11 +41,9 @@ timings! {
     launch_lookup_seconds = 300,
     /// How long a claimed runner may sit idle beside its queued job before the claim ends.
     claim_idle_seconds = 60,
-    /// Distance of the two "not busy" reads when the runner's hooks are known to be in place.
+    /// Distance of the two "not busy" reads before a runner is removed that may still take a job.
     /// GitHub shows a started job as idle for 25 to 60 seconds (terraform-aws-github-runner #5228).
     busy_reads_apart_seconds = 180,
-    /// The same when the hooks never reported. GitHub was seen to err for up to 12 minutes.
-    busy_reads_apart_without_hook_seconds = 1200,
     /// How often a runner that must finish its job first is looked at.
     busy_poll_seconds = 60,
     /// So long EC2 must deny at every look that it knows a machine before it counts as gone.

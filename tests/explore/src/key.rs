@@ -169,7 +169,6 @@ impl<'a> Key<'a> {
             n,
             asking_since,
             id,
-            hooks,
             started,
             github_job,
             github_completed_at,
@@ -195,7 +194,6 @@ impl<'a> Key<'a> {
         }
         self.maybe_age(*asking_since, timings.register_lease_seconds);
         self.num(id.map_or(0, |id| id.0 + 1));
-        self.bit(*hooks);
         self.bit(started.is_some());
         // There is one job here. When it started is asked by nobody.
         let ended = started.as_ref().and_then(|job| {
@@ -230,9 +228,7 @@ impl<'a> Key<'a> {
             kill_told,
         } = mark;
         self.text(reason.as_str());
-        let apart = timings.busy_reads_apart_seconds;
-        let apart = apart.max(timings.busy_reads_apart_without_hook_seconds);
-        self.maybe_age(*not_busy_since, apart);
+        self.maybe_age(*not_busy_since, timings.busy_reads_apart_seconds);
         self.bit(*gate_passed);
         self.bit(removing_until.is_some());
         if let Some(until) = removing_until {

@@ -153,8 +153,6 @@ faults! {
     /// A machine's report gets lost on the way.
     ReportLost = "report_lost",
     /// The agent's hooks do not run.
-    HooksMissing = "hooks_missing",
-    /// The hooks were reported, and do not run.
     HooksLost = "hooks_lost",
     /// The machine does not shut itself down.
     NeverShutsDown = "never_shuts_down",
@@ -302,7 +300,6 @@ impl FaultRates {
 const STORMS: [&[Fault]; 8] = [
     // Nobody tells us that a job runs.
     &[
-        Fault::HooksMissing,
         Fault::HooksLost,
         Fault::WebhookLost,
         Fault::WebhookLate,
@@ -313,13 +310,7 @@ const STORMS: [&[Fault]; 8] = [
     // Jobs that nobody told us of take the runners of others.
     &[Fault::WebhookLost, Fault::JobEventLost, Fault::NeverBoots, Fault::LaunchNoCapacity],
     // Orders while GitHub does not answer.
-    &[
-        Fault::HooksMissing,
-        Fault::HooksLost,
-        Fault::GithubFails,
-        Fault::WebhookLate,
-        Fault::OutageGithub,
-    ],
+    &[Fault::HooksLost, Fault::GithubFails, Fault::WebhookLate, Fault::OutageGithub],
     // EC2 has little, and says no in every way that it knows.
     &[
         Fault::LaunchPlaceDry,
@@ -382,7 +373,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::BusyLieEarly | Fault::BusyLieLate | Fault::ListCached => 500_000,
         Fault::CallLandsLate | Fault::RunnerMissed => 500_000,
         Fault::LaunchMisconfigured | Fault::LaunchQuota => 20_000,
-        Fault::HooksMissing | Fault::HooksLost | Fault::TtlLate => 100_000,
+        Fault::HooksLost | Fault::TtlLate => 100_000,
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
         Fault::OutageZone | Fault::OutageCredentials | Fault::OutageBoots => 300_000,

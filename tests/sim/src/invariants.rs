@@ -204,7 +204,6 @@ impl World {
         self.note_bought(&before, next);
         self.check_ladder(&before, next);
         self.check_gate_of(next);
-        self.check_hooks(&before, next);
         self.note_passage(&before, next);
     }
 

@@ -30,7 +30,7 @@ impl World {
     }
 
     /// The kill gate: an unforced DELETE rests on two "not busy" answers since the mark, far enough
-    /// apart, unless the machine's hooks refuse every job and none has started. What was answered
+    /// apart, unless the machine's hook refuses every job and none has started. What was answered
     /// in between is not asked here: a pass that heard "busy" may have been stopped.
     fn check_gate(&mut self, id: u64) {
         let Some(runner) = self.github.truth.runner(id) else { return };
@@ -43,7 +43,7 @@ impl World {
             self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
         });
         let refuses = row.order().is_some() || mark.reason == DeleteReason::SpotNotice;
-        let is_shut = refuses && row.runner.hooks && row.runner.started.is_none();
+        let is_shut = refuses && row.runner.started.is_none();
         let gated = self.github.truth.session(id).is_some()
             && !is_shut
             && !row.is_forced()
@@ -53,15 +53,12 @@ impl World {
             && row.runner_name() == runner.name
             && row.state() != State::Running
             && row.state().is_live();
-        // What the machine reported of its hooks decides, whether they run or not: nobody knows
-        // better.
-        let apart = if row.runner.hooks { 180_000 } else { 1_200_000 };
         // Two clocks, each up to four seconds off; and a pass counts from its start, so that the
         // first answer may be as much younger as a pass lasts.
         let marked = mark.at.as_millis() - 8_000;
         let not_busy = self.github.not_busy(id);
         let first = not_busy.iter().find(|at| **at >= marked).copied();
-        let enough = first.zip(not_busy.last()).is_some_and(|(a, b)| b - a >= apart - 68_000);
+        let enough = first.zip(not_busy.last()).is_some_and(|(a, b)| b - a >= 180_000 - 68_000);
         if gated && !enough {
             let what = format!("DELETE of {} after {not_busy:?}", runner.name);
             self.broken("gate", || what);
@@ -83,15 +80,6 @@ impl World {
     fn is_past_lifetime(&self, row: &Instance) -> bool {
         let pool = self.checker.pools.iter().find(|pool| pool.name == row.pool);
         pool.is_some_and(|pool| self.time() >= row.launched_at() + pool.max_lifetime_seconds)
-    }
-
-    /// The kill gate: hooks count only when the machine reported them.
-    pub(crate) fn check_hooks(&mut self, before: &Instance, next: &Instance) {
-        let number = next.machine().and_then(|id| self.ec2.number(id));
-        let reported = number.is_some_and(|number| self.ec2.at(number).behaviour.reports_hooks());
-        if next.runner.hooks && !before.runner.hooks && !reported {
-            self.broken("gate", || format!("{} has hooks that nobody reported", next.name));
-        }
     }
 
     /// Deregister, then terminate: no machine goes while GitHub may still give its agent a job.

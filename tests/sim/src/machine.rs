@@ -101,10 +101,9 @@ impl Script {
             return;
         }
         let Some((name, runner)) = self.register().await else { return };
-        let hooks = self.behaviour().reports_hooks();
         // The agent runs before its start is reported, and whatever becomes of the report.
         let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
-        let started = MachineReport::RunnerStarted { runner: name.clone(), hooks };
+        let started = MachineReport::RunnerStarted { runner: name.clone() };
         self.report(started).await;
         if connected {
             self.work(&name, runner).await;

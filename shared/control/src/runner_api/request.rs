@@ -18,8 +18,6 @@ pub enum MachineReport {
     RunnerStarted {
         /// Its registration.
         runner: String,
-        /// Its hooks are in place.
-        hooks: bool,
     },
     /// A job is about to start: the compare-and-set.
     JobStarted {

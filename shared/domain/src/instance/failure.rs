@@ -11,7 +11,10 @@ impl Instance {
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
         let is_refused = exit.is_some_and(|exit| exit.refused.is_some() || exit.foreign.is_some());
-        if is_refused || self.spot_notice_at.is_some() || self.may_have_served() {
+        // How its agent ended proves nothing: `run.sh` ends with 0 for a refused version, a taken
+        // session or a crash as well (actions/runner, run-helper.sh.template). But no job runs
+        // untold: a start that was not reported fails.
+        if is_refused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
             return None;
         }
         let ended = match next.runner.state {
@@ -57,14 +60,5 @@ impl Instance {
             | DeleteReason::SpotNotice
             | DeleteReason::Outdated => None,
         }
-    }
-
-    /// Whether its agent has run its one job, or may have and nobody told us. Its exit code proves
-    /// nothing: `run.sh` ends with 0 for a refused version, a taken session or a crash as well
-    /// (actions/runner, run-helper.sh.template). But with hooks no job runs untold: a start that
-    /// was not reported fails.
-    fn may_have_served(&self) -> bool {
-        let ended_well = self.runner.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
-        self.runner.has_taken_job() || ended_well && !self.runner.hooks
     }
 }

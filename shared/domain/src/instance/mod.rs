@@ -166,7 +166,6 @@ impl Instance {
                 n: 0,
                 asking_since: None,
                 id: None,
-                hooks: false,
                 started: None,
                 github_job: None,
                 github_completed_at: None,

@@ -232,8 +232,6 @@ pub struct Runner {
     pub asking_since: Option<Time>,
     /// The registration of configuration `n`.
     pub id: Option<RunnerId>,
-    /// The agent reported that its hooks are in place, so no job can start without us knowing.
-    pub hooks: bool,
     /// The job its hook reported.
     pub started: Option<StartedJob>,
     /// The job that GitHub's event says it took and has not completed.

@@ -197,21 +197,15 @@ impl Instance {
     pub fn runner_started(
         &mut self,
         name: &str,
-        hooks: bool,
         now: Time,
         timings: &Timings,
     ) -> Result<(), ReportError> {
         self.expect_registration(name)?;
-        let starts = self.runner.state <= RunnerState::Installing;
-        if !starts && (self.runner.hooks || !hooks) {
-            return Ok(());
-        }
-        self.runner.hooks |= hooks;
-        if starts {
+        if self.runner.state <= RunnerState::Installing {
             self.runner.move_to(RunnerState::Idle, now);
             self.set_due_by(now + timings.claim_idle_seconds);
+            self.tell(now, "runner started".to_owned());
         }
-        self.tell(now, "runner started".to_owned());
         Ok(())
     }
 
@@ -267,8 +261,6 @@ impl Instance {
             if self.state == State::Running {
                 self.clear_mark(now, "a job starts");
             }
-            // The report itself proves that the hooks work.
-            self.runner.hooks = true;
             self.runner.move_to(RunnerState::Active, now);
             self.tell(now, what);
         }
@@ -317,14 +309,15 @@ impl Instance {
         }
     }
 
-    /// Each job is refused from here on, by hooks that were reported as being in place, and none
-    /// has started: whatever GitHub hands it fails, and nothing is there that evidence could save.
+    /// Each job is refused from here on by the hook, with which the supervisor starts every agent,
+    /// and none has started: whatever GitHub hands it fails, and nothing is there that evidence
+    /// could save.
     pub(crate) fn is_shut(&self) -> bool {
         let refuses =
             self.order.is_some() || self.mark.as_ref().is_some_and(DeleteMark::refuses_jobs);
-        let Runner { hooks, id, asking_since, .. } = &self.runner;
+        let Runner { id, asking_since, .. } = &self.runner;
         let is_registered = id.is_some() && asking_since.is_none();
-        refuses && *hooks && is_registered && !self.runner.has_taken_job()
+        refuses && is_registered && !self.runner.has_taken_job()
     }
 
     /// The hook reports the job's end. The agent's exit follows.

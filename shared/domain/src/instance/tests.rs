@@ -40,12 +40,10 @@ fn a_runner_of_an_enterprise_is_not_asked_for_as_the_organization_of_its_job() {
 #[test]
 fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     use crate::testkit::{
-        Story as _, With as _, active, booting, completed, exited_unused, idle, idle_without_hooks,
-        report, start, timings,
+        Story as _, With as _, active, booting, completed, exited_unused, idle, report, start,
+        timings,
     };
-    let ends_well =
-        |row: Instance| row.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
-    let (ended_well, without_hooks) = (ends_well(idle()), ends_well(idle_without_hooks()));
+    let ended_well = idle().with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
     let noticed = booting().with(|row| row.spot_notice(at(115)));
     let gone = || DeleteReason::MachineGone;
     let rows = [
@@ -62,8 +60,7 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
         ("its agent lost GitHub", idle(), DeleteReason::Unreachable, true),
         ("taken back by EC2", noticed, gone(), false),
         ("listening", idle(), gone(), false),
-        ("its agent ended with 0, and its hooks told of no job", ended_well, gone(), true),
-        ("ran a job that nobody could tell us of", without_hooks, gone(), false),
+        ("its agent ended with 0, and its hook told of no job", ended_well, gone(), true),
         ("with a job", active(), gone(), false),
         ("after its job", completed(), gone(), false),
         ("ordered", booting(), DeleteReason::Ordered, false),

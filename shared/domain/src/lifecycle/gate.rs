@@ -1,5 +1,5 @@
 //! The kill gate: what must be known before a machine is deregistered or terminated, unless it is
-//! dead, too old, shut to jobs by its own hooks, or a forced order stands.
+//! dead, too old, shut to jobs by its own hook, or a forced order stands.
 //!
 //! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and
 //! the DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read
@@ -37,9 +37,9 @@ pub(super) fn gate(
     if instance.is_shut() {
         return GateDecision::Passed(Box::new(instance.clone()));
     }
-    // Until its agent has reported, its hooks are not known and its first job may reach it any
-    // moment. After that the two reads are what tells: a job that GitHub gives it has its hook
-    // asked or its runner busy before the second.
+    // Until its agent has reported, its first job may reach it any moment. After that the two reads
+    // are what tells: a job that GitHub gives it has its hook asked or its runner busy before the
+    // second.
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if instance.runner.state < RunnerState::Idle && now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);
@@ -72,11 +72,7 @@ fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Tim
     if next.runner.is_without_configuration() {
         return GateDecision::Passed(Box::new(next));
     }
-    let apart = if instance.runner.hooks {
-        policy.timings.busy_reads_apart_seconds
-    } else {
-        policy.timings.busy_reads_apart_without_hook_seconds
-    };
+    let apart = policy.timings.busy_reads_apart_seconds;
     match instance.mark().and_then(|mark| mark.not_busy_since) {
         Some(first) if now >= first + apart => GateDecision::Passed(Box::new(next)),
         Some(first) => waiting(&next, Waiting::SecondRead, first + apart),

@@ -110,7 +110,7 @@ fn known_job(
         return Some(step);
     }
     let call = instance.mark().and_then(|mark| mark.removing_until);
-    let Some(call) = call.filter(|_| instance.is_undecided() && instance.runner.hooks) else {
+    let Some(call) = call.filter(|_| instance.is_undecided()) else {
         return Some(job_runs(instance, Waiting::JobRunning, policy, now));
     };
     if seen.deregistration != Look::Unknown {

@@ -48,7 +48,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         "bypass_github_unauthorized": false, "kill_running_job": false,
     });
     let runner = json!({
-        "state": "idle", "since": early, "n": 1, "asking_since": null, "id": null, "hooks": false,
+        "state": "idle", "since": early, "n": 1, "asking_since": null, "id": null,
         "started": null, "github_job": null, "github_completed_at": null, "exit": null,
     });
     vec![

@@ -199,7 +199,7 @@ impl Stop {
         let name = muster_domain::ids::runner_name(&row.name, state.number);
         // A refusal is the machine's problem; it has ended, or will be told at its next call.
         let refused = match report {
-            STARTED => row.runner_started(&name, state.hooks, state.now, &self.timings).is_err(),
+            STARTED => row.runner_started(&name, state.now, &self.timings).is_err(),
             COMPLETED => row.job_completed(&name, state.now, &self.timings).is_err(),
             _ => {
                 row.runner_ended(Some(0), None, state.now, &self.timings);

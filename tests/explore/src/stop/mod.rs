@@ -269,7 +269,6 @@ fn timings() -> Timings {
         deleting_lease_seconds: Seconds(2),
         claim_idle_seconds: Seconds(1),
         busy_reads_apart_seconds: Seconds(1),
-        busy_reads_apart_without_hook_seconds: Seconds(2),
         busy_poll_seconds: Seconds(1),
         absence_confirm_seconds: Seconds(2),
         absence_limit_seconds: Seconds(2),

@@ -35,7 +35,7 @@ pub struct State {
     pub(super) agent: Agent,
     /// The software hangs; the machine stays.
     pub(super) hangs: bool,
-    /// The hooks are in place.
+    /// The hooks run. If they do not, nobody knows.
     pub(super) hooks: bool,
     /// The number of the configuration that the agent runs with.
     pub(super) number: u32,

@@ -19,8 +19,6 @@ pub struct Behaviour {
     pub gives_up: bool,
     /// The agent's hooks do not run.
     pub no_hooks: bool,
-    /// The boot script reports hooks that do not run.
-    pub claims_hooks: bool,
     /// `shutdown` does nothing.
     pub never_shuts_down: bool,
     /// EC2 ends it while it is pending.
@@ -29,20 +27,11 @@ pub struct Behaviour {
     pub blocked_until: Millis,
 }
 
-impl Behaviour {
-    /// What the boot script reports of the hooks.
-    #[must_use]
-    pub const fn reports_hooks(&self) -> bool {
-        !self.no_hooks || self.claims_hooks
-    }
-}
-
 impl World {
     pub(super) fn behaviour(&mut self) -> Behaviour {
         if !self.ec2.scripted.is_empty() {
             return self.ec2.scripted.remove(0);
         }
-        let claims_hooks = self.strikes(Fault::HooksLost);
         Behaviour {
             never_boots: self.strikes(Fault::NeverBoots),
             slower_by: if self.strikes(Fault::BootSlow) {
@@ -52,8 +41,7 @@ impl World {
             },
             boot_fails: self.strikes(Fault::BootFails),
             gives_up: self.strikes(Fault::AgentGivesUp),
-            no_hooks: self.strikes(Fault::HooksMissing) || claims_hooks,
-            claims_hooks,
+            no_hooks: self.strikes(Fault::HooksLost),
             never_shuts_down: self.strikes(Fault::NeverShutsDown),
             aborted: self.strikes(Fault::LaunchAborted) || self.is_away(Fault::OutageBoots),
             blocked_until: if self.strikes(Fault::TerminateBlocked) {

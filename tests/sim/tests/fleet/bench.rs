@@ -167,7 +167,7 @@ impl Bench {
             row.ask_configuration(born).expect("asked");
             row.configured(RunnerId(1_000_000 + u64::from(n)), born);
             let name = row.runner_name();
-            row.runner_started(&name, true, born, &timings).expect("started");
+            row.runner_started(&name, born, &timings).expect("started");
             row.set_due(now + LATER);
             rows.push(row);
         }
@@ -196,7 +196,7 @@ impl Bench {
         let configured = self.drive(self.door.configure(&registrar, &name, &labels, 1));
         let id = configured.unwrap_or_else(|_| panic!("not configured")).runner;
         row.configured(id, ago(3_600));
-        row.runner_started(&name, true, ago(3_600), &Timings::default()).expect("started");
+        row.runner_started(&name, ago(3_600), &Timings::default()).expect("started");
         row.set_mark(DeleteReason::Idle, ago(400));
         row.update_mark(|mark| mark.not_busy_since = Some(ago(400)));
         row.set_due(ago(1));

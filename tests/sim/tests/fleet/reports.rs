@@ -29,7 +29,7 @@ fn reports(runner: &str) -> Vec<MachineReport> {
     let runner = || runner.to_owned();
     let job = job("acme/web");
     vec![
-        MachineReport::RunnerStarted { runner: runner(), hooks: true },
+        MachineReport::RunnerStarted { runner: runner() },
         MachineReport::JobStarted { runner: runner(), job },
         MachineReport::JobCompleted { runner: runner() },
         MachineReport::Exited { code: 0 },

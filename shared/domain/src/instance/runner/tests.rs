@@ -6,8 +6,8 @@ use crate::instance::{DeleteReason, Instance, RunnerState};
 use crate::pool::Pool;
 use crate::testkit::{
     self, CLAIMED, RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed,
-    booting, completed, creating, error, exited, forced, idle, idle_without_hooks, installing,
-    plain, pool, report, timings,
+    booting, completed, creating, error, exited, forced, idle, installing, plain, pool, report,
+    timings,
 };
 
 const OTHER: JobKey = JobKey { repository: 1, job: 9 };
@@ -73,16 +73,9 @@ fn the_agents_start_makes_it_idle_once() {
     let started = idle();
     assert_eq!((started.runner.state, started.runner.since), (RunnerState::Idle, at(40)));
     assert_eq!(started.due_at(), Some(at(100)), "its claim is looked at soon");
-    assert!(started.runner.hooks && !idle_without_hooks().runner.hooks);
-    let mut twice = idle_without_hooks();
-    let name = twice.runner_name();
-    assert_eq!(twice.runner_started(&name, true, at(70), &timings()), Ok(()));
-    assert_eq!((twice.runner.since, twice.due_at()), (at(40), Some(at(100))));
-    assert!(twice.runner.hooks);
-    assert_eq!(twice.runner_started(&name, false, at(71), &timings()), Ok(()));
-    assert!(twice.runner.hooks, "what was in place stays in place");
     let mut busy = active();
-    assert_eq!(busy.runner_started(&name, true, at(70), &timings()), Ok(()));
+    let name = busy.runner_name();
+    assert_eq!(busy.runner_started(&name, at(70), &timings()), Ok(()));
     assert_eq!(busy.runner.state, RunnerState::Active);
 }
 
@@ -93,7 +86,6 @@ fn a_report_that_says_nothing_new_changes_nothing() {
     let ordered = |i: Instance| i.ordered(plain(300));
     for (name, mut row) in [
         ("idle", idle()),
-        ("without hooks", idle_without_hooks().with(|i| i.runner.hooks = true)),
         ("marked", idle().marked(DeleteReason::Idle, 300)),
         ("at work", active()),
         ("at work, says GitHub", active_by_github()),
@@ -105,7 +97,7 @@ fn a_report_that_says_nothing_new_changes_nothing() {
     ] {
         let runner = row.runner_name();
         let say_all = |row: &mut Instance, second: u32| {
-            let said = row.runner_started(&runner, true, at(second), &timings());
+            let said = row.runner_started(&runner, at(second), &timings());
             assert_eq!(said, Ok(()), "{name}");
             let _ = start(row, second);
             let said = row.job_completed(&runner, at(second), &timings());
@@ -114,7 +106,7 @@ fn a_report_that_says_nothing_new_changes_nothing() {
             row.runner_ended(None, Some("no".to_owned()), at(second), &timings());
         };
         let agent_runs = row.clone();
-        assert_eq!(row.runner_started(&runner, true, at(400), &timings()), Ok(()), "{name}");
+        assert_eq!(row.runner_started(&runner, at(400), &timings()), Ok(()), "{name}");
         assert_eq!(row, agent_runs, "{name}: it runs, and that is known");
         say_all(&mut row, 410);
         let once = row.clone();
@@ -129,7 +121,7 @@ fn reports_of_another_registration_are_refused() {
     let mut instance = idle();
     let before = instance.clone();
     let refused = Err(ReportError::OtherRegistration);
-    assert_eq!(instance.runner_started(old, true, at(50), &timings()), refused);
+    assert_eq!(instance.runner_started(old, at(50), &timings()), refused);
     let start = instance.job_started(old, report(), &pool(), at(50), &timings());
     assert_eq!(start, Err(ReportError::OtherRegistration));
     assert_eq!(instance.job_completed(old, at(50), &timings()), refused);
@@ -155,11 +147,11 @@ fn a_delete_of_ours_that_has_yet_to_ask_github_waits_for_the_job() {
 
 #[test]
 fn a_job_starts_unless_a_delete_came_first() {
-    let mut idle_one = idle_without_hooks();
+    let mut idle_one = idle();
     assert_eq!(start(&mut idle_one, 50), Ok(Start::Accepted));
     let job = idle_one.runner.started.clone().expect("on record");
     assert_eq!((job.at, job.repository.as_str(), job.run), (at(50), "acme/web", 3));
-    assert_eq!((idle_one.runner.state, idle_one.runner.hooks), (RunnerState::Active, true));
+    assert_eq!(idle_one.runner.state, RunnerState::Active);
     let once = idle_one.clone();
     assert_eq!(start(&mut idle_one, 55), Ok(Start::Accepted), "the answer was lost");
     assert_eq!(idle_one, once);
@@ -401,7 +393,7 @@ fn a_request_that_was_held_up_takes_nothing_from_a_later_one() {
     let answered = asked.clone().with(|i| i.configured(RUNNER, at(50)));
     let started = answered.clone().with(|i| {
         let name = i.runner_name();
-        i.runner_started(&name, true, at(60), &timings()).expect("started");
+        i.runner_started(&name, at(60), &timings()).expect("started");
     });
     for (name, instance, begun, overtaken) in [
         ("the first", booting(), 20, false),

@@ -21,7 +21,7 @@ fn runner(n: u32) -> Instance {
         assert_eq!(i.ask_configuration(at(30)), Ok(None));
         i.configured(crate::testkit::RUNNER, at(31));
         let name = i.runner_name();
-        assert_eq!(i.runner_started(&name, true, at(40), &timings()), Ok(()));
+        assert_eq!(i.runner_started(&name, at(40), &timings()), Ok(()));
     })
 }
 

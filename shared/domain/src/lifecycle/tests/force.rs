@@ -4,8 +4,8 @@ use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
 use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
-    LIFETIME, RUNNER, Story, With, active, asking, at, fault, forced, idle, idle_without_hooks,
-    installing, plain, timings, unauthorized, unavailable,
+    LIFETIME, RUNNER, Story, With, active, asking, at, completed, fault, forced, idle, installing,
+    plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -148,11 +148,11 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     let gated = || idle().ordered(bypass(700)).through_gate();
     let go = "to deleting, error 401, due 820, terminate";
     let asks = |trouble| Observation { runner: Look::Failed(trouble), ..nothing() };
-    let without_hooks = || idle_without_hooks().ordered(bypass(700));
+    let after_its_job = || completed().ordered(bypass(700));
     let forced_too = Order { force: true, ..bypass(700) };
     check(vec![
         ("401 to the DELETE", gated(), refused(unauthorized()), 700, go),
-        ("401 to the first read", without_hooks(), asks(unauthorized()), 700, go),
+        ("401 to the first read", after_its_job(), asks(unauthorized()), 700, go),
         ("401 to a forced DELETE", idle().ordered(forced_too), refused(unauthorized()), 700, go),
         (
             "401 without the flag",
@@ -205,14 +205,14 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
         ),
         (
             "still boots",
-            installing().ordered(bypass(60)),
+            asking().ordered(bypass(60)),
             asks(unauthorized()),
             60,
             "rest until 600, waits SecondRead",
         ),
         (
             "busy by a read",
-            without_hooks(),
+            after_its_job(),
             sees_runner(RunnerSeen::Busy(RUNNER)),
             700,
             "rest until 760, waits Busy",

@@ -6,8 +6,8 @@ use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
-    CLAIMED, RUNNER, Story, With, active, asking, at, completed, idle, idle_without_hooks,
-    installing, timings, unauthorized, unavailable,
+    CLAIMED, RUNNER, Story, With, active, asking, at, completed, idle, installing, timings,
+    unauthorized, unavailable,
 };
 
 const NOT_BUSY: RunnerSeen = RunnerSeen::NotBusy(RUNNER);
@@ -67,32 +67,11 @@ fn two_reads_far_enough_apart_pass() {
             passed,
         ),
         (
-            "without hooks reads are twenty minutes apart",
-            marked(idle_without_hooks()),
-            sees_runner(NOT_BUSY),
-            700,
-            "rest until 1900, not busy since 700, waits SecondRead",
-        ),
-        (
-            "without hooks three minutes are nothing",
-            read_once(idle_without_hooks()),
-            sees_runner(NOT_BUSY),
-            880,
-            "rest until 1900, waits SecondRead",
-        ),
-        (
-            "without hooks, twenty minutes later",
-            read_once(idle_without_hooks()).due(1900),
-            sees_runner(NOT_BUSY),
-            1900,
-            "to pending_delete, gate passed",
-        ),
-        (
-            "installing never reported hooks either",
+            "an agent that never reported",
             marked(installing()),
             sees_runner(NOT_BUSY),
             700,
-            "rest until 1900, not busy since 700, waits SecondRead",
+            "rest until 880, not busy since 700, waits SecondRead",
         ),
     ]);
 }
@@ -111,7 +90,7 @@ fn each_condition_alone_blocks() {
     let calls_again = || {
         read_once(installing()).with(|i| {
             i.runner.id = None;
-            i.runner.asking_since = Some(at(1850));
+            i.runner.asking_since = Some(at(850));
         })
     };
     let cleared = "rest until 940, runner active, mark cleared";
@@ -130,10 +109,10 @@ fn each_condition_alone_blocks() {
         ("a busy first read", marked(idle()), sees_runner(BUSY), 880, cleared),
         (
             "a configuration call in flight",
-            calls_again().due(1900),
+            calls_again().due(880),
             sees_runner(NOT_BUSY),
-            1900,
-            "rest until 1910, waits Registering",
+            880,
+            "rest until 910, waits Registering",
         ),
         (
             "a single read",
@@ -250,7 +229,7 @@ fn a_lost_configuration_call_is_looked_up_by_name() {
             asked(),
             sees_runner(found),
             700,
-            "rest until 1900, runner installing, registration 901, call settled, \
+            "rest until 880, runner installing, registration 901, call settled, \
              not busy since 700, waits SecondRead",
         ),
         (

@@ -36,7 +36,7 @@ const REPORTS: [Call; 21] = [
     ("ask_configuration", |i| _ = i.ask_configuration(at(900))),
     ("configured", |i| i.configured(RUNNER, at(900))),
     ("not_configured", |i| i.not_configured(at(900))),
-    ("runner_started", |i| _ = i.runner_started(&i.runner_name(), true, at(900), &timings())),
+    ("runner_started", |i| _ = i.runner_started(&i.runner_name(), at(900), &timings())),
     ("job_started", |i| _ = start(i, report(), at(900))),
     ("job_completed", |i| _ = i.job_completed(&i.runner_name(), at(900), &timings())),
     ("runner_ended", |i| i.runner_ended(Some(0), None, at(900), &timings())),

@@ -10,8 +10,8 @@ use crate::instance::{DeleteReason, Instance, Order};
 use crate::observation::Observation;
 use crate::testkit::{
     RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,
-    error, exited, forced, idle, idle_without_hooks, installing, machine, plain, policy, refusal,
-    report, retrying, start, timings,
+    error, exited, forced, idle, installing, machine, plain, policy, refusal, report, retrying,
+    start, timings,
 };
 use crate::time::{Seconds, Time};
 
@@ -24,7 +24,7 @@ pub(super) enum Happening {
     Relaunch,
     AskConfiguration,
     Configured,
-    RunnerStarted(bool),
+    RunnerStarted,
     JobStarted,
     JobCompleted,
     RunnerEnded(Option<i32>),
@@ -49,7 +49,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(H::Relaunch),
         2 => Just(H::AskConfiguration),
         2 => Just(H::Configured),
-        2 => flag().prop_map(H::RunnerStarted),
+        2 => Just(H::RunnerStarted),
         1 => Just(H::JobStarted),
         1 => Just(H::JobCompleted),
         1 => prop::option::of(0..3).prop_map(H::RunnerEnded),
@@ -66,9 +66,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 /// A record in every condition, as of second 110.
 pub(super) fn starts() -> Vec<Instance> {
-    let running = || {
-        vec![booting(), asking(), installing(), idle(), idle_without_hooks(), active(), completed()]
-    };
+    let running = || vec![booting(), asking(), installing(), idle(), active(), completed()];
     let mut starts =
         vec![creating(), retrying(), error(), active_by_github(), exited(), boot_failed()];
     starts.extend(running());
@@ -118,8 +116,8 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
         Happening::Configured if live && instance.runner.asking_since.is_some() => {
             instance.configured(RUNNER, *now);
         }
-        Happening::RunnerStarted(hooks) if live => {
-            let _ = instance.runner_started(&name, *hooks, *now, &timings);
+        Happening::RunnerStarted if live => {
+            let _ = instance.runner_started(&name, *now, &timings);
         }
         Happening::JobStarted if instance.runner.id.is_some() => {
             let _ = start(instance, report(), *now);

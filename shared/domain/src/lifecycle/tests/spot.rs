@@ -3,7 +3,7 @@
 use super::{check, nothing};
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::Observation;
-use crate::testkit::{Story, With, active, at, completed, idle, idle_without_hooks, installing};
+use crate::testkit::{Story, With, active, at, completed, idle, installing};
 
 fn notice() -> Observation {
     Observation { spot_notice: true, ..nothing() }
@@ -31,12 +31,5 @@ fn a_free_runner_takes_no_job_any_more_and_its_job_goes_elsewhere_at_once() {
             "to pending_delete, gate passed",
         ),
         ("and without the message", marked(), nothing(), 60, "to pending_delete, gate passed"),
-        (
-            "without a hook GitHub is asked twice",
-            told(idle_without_hooks()).unclaimed().marked(DeleteReason::SpotNotice, 60).due(60),
-            notice(),
-            60,
-            "look at runner",
-        ),
     ]);
 }

@@ -7,8 +7,7 @@ use crate::launch::LaunchState::{Open, Settled};
 use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, absent, active, asking, at, booting, completed, creating, exited,
-    forced, idle, idle_without_hooks, installing, machine, plain, timings, unauthorized,
-    unavailable,
+    forced, idle, installing, machine, plain, timings, unauthorized, unavailable,
 };
 
 const GO: &str = "to deleting, due 820, terminate";
@@ -105,7 +104,7 @@ fn evidence_comes_before_the_delete_call() {
         ("not its time yet", ours().due(900), nothing(), 700, "rest until 900"),
         (
             "still boots",
-            installing().ordered(plain(300)),
+            asking().ordered(plain(300)),
             nothing(),
             300,
             "rest until 600, waits SecondRead",
@@ -146,7 +145,7 @@ fn evidence_comes_before_the_delete_call() {
     ]);
 }
 
-/// Its hooks refuse every job from the order on: whatever GitHub gave it would fail.
+/// Its hook refuses every job from the order on: whatever GitHub gave it would fail.
 #[test]
 fn a_runner_that_refuses_every_job_is_removed_at_once() {
     let at_once = |instance: Instance| instance.ordered(plain(60));
@@ -170,8 +169,8 @@ fn a_runner_that_refuses_every_job_is_removed_at_once() {
             60,
             "rest until 120, gate shut, waits Busy",
         ),
-        ("its hooks were not reported", at_once(idle_without_hooks()), nothing(), 60, evidence),
-        ("its agent has not reported", at_once(installing()), nothing(), 60, boots),
+        ("its agent has not reported", at_once(installing()), nothing(), 60, "gate passed"),
+        ("a configuration is on its way to it", at_once(asking()), nothing(), 60, boots),
         (
             "its hook has reported a job",
             at_once(active()),
@@ -237,7 +236,6 @@ fn a_job_whose_start_is_undecided_is_asked_for() {
         assert!(i.github_started(CLAIMED, at(699)));
     };
     let heard = || idle().unclaimed().stopping(DeleteReason::Idle, 650).through_gate().with(starts);
-    let without_hooks = || heard().with(|i| i.runner.hooks = false);
     let absent = || sees_runner(RunnerSeen::Absent);
     let again = Observation { deregistration: Look::Seen(Deregistration::NotFound), ..absent() };
     let kept = "rest until 880, gate shut, not removed, waits JobRunning";
@@ -258,13 +256,6 @@ fn a_job_whose_start_is_undecided_is_asked_for() {
         (
             "an end that waits for no answer refuses it at once",
             asked().with(starts),
-            nothing(),
-            820,
-            "rest until 880, gate shut, waits JobRunning",
-        ),
-        (
-            "no hook waits: the job may run",
-            without_hooks(),
             nothing(),
             820,
             "rest until 880, gate shut, waits JobRunning",

@@ -6,7 +6,7 @@ use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::observation::{Machine, Observation, RunnerSeen};
 use crate::testkit::{
     LIFETIME, RUNNER, Story, With, active, at, booting, completed, exited, forced, idle,
-    idle_without_hooks, installing, plain, retrying,
+    installing, plain, retrying,
 };
 
 fn off(seen: Observation) -> Observation {
@@ -60,7 +60,7 @@ fn a_row_on_its_way_out_waits() {
         ("a minute later", known(), off(nothing()), 1000, "rest until 1060"),
         (
             "evidence is gathered all the same",
-            idle_without_hooks().ordered(plain(1000)),
+            completed().ordered(plain(1000)),
             off(nothing()),
             1000,
             "look at runner",

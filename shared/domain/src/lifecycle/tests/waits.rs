@@ -10,8 +10,8 @@ use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
 };
 use crate::testkit::{
-    RUNNER, Story, active, asking, at, creating, fault, idle, idle_without_hooks, plain, policy,
-    timings, unauthorized, unavailable,
+    RUNNER, Story, active, asking, at, completed, creating, fault, idle, plain, policy, timings,
+    unauthorized, unavailable,
 };
 
 const ALL: [Waiting; 11] = [
@@ -44,7 +44,7 @@ fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
             (passed(), answers(Deregistration::Busy), "GitHub says that its runner is busy")
         }
         Waiting::SecondRead => (
-            ordered(idle_without_hooks()),
+            ordered(completed()),
             sees_runner(RunnerSeen::NotBusy(RUNNER)),
             "a later look before it may end",
         ),
