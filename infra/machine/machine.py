@@ -6,12 +6,12 @@ runner API, signed with the machine's role. The agent's hooks are this program t
 as the runner's user, know nothing, and ask the supervisor through a socket.
 
 It keeps to Python 3.9 (Amazon Linux 2023) and the standard library: cloud-init has brought both.
-Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION, MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER,
-MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS, MUSTER_START_LIMIT_SECONDS,
-AWS_EC2_METADATA_SERVICE_ENDPOINT.
+Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION, MUSTER_LOGS (none: they stay here),
+MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS,
+MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 """
-import collections, datetime, hashlib, hmac, json, os, pwd, random, re, signal, socket, socketserver, subprocess, sys
-import threading, time, urllib.error, urllib.request
+import collections, datetime, functools, glob, gzip, hashlib, hmac, json, os, pwd, random, re, signal, socket, socketserver
+import stat, subprocess, sys, threading, time, urllib.error, urllib.request
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 SOCKET = os.path.join(HOME, "socket")
@@ -20,6 +20,12 @@ HOOKS = {"job-started": "ACTIONS_RUNNER_HOOK_JOB_STARTED", "job-completed": "ACT
 # A proxy would be handed the machine's credentials.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 LINES = collections.deque(maxlen=40)
+# What people read of a machine that is gone: the units' own output and the kernel's. Not what processes of a job log by
+# other ways: sudo notes whole command lines, and some have secrets in them.
+JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + UNIT=muster.service + UNIT=muster-runner.service"
+           " + _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + _TRANSPORT=kernel").split()
+# Of each log the end, bytes; and how long all of them may hold the machine's end up, seconds.
+MAX_LOG, SEND_LIMIT = 4 << 20, 10
 
 
 def setting(name, default):
@@ -44,24 +50,30 @@ def fetch(url, data=None, timeout=5, method=None, headers=None):
         return answer.read().decode()
 
 
-def credentials():
-    """Those of the machine's role: they change every few hours."""
+def metadata():
+    """A reader of the machine's metadata service."""
     base = setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest/"
     life = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
     token = {"x-aws-ec2-metadata-token": fetch(base + "api/token", method="PUT", headers=life)}
-    roles = base + "meta-data/iam/security-credentials/"
-    return json.loads(fetch(roles + fetch(roles, headers=token).split()[0], headers=token))
+    return lambda path: fetch(base + "meta-data/" + path, headers=token)
 
 
-def signed(url, body, keys, region, now):
-    """The headers of a POST with Signature Version 4."""
+def credentials(read):
+    """Those of the machine's role: they change every few hours."""
+    roles = "iam/security-credentials/"
+    return json.loads(read(roles + read(roles).split()[0]))
+
+
+def signed(method, url, body, keys, now, service="execute-api"):
+    """The headers of a request with Signature Version 4."""
     host, _, path = url.split("://", 1)[1].partition("/")
-    stamp = now.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{stamp[:8]}/{region}/execute-api/aws4_request"
-    heads = {"host": host, "x-amz-date": stamp, "x-amz-security-token": keys["Token"]}
+    stamp, digest = now.strftime("%Y%m%dT%H%M%SZ"), hashlib.sha256(body).hexdigest()
+    scope = f"{stamp[:8]}/{os.environ['MUSTER_REGION']}/{service}/aws4_request"
+    of_s3 = {"x-amz-content-sha256": digest} if service == "s3" else {}
+    heads = {"host": host, **of_s3, "x-amz-date": stamp, "x-amz-security-token": keys["Token"]}
     names = ";".join(heads)
     lines = [f"{name}:{value}" for name, value in heads.items()]
-    text = "\n".join(["POST", "/" + path, "", *lines, "", names, hashlib.sha256(body).hexdigest()])
+    text = "\n".join([method, "/" + path, "", *lines, "", names, digest])
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(text.encode()).hexdigest()])
     key = b"AWS4" + keys["SecretAccessKey"].encode()
     for part in (*scope.split("/"), text):
@@ -70,12 +82,15 @@ def signed(url, body, keys, region, now):
     return {**heads, "authorization": "AWS4-HMAC-SHA256 " + who, "content-type": "application/json"}
 
 
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
 def ask(path, body, timeout=10):
     """The status of one call, 0 where there was no answer, and what was answered."""
     url, data = os.environ["MUSTER_RUNNER_API"] + path, json.dumps(body).encode()
     try:
-        now = datetime.datetime.now(datetime.timezone.utc)
-        headers = signed(url, data, credentials(), os.environ["MUSTER_REGION"], now)
+        headers = signed("POST", url, data, credentials(metadata()), utc_now())
         status, text = 200, fetch(url, data, timeout, headers=headers)
     except urllib.error.HTTPError as error:
         status, text = error.code, error.read().decode(errors="replace")
@@ -324,6 +339,40 @@ def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
     systemctl("daemon-reload")
 
 
+def end_of(path):
+    """The last bytes of a log of the agent. Its folder is the job's: what is no plain file of its user is none of ours."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != pwd.getpwnam(USER).pw_uid:
+            return b""
+        file.seek(max(0, about.st_size - MAX_LOG))
+        return file.read(MAX_LOG)
+
+
+def send_logs(secret):
+    """The machine's log, to the one place of the stack's bucket where its role may write. It is for people: what goes
+    wrong is said, and hinders nothing. What the agent writes it has masked itself (Tracing.cs)."""
+    command = ["journalctl", "--boot", "--no-pager", "--quiet", "--output=short-iso", "--lines=20000", *JOURNAL]
+    parts = {"journal": lambda: subprocess.run(command, stdout=subprocess.PIPE, timeout=5, check=False).stdout}
+    for path in sorted(glob.glob(RUNNER_DIR + "/_diag/*_*.log"))[-20:]:
+        parts[os.path.basename(path)] = functools.partial(end_of, path)
+    try:
+        text = b""
+        for name, read in parts.items():
+            try:
+                part = read()
+            except (OSError, subprocess.SubprocessError) as error:
+                part = str(error).encode()
+            text += b"==> %s <==\n%s\n" % (name.encode(), part)
+        body = gzip.compress(text.replace(secret.encode(), b"[...]") if secret else text)
+        read = metadata()
+        url = f"{os.environ['MUSTER_LOGS']}%3A{read('instance-id')}/machine.log.gz"
+        headers = {**signed("PUT", url, body, credentials(read), utc_now(), "s3"), "content-type": "application/gzip"}
+        fetch(url, body, SEND_LIMIT, "PUT", headers)
+    except Exception as error:  # whatever there is between here and the bucket
+        say(f"muster: the logs could not be sent ({error})")
+
+
 def last_lines():
     """What was said last, without anything that could be a credential."""
     text = re.sub(r"[^\t\n -~]", "", "\n".join(LINES))
@@ -331,7 +380,7 @@ def last_lines():
 
 
 def main():
-    ended, name, why = threading.Event(), None, None
+    ended, name, why, config = threading.Event(), None, None, {}
     signal.signal(signal.SIGUSR1, lambda *_: ended.set())  # the agent's unit tells its end (ExecStopPost=)
     # Somebody else shuts the system down, or this was the machine's longest life.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
@@ -369,6 +418,12 @@ def main():
         why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         say(f"muster: {'the machine ends' if name else 'booting failed'} ({why})")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.environ.get("MUSTER_LOGS"):
+        sender = threading.Thread(target=send_logs, args=(config.get("encoded_jit_config"),), daemon=True)
+        sender.start()
+        sender.join(SEND_LIMIT)
+        if sender.is_alive():
+            say(f"muster: the logs could not be sent within {SEND_LIMIT} seconds")
     tries = 1 if why == "told to end" else 5  # what cannot succeed any more is not tried again
     if name:
         report({"event": "exited", "runner_name": name, "code": 0}, tries)

@@ -135,6 +135,8 @@ def parameters(overrides):
 REWRITTEN = (
     # Where machines call.
     (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 8),
+    # Where machines leave their logs.
+    (r"https://\$\{MachineLogs\.RegionalDomainName\}", "{url}/${{MachineLogs}}", 1),
     # A worker that is stopped, and its messages, come again soon.
     (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
     (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),

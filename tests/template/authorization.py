@@ -8,7 +8,7 @@ import pathlib
 import re
 
 # In every request, whatever the action: docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
-GLOBAL = {"aws:SecureTransport", "aws:SourceArn", "aws:SourceAccount", "aws:PrincipalArn", "aws:PrincipalAccount"}
+GLOBAL = {"aws:SecureTransport", "aws:SourceArn", "aws:SourceAccount", "aws:PrincipalArn", "aws:PrincipalAccount", "aws:userid"}
 
 
 @functools.cache
@@ -40,9 +40,10 @@ def kind_of(action, resource):
 
 
 def _pattern(arn):
-    """An ARN of the reference, with a place for each of its variables; a policy may leave a place to a wildcard."""
-    parts = re.split(r"\$\{[^}]+\}", arn)
-    return re.compile("[^:]*".join(re.escape(part) for part in parts))
+    """An ARN of the reference, with a place for each of its variables; a policy may leave a place to a wildcard. Alone the
+    key of an object may have colons."""
+    parts = re.split(r"\$\{[^}]+\}", arn.removesuffix("${ObjectName}"))
+    return re.compile("[^:]*".join(re.escape(part) for part in parts) + (".*" if arn.endswith("${ObjectName}") else ""))
 
 
 def sets(action, resource, key):

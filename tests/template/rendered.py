@@ -161,7 +161,8 @@ class Rendered:
                 return str(self._attribute(*name.split(".", 1)))
             return str(self._ref(name))
 
-        return re.sub(r"\$\{([A-Za-z0-9:.]+)\}", value, text)
+        # `${!…}` is left to IAM.
+        return re.sub(r"\$\{([A-Za-z0-9:.]+)\}", value, text).replace("${!", "${")
 
     def _ref(self, name):
         if name == "AWS::NoValue":
@@ -201,6 +202,8 @@ class Rendered:
         known = {
             ("AWS::SQS::Queue", "Arn"): f"arn:aws:sqs:{here}:{own}",
             ("AWS::SQS::Queue", "QueueName"): own,
+            ("AWS::S3::Bucket", "Arn"): f"arn:aws:s3:::{own}",
+            ("AWS::S3::Bucket", "RegionalDomainName"): f"{own}.s3.{REGION}.amazonaws.com",
             ("AWS::DynamoDB::Table", "Arn"): f"arn:aws:dynamodb:{here}:table/{own}",
             ("AWS::IAM::Role", "Arn"): f"arn:aws:iam::{ACCOUNT}:role/{own}",
             ("AWS::IAM::Role", "RoleId"): "AROAOURS",

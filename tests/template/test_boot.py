@@ -62,7 +62,7 @@ class UserData(unittest.TestCase):
     def test_user_data_has_room_to_spare(self):
         """EC2 takes 16 KB before base64; this is with the longest values that the parameters allow."""
         longest = user_data(stack="s" * 128)
-        self.assertLessEqual(len(longest.encode()), 12 * 1024)
+        self.assertLessEqual(len(longest.encode()), 13 * 1024)
 
     def test_a_start_that_fails_powers_off(self):
         with tempfile.TemporaryDirectory() as name:
@@ -169,11 +169,12 @@ class Header(unittest.TestCase):
         lines = user_data().splitlines()
         self.assertEqual(lines[0], "#!/bin/bash")
         self.assertEqual(
-            lines[1:4],
+            lines[1:5],
             [
                 "export MUSTER_RUNNER_API='https://api0ours.execute-api.eu-central-1.amazonaws.com'",
                 "export MUSTER_REGION='eu-central-1'",
                 "export MUSTER_STACK='muster'",
+                "export MUSTER_LOGS='https://muster-MachineLogs-1ABC.s3.eu-central-1.amazonaws.com/AROAOURS'",
             ],
         )
 

@@ -30,6 +30,8 @@ INSTANCES, JOBS_TABLE, CONTROL = (f"{TABLES}{t}Table-1ABC" for t in ("Instances"
 INSTANCE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-InstanceRole-1ABC"
 OTHER_ROLE = f"arn:aws:iam::{ACCOUNT}:role/admin"
 API = f"arn:aws:execute-api:{HERE}:api0ours/$default"
+MACHINE = {"aws:userid": "AROAOURS:i-0123456789abcdef0"}
+MACHINE_LOGS = f"arn:aws:s3:::{STACK}-MachineLogs-1ABC/AROAOURS:i-0123456789abcdef"
 LOGS = f"arn:aws:logs:{HERE}:log-group:/aws/lambda/{STACK}-"
 
 OURS = {"ec2:ResourceTag/muster:stack": STACK, "ec2:ResourceTag/muster:launch": "default-4kq7v2-0"}
@@ -238,7 +240,14 @@ FACTS = [
     ("Instance", "Deny", "sqs:SendMessage", REAP, {}),
     ("Instance", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
     ("Instance", "Deny", "sts:AssumeRole", OTHER_ROLE, {}),
-    ("Instance", "Deny", "s3:GetObject", "arn:aws:s3:::bucket/key", {}),
+    # A job too may write there, so nobody takes for a machine's word what another machine can write.
+    ("Instance", "Allow", "s3:PutObject", f"{MACHINE_LOGS}0/machine.log.gz", MACHINE),
+    ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}1/machine.log.gz", MACHINE),
+    ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}0", MACHINE),
+    ("Instance", "Deny", "s3:PutObject", f"arn:aws:s3:::other/{MACHINE['aws:userid']}/machine.log.gz", MACHINE),
+    ("Instance", "Deny", "s3:GetObject", f"{MACHINE_LOGS}0/machine.log.gz", MACHINE),
+    ("Instance", "Deny", "s3:DeleteObject", f"{MACHINE_LOGS}0/machine.log.gz", MACHINE),
+    ("Instance", "Deny", "s3:ListBucket", MACHINE_LOGS.partition("/")[0], MACHINE),
 ]
 
 
@@ -262,7 +271,15 @@ def allowed(documents, action, resource, keys):
         region=REGION,
         service_context={k.lower(): v for k, v in keys.items() if authorization.sets(action, resource, k)},
     )
-    return evaluate(context, [parse_policy_document(d) for d in documents]).decision == "Allow"
+    return evaluate(context, [parse_policy_document(filled(d, keys)) for d in documents]).decision == "Allow"
+
+
+def filled(document, keys):
+    """With the values of the request in the place of its variables, as IAM reads it. The evaluator does not."""
+    text = json.dumps(document)
+    for key, value in keys.items():
+        text = text.replace(f"${{{key}}}", str(value))
+    return json.loads(text)
 
 
 def listed(value):

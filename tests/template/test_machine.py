@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import gzip
 import http.server
 import importlib.util
 import io
@@ -19,7 +20,7 @@ import time
 import unittest
 import unittest.mock
 
-from botocore.auth import SigV4Auth
+from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
@@ -45,10 +46,15 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_PUT(self):
-        self.answer(200, "token")
+        if self.path != "/latest/api/token":
+            self.server.objects.append((self.path, self.headers, self.rfile.read(int(self.headers["content-length"]))))
+            self.server.slow.wait(10)
+        with contextlib.suppress(BrokenPipeError):  # whoever asked may have gone
+            self.answer(200, "token")
 
     def do_GET(self):
-        self.answer(200, "role\n" if self.path.endswith("security-credentials/") else json.dumps(KEYS))
+        known = {"security-credentials/": "role\n", "instance-id": "i-0abc"}
+        self.answer(200, next((text for end, text in known.items() if self.path.endswith(end)), json.dumps(KEYS)))
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -66,7 +72,9 @@ class Case(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
-        self.api.calls, self.api.answers = [], {}
+        self.api.calls, self.api.answers, self.api.objects = [], {}, []
+        self.api.slow = threading.Event()
+        self.api.slow.set()
         threading.Thread(target=self.api.serve_forever, args=(0.02,), daemon=True).start()
         self.addCleanup(self.api.server_close)
         self.addCleanup(self.api.shutdown)
@@ -102,13 +110,16 @@ class Calls(Case):
     def test_the_signature_is_amazons_own(self):
         now = datetime.datetime(2026, 2, 3, 4, 5, 6, tzinfo=datetime.timezone.utc)
         url = "https://api.execute-api.eu-central-1.amazonaws.com/runner/register"
-        ours = self.machine.signed(url, b'{"a":1}', KEYS, "eu-central-1", now)
-        request = AWSRequest("POST", url, data=b'{"a":1}', headers={"host": ours["host"]})
-        with unittest.mock.patch("botocore.auth.get_current_datetime", lambda: now.replace(tzinfo=None), create=True), \
-                unittest.mock.patch("botocore.auth.datetime") as clock:
-            clock.datetime.utcnow.return_value = clock.datetime.now.return_value = now
-            SigV4Auth(Credentials(*KEYS.values()), "execute-api", "eu-central-1").add_auth(request)
-        self.assertEqual(ours["authorization"], request.headers["Authorization"])
+        bucket = "https://logs.s3.eu-central-1.amazonaws.com/AROA%3Ai-0abc/machine.log.gz"
+        for method, url, service, kind in (("POST", url, "execute-api", SigV4Auth), ("PUT", bucket, "s3", S3SigV4Auth)):
+            ours = self.machine.signed(method, url, b'{"a":1}', KEYS, now, service)
+            request = AWSRequest(method, url, data=b'{"a":1}', headers={"host": ours["host"]})
+            request.context["payload_signing_enabled"] = True
+            with unittest.mock.patch("botocore.auth.get_current_datetime", lambda: now.replace(tzinfo=None), create=True), \
+                    unittest.mock.patch("botocore.auth.datetime") as clock:
+                clock.datetime.utcnow.return_value = clock.datetime.now.return_value = now
+                kind(Credentials(*KEYS.values()), service, "eu-central-1").add_auth(request)
+            self.assertEqual(ours["authorization"], request.headers["Authorization"], service)
 
     def test_a_configuration_is_asked_for_until_it_comes(self):
         self.api.answers["/runner/register"] = [(503, "no json"), (403, {"retry_after_seconds": 0}), (200, {"runner_name": "r-1"})]
@@ -279,6 +290,58 @@ class Surroundings(Case):
         self.assertEqual(stat.S_IMODE((self.root / "given").stat().st_mode), 0o600)
         self.assertEqual((self.root / "environment").read_text(), "")
         self.assertEqual(self.commands(), ["systemctl start muster-runner.service"])
+
+
+class Logs(Case):
+    def setUp(self):
+        super().setUp()
+        os.environ["MUSTER_LOGS"] = f"{os.environ['MUSTER_RUNNER_API']}/logs/AROA"
+        self.command("journalctl", "echo the kernel says no")
+        (self.root / "_diag").mkdir()
+
+    def sent(self):
+        [(path, headers, body)] = self.api.objects
+        self.assertEqual((path, headers["content-type"]), ("/logs/AROA%3Ai-0abc/machine.log.gz", "application/gzip"))
+        return gzip.decompress(body).decode()
+
+    def test_what_people_want_of_a_machine_that_is_gone_is_sent_without_the_configuration(self):
+        (self.root / "_diag/Runner_2.log").write_text("listens with JITCONFIG\n")
+        (self.root / "_diag/Worker_1.log").write_text("runs\n")
+        (self.root / "_diag/other.txt").write_text("other")
+        self.machine.send_logs("JITCONFIG")
+        text = "==> journal <==\nthe kernel says no\n\n==> Runner_2.log <==\nlistens with [...]\n\n==> Worker_1.log <==\nruns\n\n"
+        self.assertEqual(self.sent(), text)
+        # What a job logs by way of syslog is not asked for: sudo notes command lines.
+        self.assertIn(" _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + ", self.commands()[0])
+
+    def test_a_job_cannot_have_other_files_sent_or_hold_the_end_up(self):
+        (self.root / "secret").write_text("root's")
+        (self.root / "_diag/Worker_1.log").symlink_to(self.root / "secret")
+        os.mkfifo(self.root / "_diag/Worker_2.log")
+        (self.root / "_diag/Worker_3.log").mkdir()
+        (self.root / "_diag/Worker_4.log").write_text("x" * 10)
+        self.machine.MAX_LOG = 4
+        self.machine.send_logs(None)
+        text = self.sent()
+        self.assertNotIn("root's", text)
+        self.assertTrue(text.endswith("==> Worker_4.log <==\nxxxx\n"), text)
+
+    def test_the_end_is_told_after_the_logs_and_waits_for_them_no_longer_than_it_may(self):
+        (self.root / "prepare.sh").write_text("exit 7\n")
+        self.machine.main()
+        self.assertIn("==> journal <==", self.sent())
+        self.api.slow.clear()
+        self.addCleanup(self.api.slow.set)
+        self.machine.SEND_LIMIT, begun = 1, time.monotonic()
+        self.machine.main()
+        self.assertLess(time.monotonic() - begun, 3)
+        log = self.api.calls[-1][1]["log"]
+        self.assertTrue(log.endswith("(exit code 7)\nmuster: the logs could not be sent within 1 seconds"), log)
+
+    def test_a_bucket_that_cannot_be_reached_is_said(self):
+        os.environ["MUSTER_LOGS"] = "http://127.0.0.1:9/AROA"
+        self.machine.send_logs(None)
+        self.assertIn("muster: the logs could not be sent (<urlopen error", self.said.getvalue())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ overlay in memory. The network has nothing but a metadata service and a runner A
 Not shown, since it takes the memory controller of cgroup 2: the OOM killer in a job. What systemd would do is asked.
 """
 
+import gzip
 import http.server
 import json
 import os
@@ -39,11 +40,15 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def do_PUT(self):
+        if self.path.endswith("/machine.log.gz"):
+            log = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
+            self.server.calls.with_name("log").write_bytes(log)
         self.answer(200, "TOKEN")
 
     def do_GET(self):
         keys = {"AccessKeyId": "id", "SecretAccessKey": "key", "Token": "token"}
-        self.answer(200, "role" if self.path.endswith("security-credentials/") else json.dumps(keys))
+        known = {"security-credentials/": "role", "instance-id": "i-0abc"}
+        self.answer(200, next((text for end, text in known.items() if self.path.endswith(end)), json.dumps(keys)))
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -174,6 +179,18 @@ class Machine(unittest.TestCase):
             self.assertNotIn(absent, said)
         self.assertTrue(said.endswith("the hook of the image, as runner\nOOMPolicy=continue\nrunner\n"), said)
         self.assertEqual(out["hooked"], "hooked root for runner\n")
+
+    def test_what_it_wrote_is_sent_before_its_end_is_told(self):
+        agent = """mkdir _diag; echo traced >_diag/Worker_1.log; echo "$ACTIONS_RUNNER_INPUT_JITCONFIG" >_diag/Runner_1.log
+            echo listens for jobs | systemd-cat; logger noted by sudo; sleep 0.2"""
+        settings = "export MUSTER_LOGS=http://127.0.0.1:8080/AROA"
+        events, out, _ = self.boot(agent, settings=settings, boot_hook="echo hooked")
+        self.assertEqual(events[-1], "exited")
+        said = out["log"]
+        self.assertTrue(said.startswith("==> journal <==\n"), said[:500])
+        for wanted in ("hooked", "listens for jobs", "muster: the runner ended", "Runner_1.log <==\n[...]", "Worker_1.log <==\ntraced"):
+            self.assertIn(wanted, said)
+        self.assertNotIn("noted by sudo", said)
 
     def test_jobs_that_may_become_root_reach_the_metadata_service(self):
         _, out, _ = self.boot(ASK_METADATA, sudo=True)

@@ -229,6 +229,33 @@ class Tables(unittest.TestCase):
             self.assertEqual({a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}, dict.fromkeys(used, "S"))
 
 
+class MachineLogs(unittest.TestCase):
+    def test_the_bucket_is_closed_and_forgets(self):
+        bucket = rendered().properties("MachineLogs")
+        self.assertEqual(set(bucket["PublicAccessBlockConfiguration"].values()), {True})
+        self.assertEqual(len(bucket["PublicAccessBlockConfiguration"]), 4)
+        (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        self.assertEqual(encryption, {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}})
+        (rule,) = Rendered(LogRetentionDays=7).properties("MachineLogs")["LifecycleConfiguration"]["Rules"]
+        self.assertEqual((rule["Status"], rule["ExpirationInDays"]), ("Enabled", "7"))
+
+    def test_it_takes_tls_only_and_is_left_behind_with_its_policy(self):
+        """CloudFormation deletes no bucket with objects: a stack whose machines left logs could never be deleted."""
+        (statement,) = rendered().properties("MachineLogsOverTlsOnly")["PolicyDocument"]["Statement"]
+        self.assertEqual((statement["Effect"], statement["Principal"], statement["Action"]), ("Deny", "*", "s3:*"))
+        self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
+        for name in ("MachineLogs", "MachineLogsOverTlsOnly"):
+            self.assertEqual(rendered().resources[name]["DeletionPolicy"], "RetainExceptOnCreate")
+
+    def test_a_machine_is_told_the_one_place_where_it_may_write(self):
+        (document,) = policies("Instance")
+        (resource,) = [s["Resource"] for s in document["Statement"] if s["Sid"] == "SendOwnLogs"]
+        self.assertEqual(resource, "arn:aws:s3:::muster-MachineLogs-1ABC/${aws:userid}/*")
+        # For a machine `aws:userid` is the role's id, a colon and its own id.
+        prefix = rendered().resolve(source()["Outputs"]["MachineLogsPrefix"]["Value"])
+        self.assertEqual(prefix, "s3://muster-MachineLogs-1ABC/AROAOURS:")
+
+
 class Secrets(unittest.TestCase):
     def test_no_secret_is_a_parameter(self):
         suspicious = re.compile(r"secret|token|password|private|pem|credential", re.IGNORECASE)
