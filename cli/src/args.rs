@@ -109,7 +109,7 @@ pub enum Command {
         /// A job or an instance, by any of its names
         name: Option<String>,
     },
-    /// The functions' logs, side by side
+    /// The functions' logs, side by side; with `--machine`, what a machine left behind: its boot, agent and job
     Logs(Logs),
     /// The alarms, the red ones first, and what each asks of you
     Alarms {
@@ -229,6 +229,9 @@ pub struct Logs {
     /// machine by any of its names [default: all]
     #[arg(value_name = "FUNCTION|NAME")]
     pub what: Option<String>,
+    /// What its machine sent to the stack's bucket before it ended: boot, agent and worker
+    #[arg(long, short, requires = "what", conflicts_with_all = ["follow", "since"])]
+    pub machine: bool,
     /// Goes on with what comes
     #[arg(long, short)]
     pub follow: bool,

@@ -92,7 +92,10 @@ impl Failure {
     #[must_use]
     pub fn is_missing(&self) -> bool {
         let Self::Service { code, .. } = self else { return false };
-        matches!(code.as_str(), "ResourceNotFoundException" | "QueueDoesNotExist")
+        matches!(
+            code.as_str(),
+            "ResourceNotFoundException" | "QueueDoesNotExist" | "NoSuchKey" | "NoSuchBucket"
+        )
     }
 
     /// AWS had enough for now.

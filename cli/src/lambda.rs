@@ -110,6 +110,7 @@ pub fn action(call: &Call) -> String {
     let operation = match target {
         Some((_, target)) => target.rsplit('.').next().unwrap_or_default(),
         None if call.service == "lambda" => of_lambda(&call.path),
+        None if call.service == "s3" => "GetObject",
         None => {
             call.body.split('&').find_map(|field| field.strip_prefix("Action=")).unwrap_or_default()
         }
@@ -163,6 +164,7 @@ fn is_of_credentials(code: &str) -> bool {
             | "ExpiredToken"
             | "UnrecognizedClientException"
             | "InvalidClientTokenId"
+            | "InvalidAccessKeyId"
             | "InvalidSignatureException"
             | "MissingAuthenticationTokenException"
             | "IncompleteSignatureException"

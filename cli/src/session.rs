@@ -8,6 +8,7 @@ mod doctor;
 mod find;
 mod github;
 mod logs;
+mod machine_log;
 mod pools;
 mod setup;
 mod teardown;
@@ -43,6 +44,8 @@ pub trait World {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure>;
     /// The answers of AWS's services to calls that are made side by side, in the same order.
     async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure>;
+    /// What AWS keeps under a name, as it is.
+    async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure>;
     /// The stack that is asked.
     async fn stack(&mut self) -> Result<String, Failure>;
     /// The stack is not there: takes the only other one, or says what there is.

@@ -75,6 +75,9 @@ impl Reader {
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn logs(&mut self, order: &Logs) -> Result<String, Failure> {
+        if let (Some(name), true) = (order.what.as_deref(), order.machine) {
+            return self.machine_log(name).await;
+        }
         let (sources, found) = match order.what.as_deref() {
             None => (Source::ALL.to_vec(), None),
             Some(what) => match Source::ALL.into_iter().find(|one| one.name() == what) {
@@ -91,6 +94,10 @@ impl<W: World> Session<'_, W> {
         if !order.follow {
             if lines.is_empty() {
                 self.world.say("There are no such lines; a longer --since looks further back.");
+            }
+            if let (Some(name), Some(_)) = (&order.what, &found) {
+                let more = format!("What its machine wrote: muster logs {name} --machine");
+                self.world.say(&more);
             }
             return Ok(self.log_text(&lines));
         }

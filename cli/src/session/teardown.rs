@@ -6,6 +6,7 @@ use muster_control::admin::answers::{InstanceList, StackStatus};
 use muster_sigv4::Call;
 use serde_json::json;
 
+use super::machine_log::PREFIX as MACHINE_LOGS;
 use super::{Session, World, read};
 use crate::args::Teardown;
 use crate::failure::Failure;
@@ -46,7 +47,8 @@ impl<W: World> Session<'_, W> {
         }
         self.world.stage("deletion");
         self.no_stack(&stack, &found).await?;
-        Ok(views::left(found.output("ControlTableName"), self.screen))
+        let (table, logs) = (found.output("ControlTableName"), found.output(MACHINE_LOGS));
+        Ok(views::left(table, logs, self.screen))
     }
 
     /// Not by a key too many.

@@ -7,6 +7,7 @@ pub mod github;
 pub mod instances;
 pub mod jobs;
 pub mod logs;
+pub mod machine_log;
 pub mod orders;
 pub mod pools;
 pub mod setup;

@@ -98,11 +98,13 @@ pub fn waits_for_machines(ids: &[String]) -> String {
 
 /// What a deleted stack leaves.
 #[must_use]
-pub fn left(table: Option<&str>, screen: Screen) -> String {
+pub fn left(table: Option<&str>, logs: Option<&str>, screen: Screen) -> String {
     let mut page = Page::new(screen);
     page.line([Text::new("What is left:", Look::Strong)]);
     let table = table.unwrap_or("…");
-    let rows = [
+    // A stack of an older release has none.
+    let bucket = logs.and_then(|prefix| prefix.strip_prefix("s3://")?.split('/').next());
+    let mut rows = vec![
         format!(
             "the audit trail and the orphan ledger: aws dynamodb delete-table --table-name {table}"
         ),
@@ -110,6 +112,9 @@ pub fn left(table: Option<&str>, screen: Screen) -> String {
         "the functions' archives under muster/ in the bucket of the SAM CLI".to_owned(),
         "the GitHub App, if you did not delete it".to_owned(),
     ];
+    rows.extend(bucket.map(|name| {
+        format!("the machines' logs, each until its time is over: aws s3 rb --force s3://{name}")
+    }));
     page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));
     page.into_text()
 }

@@ -31,6 +31,8 @@ pub(crate) struct Fake {
     pub(crate) lost: u32,
     /// Those of AWS's services.
     pub(crate) services: VecDeque<Result<Value, Failure>>,
+    /// What S3 keeps.
+    pub(crate) objects: VecDeque<Result<Vec<u8>, Failure>>,
     /// The stacks to look for, in that order.
     pub(crate) stacks: VecDeque<&'static str>,
     /// How often the person waits.
@@ -64,6 +66,7 @@ impl Default for Fake {
             failure: None,
             lost: 0,
             services: VecDeque::new(),
+            objects: VecDeque::new(),
             stacks: VecDeque::from(["muster"]),
             patience: 0,
             width: Some(100),
@@ -113,6 +116,7 @@ impl Fake {
         assert!(self.answers.is_empty(), "not asked for: {:?}\n{}", self.answers, self.log);
         assert!(self.visits.is_empty(), "nobody let in: {:?}\n{}", self.visits, self.log);
         assert!(self.services.is_empty(), "not asked for: {:?}\n{}", self.services, self.log);
+        assert!(self.objects.is_empty(), "not asked for: {:?}\n{}", self.objects, self.log);
         format!("$ muster {}\n{}{told}", line.join(" "), self.log)
     }
 
@@ -150,6 +154,11 @@ impl World for Fake {
             answers.push(self.services.pop_front().expect("an answer"));
         }
         Ok(answers)
+    }
+
+    async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure> {
+        self.note(&format!("→ {} {}", lambda::action(&call), call.path));
+        self.objects.pop_front().expect("an answer")
     }
 
     async fn stack(&mut self) -> Result<String, Failure> {

@@ -146,6 +146,64 @@ fn logs_are_those_of_a_job_by_any_of_its_names() {
     );
 }
 
+/// A log as a machine sends it.
+fn packed(text: &str) -> Vec<u8> {
+    let body = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6);
+    [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &body, &[0; 8]].concat()
+}
+
+#[test]
+fn what_a_machine_wrote_is_shown_by_any_name_of_its_job() {
+    let outputs = |all: Value| {
+        Ok(json!({ "DescribeStacksResult": { "Stacks": [{ "StackId": "x", "Outputs": all }] } }))
+    };
+    let here = || {
+        outputs(json!([{ "OutputKey": "MachineLogsPrefix", "OutputValue": "s3://logs-1/AROA7:" }]))
+    };
+    let log =
+        || Ok(packed("==> journal <==\nmuster: runner small-l0-0-1 started\n\u{1b}]0;mine\u{7}\n"));
+    let none = || match service("NoSuchKey", "s3:GetObject") {
+        Err(failure) => Err(failure),
+        Ok(_) => Ok(Vec::new()),
+    };
+    let asked =
+        |answers: Vec<Value>, stack: Answer, object: Option<Result<Vec<u8>, Failure>>| Fake {
+            answers: answers.into(),
+            objects: object.into_iter().collect(),
+            ..Fake::aws([stack])
+        };
+    let (mut job, gone) = (recorded("explain_job"), || refused("not_found", "there is none"));
+    job["job"]["claim"] = json!("small-l0-0");
+    let mut deleted = recorded("show");
+    deleted["instance"]["state"] = json!("deleted");
+    let mut planned = recorded("show");
+    planned["instance"]["machine"] = Value::Null;
+    told(
+        "run_logs_of_a_machine",
+        [
+            (
+                asked(vec![job, recorded("show")], here(), Some(log())),
+                vec!["logs", "1/2", "--machine"],
+            ),
+            // Logs may be kept for longer than records.
+            (asked(vec![gone()], here(), Some(log())), vec!["logs", "i-000000a0000000000", "-m"]),
+            (asked(vec![gone()], here(), Some(none())), vec!["logs", "i-000000a0000000000", "-m"]),
+            (asked(vec![recorded("show")], here(), Some(none())), vec!["logs", "small-l0-0", "-m"]),
+            (asked(vec![deleted], here(), Some(none())), vec!["logs", "small-l0-0", "-m"]),
+            (Fake::of([planned]), vec!["logs", "small-l0-0", "-m"]),
+            (
+                asked(vec![recorded("show")], outputs(json!([])), None),
+                vec!["logs", "small-l0-0", "-m"],
+            ),
+            (
+                asked(vec![recorded("show")], here(), Some(Ok(b"not packed".to_vec()))),
+                vec!["logs", "small-l0-0", "-m"],
+            ),
+            (Fake::of([gone(), gone()]), vec!["logs", "small-l0-0", "-m"]),
+        ],
+    );
+}
+
 fn alarm(name: &str, state: &str, seconds: u32) -> Value {
     let name_of_stack =
         ["muster-prod-", "muster-"].into_iter().find(|stack| name.starts_with(stack));

@@ -51,7 +51,9 @@ pub(crate) fn no_stack() -> Answer {
 pub(crate) fn stack(status: &str) -> Answer {
     Ok(json!({ "DescribeStacksResult": { "Stacks": [{
         "StackId": ID, "StackStatus": status,
-        "Outputs": [{ "OutputKey": "ControlTableName", "OutputValue": "muster-ControlTable-1" }] }] } }))
+        "Outputs": [
+            { "OutputKey": "ControlTableName", "OutputValue": "muster-ControlTable-1" },
+            { "OutputKey": "MachineLogsPrefix", "OutputValue": "s3://muster-machinelogs-1/AROA7:" }] }] } }))
 }
 
 pub(crate) fn resources(all: &[(&str, &str)]) -> Answer {

@@ -3,7 +3,10 @@
 use std::time::SystemTime;
 
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningError, SigningSettings, sign};
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningError,
+    SigningSettings, UriPathNormalizationMode, sign,
+};
 use aws_sigv4::sign::v4;
 use serde_json::Value;
 
@@ -105,7 +108,7 @@ impl Call {
             .region(region)
             .name(&self.service)
             .time(at)
-            .settings(SigningSettings::default())
+            .settings(settings(&self.service))
             .build()?
             .into();
         let headers = request.headers().iter();
@@ -118,6 +121,18 @@ impl Call {
         instructions.apply_to_request_http1x(&mut request);
         Ok(request)
     }
+}
+
+/// S3 alone takes a path as it stands, and wants the body's digest as a header.
+/// Source: docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+fn settings(service: &str) -> SigningSettings {
+    let mut settings = SigningSettings::default();
+    if service == "s3" {
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+    }
+    settings
 }
 
 /// Of the services that are called here, as their models have it.
@@ -204,6 +219,10 @@ mod tests {
         assert_eq!(old.body(), "Action=AssumeRole&RoleArn=a%2Fb%20c");
         let invoke = signed(Call::invoke("muster-admin", &json!({ "action": "status" })));
         assert_eq!(invoke.uri().path(), "/2015-03-31/functions/muster-admin/invocations");
+        let object = signed(Call::get("s3", "/bucket/AROA%3Ai-0a/machine.log.gz"));
+        assert_eq!(object.uri().path(), "/bucket/AROA%3Ai-0a/machine.log.gz");
+        assert_eq!(header(&object, "x-amz-content-sha256").len(), 64);
+        assert!(header(&object, "authorization").contains("/s3/aws4_request"));
         let list = signed(Call::get("lambda", "/2015-03-31/functions/?MaxItems=50"));
         assert_eq!((list.method().as_str(), list.uri().query()), ("GET", Some("MaxItems=50")));
         assert_eq!(endpoint("logs", "cn-north-1"), "https://logs.cn-north-1.amazonaws.com.cn");

@@ -141,6 +141,22 @@ impl Aws {
         Ok(join_all(answers).await)
     }
 
+    /// What a service keeps, as it is.
+    ///
+    /// # Errors
+    /// When there is no such thing, or no answer.
+    pub(crate) async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure> {
+        self.refresh().await?;
+        let action = action(&call);
+        self.tell(|| format!("{action} {}", call.path));
+        let answer = self.send(call, &action).await?;
+        self.tell_answer(&answer);
+        match answer.status {
+            ..300 => Ok(answer.body),
+            _ => self.outcome(served(&action, &answer)).map(|_| answer.body),
+        }
+    }
+
     fn outcome(&self, called: Called) -> Result<Value, Failure> {
         match called {
             Called::Answer(value) => Ok(value),

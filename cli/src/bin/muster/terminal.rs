@@ -100,6 +100,10 @@ impl World for Terminal {
         Self::aws(self).await?.services(calls).await
     }
 
+    async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure> {
+        Self::aws(self).await?.object(call).await
+    }
+
     async fn stack(&mut self) -> Result<String, Failure> {
         Ok(Self::aws(self).await?.stack.clone())
     }
