@@ -111,6 +111,14 @@ pub enum Command {
     },
     /// The functions' logs, side by side; with `--machine`, what a machine left behind: its boot, agent and job
     Logs(Logs),
+    /// A shell on a machine, by AWS's Session Manager: where the stack's parameter `Sessions` is yes
+    Connect {
+        /// An instance, or its job, by any of its names
+        name: String,
+        /// Writes the command of the AWS CLI, and does not run it
+        #[arg(long)]
+        print: bool,
+    },
     /// The alarms, the red ones first, and what each asks of you
     Alarms {
         /// One of them, for example `delete-stuck`: all that is to be known of it
@@ -476,6 +484,9 @@ pub struct Parameters {
     /// Who hears alarms
     #[arg(long, value_name = "ADDRESS", value_parser = plain)]
     pub mail: Option<String>,
+    /// Whether operators may open a shell on machines: `yes` or `no`; jobs get the same rights of the role
+    #[arg(long, value_parser = yes_or_no)]
+    pub sessions: Option<&'static str>,
     /// A policy that every role of the account must have as its boundary
     #[arg(long, value_name = "ARN", value_parser = plain)]
     pub boundary: Option<String>,
@@ -491,7 +502,14 @@ pub(crate) fn plain(text: &str) -> Result<String, String> {
 }
 
 fn public_ip(text: &str) -> Result<&'static str, String> {
-    let all = ["yes", "no", "subnet"];
-    let found = all.into_iter().find(|one| *one == text);
+    one_of(text, &["yes", "no", "subnet"])
+}
+
+fn yes_or_no(text: &str) -> Result<&'static str, String> {
+    one_of(text, &["yes", "no"])
+}
+
+fn one_of(text: &str, all: &[&'static str]) -> Result<&'static str, String> {
+    let found = all.iter().find(|one| **one == text).copied();
     found.ok_or_else(|| format!("{text:?} is none of {}", all.join(", ")))
 }

@@ -2,6 +2,7 @@
 
 mod alarms;
 mod audit;
+
 mod dead_letters;
 mod delete;
 mod doctor;
@@ -11,6 +12,7 @@ mod logs;
 mod machine_log;
 mod pools;
 mod setup;
+mod shell;
 mod teardown;
 mod upgrade;
 mod watch;
@@ -82,6 +84,8 @@ pub trait World {
     fn exists(&mut self, path: &str) -> bool;
     /// Starts a program in a folder, for the same account and region.
     fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure>;
+    /// Becomes another program, for the same account and region. Comes back only where that cannot be.
+    fn hand_over(&mut self, program: &str, line: &[String]) -> Failure;
     /// How it ended; none while it runs.
     fn ended(&mut self) -> Result<Option<Ended>, Failure>;
     /// What is being done, should the person stop it.
@@ -135,6 +139,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Show { name } => session.show(&name).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
         Command::Logs(order) => session.logs(&order).await,
+        Command::Connect { name, print } => session.shell(&name, print).await,
         Command::Alarms { name } => session.alarms(name.as_deref()).await,
         Command::DeadLetters(order) => session.dead_letters(&order).await,
         Command::Audit { name, since } => session.audit(name.as_deref(), since).await,

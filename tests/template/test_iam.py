@@ -308,6 +308,20 @@ class Facts(unittest.TestCase):
             tags = {**BORN_OURS, **AT_FLEET, "aws:TagKeys": ["muster:stack", key]}
             self.assertEqual(allowed(documents, "ec2:CreateTags", INSTANCE, tags), expected, key)
 
+    def test_sessions_let_the_machines_agent_speak_and_do_nothing_else(self):
+        channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
+        for choice, expected in (("no", False), ("yes", True)):
+            documents = policies("Instance", Rendered(Sessions=choice))
+            self.assertEqual(allowed(documents, "ssm:UpdateInstanceInformation", INSTANCE, {}), expected)
+            self.assertEqual([allowed(documents, action, "*", {}) for action in channels], [expected] * 4)
+            for action, resource in (
+                ("ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/x"),
+                ("ssm:SendCommand", INSTANCE),
+                ("ssm:StartSession", INSTANCE),
+                ("ec2:DescribeInstances", "*"),
+            ):
+                self.assertFalse(allowed(documents, action, resource, {}), action)
+
     def test_every_role_has_facts(self):
         roles = {name.removesuffix("Role") for name in rendered().of_type("AWS::IAM::Role")}
         self.assertEqual(roles, {fact[0] for fact in FACTS})
@@ -330,8 +344,9 @@ class Facts(unittest.TestCase):
 
 class Shape(unittest.TestCase):
     def statements(self):
-        for role in rendered().of_type("AWS::IAM::Role"):
-            for document in policies(role.removesuffix("Role")):
+        stack = Rendered(Sessions="yes")
+        for role in stack.of_type("AWS::IAM::Role"):
+            for document in policies(role.removesuffix("Role"), stack):
                 for statement in document["Statement"]:
                     yield role, statement
 
@@ -341,7 +356,8 @@ class Shape(unittest.TestCase):
             with self.subTest(role=role, sid=statement["Sid"]):
                 self.assertFalse([a for a in actions if "*" in a])
                 if "*" in resources:
-                    self.assertIn(actions, [["ec2:DescribeInstances"], ["ec2:DescribeImages"]])
+                    channels = all(action.startswith("ssmmessages:") for action in actions)
+                    self.assertTrue(channels or actions in [["ec2:DescribeInstances"], ["ec2:DescribeImages"]], actions)
 
     def test_every_condition_is_on_a_key_that_aws_sets(self):
         """A condition on any other key is never true, and what it guards is refused for ever."""

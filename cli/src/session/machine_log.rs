@@ -46,7 +46,10 @@ impl<W: World> Session<'_, W> {
 
     /// The machine that somebody means, and its instance while there is a record. A machine's own id is enough: logs may
     /// be kept for longer than records.
-    async fn machine_of(&mut self, name: &str) -> Result<(MachineId, Option<Instance>), Failure> {
+    pub(super) async fn machine_of(
+        &mut self,
+        name: &str,
+    ) -> Result<(MachineId, Option<Instance>), Failure> {
         let name = self.instance(name).await?;
         let request = |name| json!(Request::Show { name });
         let instance = match self.of_instance(&name, request).await {

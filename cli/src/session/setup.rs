@@ -179,6 +179,7 @@ impl<W: World> Session<'_, W> {
             public_ip: given.public_ip.or(Some(network.public_ip)),
             max: Some(max.unwrap_or(USUAL_MAX)),
             mail,
+            sessions: given.sessions,
             boundary: given.boundary.clone(),
         };
         Ok(overrides(&given, release))
@@ -365,7 +366,7 @@ fn of(owner: Owner) -> Of {
 
 /// In quotes of their own, as `sam` wants what has commas.
 pub(super) fn overrides(given: &Parameters, release: &Release) -> Vec<String> {
-    let Parameters { vpc, subnets, public_ip, max, mail, boundary } = given;
+    let Parameters { vpc, subnets, public_ip, max, mail, sessions, boundary } = given;
     let subnets = (!subnets.is_empty()).then(|| subnets.join(","));
     let all = [
         ("VpcId", vpc.clone()),
@@ -373,6 +374,7 @@ pub(super) fn overrides(given: &Parameters, release: &Release) -> Vec<String> {
         ("PublicIp", public_ip.map(str::to_owned)),
         ("MaxMachines", max.map(|max| max.to_string())),
         ("AlarmEmail", mail.clone()),
+        ("Sessions", sessions.map(str::to_owned)),
         ("PermissionsBoundary", boundary.clone()),
         ("Architecture", release.architecture.clone()),
     ];

@@ -21,6 +21,7 @@ pub struct Stack {
     pub status: String,
     pub reason: String,
     pub outputs: Value,
+    pub parameters: Value,
 }
 
 impl Stack {
@@ -34,6 +35,7 @@ impl Stack {
             status: text("StackStatus"),
             reason: text("StackStatusReason"),
             outputs: one["Outputs"].clone(),
+            parameters: one["Parameters"].clone(),
         })
     }
 
@@ -41,6 +43,12 @@ impl Stack {
     pub fn output(&self, name: &str) -> Option<&str> {
         let all = self.outputs.as_array()?;
         all.iter().find(|one| one["OutputKey"] == name)?["OutputValue"].as_str()
+    }
+
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let all = self.parameters.as_array()?;
+        all.iter().find(|one| one["ParameterKey"] == name)?["ParameterValue"].as_str()
     }
 
     /// Somebody is at it.

@@ -251,6 +251,11 @@ impl World for Fake {
         Ok(())
     }
 
+    fn hand_over(&mut self, program: &str, line: &[String]) -> Failure {
+        self.note(&format!("→ {program} {}", line.join(" ")));
+        Failure::Usage(format!("There is no {program} in a test."))
+    }
+
     fn ended(&mut self) -> Result<Option<Ended>, Failure> {
         Ok(self.child.pop_front().expect("a program"))
     }

@@ -204,6 +204,47 @@ fn what_a_machine_wrote_is_shown_by_any_name_of_its_job() {
     );
 }
 
+#[test]
+fn a_shell_is_opened_where_the_stack_allows_it_and_the_machine_lives() {
+    let stack = |sessions: &str| {
+        let parameters = json!([{ "ParameterKey": "Sessions", "ParameterValue": sessions }]);
+        Ok(
+            json!({ "DescribeStacksResult": { "Stacks": [{ "StackId": "x", "Parameters": parameters }] } }),
+        )
+    };
+    let asked = |answers: Vec<Value>, services: Vec<Answer>, says: Option<&'static str>| Fake {
+        answers: answers.into(),
+        says: says.into_iter().collect(),
+        ..Fake::aws(services)
+    };
+    let mut job = recorded("explain_job");
+    job["job"]["claim"] = json!("small-l0-0");
+    let mut deleted = recorded("show");
+    deleted["instance"]["state"] = json!("deleted");
+    told(
+        "run_connect",
+        [
+            (
+                asked(vec![job, recorded("show")], vec![stack("yes")], Some("")),
+                vec!["connect", "1/2"],
+            ),
+            (
+                asked(vec![recorded("show")], vec![stack("yes")], None),
+                vec!["connect", "small-l0-0"],
+            ),
+            (
+                asked(vec![recorded("show")], vec![stack("yes")], Some("")),
+                vec!["connect", "small-l0-0", "--print"],
+            ),
+            (
+                asked(vec![recorded("show")], vec![stack("no")], Some("")),
+                vec!["connect", "small-l0-0"],
+            ),
+            (asked(vec![deleted], vec![], Some("")), vec!["connect", "small-l0-0"]),
+        ],
+    );
+}
+
 fn alarm(name: &str, state: &str, seconds: u32) -> Value {
     let name_of_stack =
         ["muster-prod-", "muster-"].into_iter().find(|stack| name.starts_with(stack));

@@ -21,10 +21,7 @@ impl Child {
     /// When there is no such program.
     pub(crate) fn start(name: &str, command: &mut Command) -> Result<Self, Failure> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::Usage(missing(name)),
-            _ => Failure::File { path: name.to_owned(), why: with_causes(&error) },
-        })?;
+        let mut process = command.spawn().map_err(|error| not_started(name, &error))?;
         let said = Arc::default();
         let mut readers = Vec::new();
         readers.extend(process.stdout.take().map(|out| read(out, Arc::clone(&said))));
@@ -54,8 +51,19 @@ impl Drop for Child {
     }
 }
 
+/// Why a program does not run.
+pub(crate) fn not_started(name: &str, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::Usage(missing(name)),
+        _ => Failure::File { path: name.to_owned(), why: with_causes(error) },
+    }
+}
+
 fn missing(name: &str) -> String {
     match name {
+        "aws" => "The AWS CLI is not installed, and it opens the session, with the Session Manager plugin: \
+                  https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
+            .to_owned(),
         "sam" => "The SAM CLI is not installed, and it deploys: pip install aws-sam-cli, or \
                   https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/install-sam-cli.html"
             .to_owned(),

@@ -1,6 +1,7 @@
 //! The world as it is: AWS, GitHub, and the person at the terminal.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +19,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 
 use crate::aws::Aws;
-use crate::child::Child;
+use crate::child::{Child, not_started};
 use crate::door::Listener;
 use crate::http::send;
 use crate::keys;
@@ -59,6 +60,22 @@ impl Terminal {
             None => Aws::find(&self.global).await?,
         };
         Ok(self.aws.insert(aws))
+    }
+
+    /// A program that finds the account as the AWS CLI does, changed as this command was told.
+    fn command(&self, program: &str, line: &[String]) -> Command {
+        let mut command = Command::new(program);
+        command.args(line);
+        if let Some(profile) = &self.global.profile {
+            command.env("AWS_PROFILE", profile);
+        }
+        if let Some(aws) = &self.aws {
+            command.env("AWS_REGION", &aws.region).env("AWS_DEFAULT_REGION", &aws.region);
+        }
+        if let Some(url) = &self.global.endpoint_url {
+            command.env("AWS_ENDPOINT_URL", url);
+        }
+        command
     }
 
     /// A line that was typed, if there is one.
@@ -208,21 +225,14 @@ impl World for Terminal {
     }
 
     fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure> {
-        let mut command = Command::new(program);
-        command.args(line).current_dir(folder);
-        // Found as the AWS CLI finds them, and changed as this command was told.
-        if let Some(profile) = &self.global.profile {
-            command.env("AWS_PROFILE", profile);
-        }
-        if let Some(aws) = &self.aws {
-            command.env("AWS_REGION", &aws.region).env("AWS_DEFAULT_REGION", &aws.region);
-        }
-        if let Some(url) = &self.global.endpoint_url {
-            command.env("AWS_ENDPOINT_URL", url);
-        }
-        command.env("SAM_CLI_TELEMETRY", "0");
+        let mut command = self.command(program, line);
+        command.current_dir(folder).env("SAM_CLI_TELEMETRY", "0");
         self.child = Some(Child::start(program, &mut command)?);
         Ok(())
+    }
+
+    fn hand_over(&mut self, program: &str, line: &[String]) -> Failure {
+        not_started(program, &self.command(program, line).exec())
     }
 
     fn ended(&mut self) -> Result<Option<Ended>, Failure> {

@@ -1,0 +1,37 @@
+//! `connect`: a shell on a machine. AWS's own command opens it, and AWS says who may.
+
+use muster_domain::instance::State;
+
+use super::{Session, World};
+use crate::failure::Failure;
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn shell(&mut self, name: &str, print: bool) -> Result<String, Failure> {
+        let (machine, instance) = self.machine_of(name).await?;
+        if instance.is_some_and(|one| one.state() == State::Deleted) {
+            return Err(Failure::Unknown(format!(
+                "Machine {machine} is gone. What it wrote: muster logs {name} --machine"
+            )));
+        }
+        let stack = self.world.stack().await?;
+        let found = self.deployed(&stack).await?;
+        if found.and_then(|stack| stack.parameter("Sessions").map(str::to_owned)).as_deref()
+            != Some("yes")
+        {
+            return Err(Failure::Unknown(format!(
+                "Nobody can open a shell on machines of {stack}: its parameter Sessions is not yes. To allow it, for machines \
+                 that are launched from then on: muster upgrade --sessions yes (their jobs get the same rights, see docs/access.md)"
+            )));
+        }
+        let line = ["ssm", "start-session", "--target", machine.as_str(), "--region"];
+        let mut line: Vec<String> = line.map(str::to_owned).into();
+        line.push(self.world.region());
+        if print || !self.world.is_attended() {
+            return Ok(format!("aws {}\n", line.join(" ")));
+        }
+        self.world.say(&format!(
+            "A shell on {machine}. It ends with the machine, and that with its job."
+        ));
+        Err(self.world.hand_over("aws", &line))
+    }
+}
