@@ -1,8 +1,9 @@
 //! `setup`: from an account to a first job. What is done is asked of the account and of GitHub
 //! before each step, so it goes on wherever it was stopped.
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::{JobList, StackStatus};
+use muster_control::admin::answers::{AdoptedJobs, JobList, RepositoryList, StackStatus};
+use muster_control::admin::{GithubRequest, Request};
+use muster_domain::ids::Entity;
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::failure::Failure;
 use crate::setup::network::{Looked, Network};
 use crate::setup::stack::{Progress, Stack, call, cause, failed_at, told_by_sam};
 use crate::views;
-use crate::words::span;
+use crate::words::{count, span};
 
 /// Between two looks at a deployment.
 const LOOKS: Seconds = Seconds(3);
@@ -349,11 +350,48 @@ impl<W: World> Session<'_, W> {
 
     /// What is left to do, and what to look at.
     async fn first_job(&mut self, app: &str) -> Result<String, Failure> {
+        // Nothing depends on it: a stack of an older release does not know it.
+        let seen = self.asked("github", Request::Github(GithubRequest::of_repositories())).await;
+        let seen: Option<RepositoryList> = seen.ok();
+        let queued = seen.as_ref().map(|seen| self.offered(seen)).transpose()?.unwrap_or_default();
+        let mut left = Vec::new();
+        for (repository, offered) in queued {
+            if offered {
+                self.take_in(repository).await?;
+            } else {
+                left.push(repository);
+            }
+        }
         let status = Request::Status { github: false };
         let status: StackStatus = self.asked("status", status).await?;
         let jobs = Request::Jobs { pool: None, limit: 20, adopt: false, repository: None };
         let jobs: JobList = self.asked("jobs", jobs).await?;
-        Ok(format!("{app}\n{}", views::setup::first_job(&status, &jobs, self.screen)))
+        let page = views::setup::first_job(&status, &jobs, seen.as_ref(), &left, self.screen);
+        Ok(format!("{app}\n{page}"))
+    }
+
+    /// Where jobs were queued before anybody told of them, and whether the person wants them.
+    fn offered(&mut self, seen: &RepositoryList) -> Result<Vec<(Entity, bool)>, Failure> {
+        let mut all = Vec::new();
+        for one in &seen.repositories {
+            let Some(queued) = one.queued.filter(|queued| *queued > 0) else { continue };
+            let what = count(queued, "job");
+            let (was, them) = if queued == 1 { ("was", "it") } else { ("were", "them") };
+            let question = format!("{what} of {} {was} queued before. Take {them} in", one.name);
+            let is_wanted = self.world.is_attended()
+                && matches!(self.world.offer(&question, "yes")?.trim(), "y" | "yes" | "Y");
+            all.push((one.name.clone(), is_wanted));
+        }
+        Ok(all)
+    }
+
+    async fn take_in(&mut self, repository: Entity) -> Result<(), Failure> {
+        let name = repository.clone();
+        let request =
+            Request::Jobs { pool: None, limit: 20, adopt: true, repository: Some(repository) };
+        let adopted: AdoptedJobs = self.asked("jobs", request).await?;
+        self.world.say(&format!("✓ {} of {name} taken in", count(adopted.taken_in.len(), "job")));
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is left to do when all is set up.
 
-use muster_control::admin::answers::{JobList, StackStatus};
+use muster_control::admin::answers::{JobList, RepositoryList, StackStatus};
+use muster_domain::ids::Entity;
 
 use super::jobs;
 use crate::page::{Column, Look, Page, Screen, Text};
@@ -9,7 +10,13 @@ use crate::words::count;
 
 /// The two lines of a first job, and what is likely to hold it up.
 #[must_use]
-pub fn first_job(status: &StackStatus, waiting: &JobList, screen: Screen) -> String {
+pub fn first_job(
+    status: &StackStatus,
+    waiting: &JobList,
+    seen: Option<&RepositoryList>,
+    left: &[Entity],
+    screen: Screen,
+) -> String {
     let mut page = Page::new(screen);
     let pool = status.pools.iter().find(|pool| pool.enabled && pool.removed_at.is_none());
     let labels = pool.and_then(|pool| pool.labels.iter().next()).map(jobs::labels);
@@ -21,19 +28,42 @@ pub fn first_job(status: &StackStatus, waiting: &JobList, screen: Screen) -> Str
         Text::new(format!("runs-on: [{}]", all.join(", ")), Look::Strong),
     ]);
     page.line(["Watch it:                      ".into(), Text::new("muster watch", Look::Strong)]);
-    page.line([
-        "What was queued before today:  ".into(),
-        Text::new("muster jobs --adopt OWNER/REPO", Look::Strong),
-    ]);
+    // Where nobody can say whether there is something, how it would be taken in.
+    let unknown = "OWNER/REPO".to_owned();
+    let is_known =
+        seen.is_some_and(|seen| seen.repositories.iter().all(|one| one.queued.is_some()));
+    let before = left.iter().map(ToString::to_string).chain((!is_known).then_some(unknown));
+    for repository in before {
+        page.line([
+            "What was queued before today:  ".into(),
+            Text::new(format!("muster jobs --adopt {repository}"), Look::Strong),
+        ]);
+    }
     let rows = waiting.unserved.iter().map(|one| {
         let said = format!("{} {}: {}", one.repository, one.name, one.reason);
         (Text::new("!", Look::Warning), Text::from(said))
     });
-    let public =
-        "Jobs of public repositories are refused unless a pool says otherwise (muster pools edit).";
-    page.gap();
-    page.marked(rows.chain([(Text::new("!", Look::Warning), Text::from(public))]));
+    let public = public(seen).map(|said| (Text::new("!", Look::Warning), Text::from(said)));
+    let rows: Vec<(Text, Text)> = rows.chain(public).collect();
+    if !rows.is_empty() {
+        page.gap();
+        page.marked(rows);
+    }
     page.into_text()
+}
+
+/// Whose jobs are refused until a pool says otherwise; none where all repositories are private.
+fn public(seen: Option<&RepositoryList>) -> Option<String> {
+    const UNLESS: &str = "refused unless a pool says otherwise (muster pools edit)";
+    let Some(seen) = seen else {
+        return Some(format!("Jobs of public repositories are {UNLESS}."));
+    };
+    let all = seen.repositories.iter().filter(|one| !one.private);
+    let names: Vec<String> = all.map(|one| one.name.to_string()).collect();
+    let is_one = names.len() == 1;
+    let (are, their) = if is_one { ("is", "its") } else { ("are", "their") };
+    let all = named(&names);
+    (!names.is_empty()).then(|| format!("{all} {are} public, and {their} jobs are {UNLESS}."))
 }
 
 const CHANGES: [Column; 4] = [

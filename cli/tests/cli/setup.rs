@@ -81,9 +81,17 @@ pub(crate) fn ended(is_good: bool, said: &str) -> Option<Ended> {
     Some(Ended { is_good, said: said.to_owned() })
 }
 
+/// One repository, in which nothing waits.
+fn private() -> Value {
+    let one = json!({ "name": "acme/app", "private": true, "queued": 0 });
+    json!({ "ok": true, "version": 1, "repositories": [one], "more": false })
+}
+
 /// What the App and the first job are answered.
 fn app() -> Vec<Value> {
-    vec![none(), new(), installed(), tested(200), installed(), recorded("status"), recorded("jobs")]
+    let mut all = vec![none(), new(), installed(), tested(200), installed(), private()];
+    all.extend([recorded("status"), recorded("jobs")]);
+    all
 }
 
 fn fresh(services: Vec<Answer>, child: Vec<Option<Ended>>) -> Fake {
@@ -173,6 +181,42 @@ fn an_account_comes_to_a_first_job() {
                     "arn:aws:iam::111122223333:policy/edge",
                 ],
             ),
+            // Jobs were queued before: they are taken in, or not.
+            (
+                Fake {
+                    files: BUILT,
+                    services: [who(), stack("CREATE_COMPLETE")].into(),
+                    says: [""].into(),
+                    ..Fake::of([
+                        installed(),
+                        installed(),
+                        tested(200),
+                        installed(),
+                        recorded("github_repositories"),
+                        recorded("jobs_adopted"),
+                        recorded("status"),
+                        recorded("jobs"),
+                    ])
+                },
+                vec!["setup", "--by", "mira"],
+            ),
+            (
+                Fake {
+                    files: BUILT,
+                    services: [who(), stack("CREATE_COMPLETE")].into(),
+                    says: ["no"].into(),
+                    ..Fake::of([
+                        installed(),
+                        installed(),
+                        tested(200),
+                        installed(),
+                        recorded("github_repositories"),
+                        recorded("status"),
+                        recorded("jobs"),
+                    ])
+                },
+                vec!["setup", "--by", "mira"],
+            ),
             // Stopped at the App, and again.
             (
                 Fake {
@@ -184,6 +228,7 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        private(),
                         recorded("status"),
                         recorded("jobs"),
                     ])
@@ -206,6 +251,7 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        private(),
                         recorded("status"),
                         recorded("jobs"),
                     ])

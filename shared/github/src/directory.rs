@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
-use muster_control::ports::{Directory, Registrar};
+use muster_control::ports::{Directory, Registrar, SeenRepositories, SeenRepository};
 use muster_domain::app::{
     AppProblem, AppSettings, Hook, HookAnswer, Installation as Installed, Repositories,
     is_before_github,
@@ -95,6 +95,8 @@ struct Attempt {
 
 #[derive(Deserialize)]
 struct RepositoryList {
+    #[serde(default)]
+    total_count: usize,
     repositories: Vec<Repository>,
 }
 
@@ -102,6 +104,8 @@ struct RepositoryList {
 struct Repository {
     id: u64,
     full_name: String,
+    #[serde(default)]
+    private: bool,
 }
 
 #[derive(Deserialize)]
@@ -295,6 +299,33 @@ impl<K: AppKey> Directory for App<K> {
         let all: Vec<Attempt> = answer.read()?;
         let status = |one: Attempt| one.status_code.filter(|code| *code > 0);
         Ok(all.into_iter().map(|one| HookAnswer { status: status(one) }).collect())
+    }
+
+    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+        let mut seen = SeenRepositories::default();
+        let mut installations = self.all_installations().await?;
+        installations.retain(|one| one.suspended_at.is_none());
+        for installation in installations {
+            let call = Call {
+                operation: "list-repositories",
+                method: Method::GET,
+                path: format!("/installation/repositories?per_page={PAGE_SIZE}"),
+                body: None,
+            };
+            let installation = InstallationId(installation.id);
+            let token = async || self.token_to_list(installation).await;
+            let answer = self.call_with(&call, token).await?;
+            if answer.status != StatusCode::OK {
+                return Err(answer.trouble());
+            }
+            let list: RepositoryList = answer.read()?;
+            seen.more |= list.total_count > list.repositories.len();
+            let named = list.repositories.into_iter().filter_map(|one| {
+                Some(SeenRepository { name: one.full_name.parse().ok()?, is_private: one.private })
+            });
+            seen.all.extend(named);
+        }
+        Ok(seen)
     }
 
     /// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups

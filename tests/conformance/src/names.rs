@@ -43,6 +43,7 @@ checks! { NamesWorld:
     an_id_is_of_its_kind,
     the_app_is_sent_events_and_may_do_things,
     the_app_is_installed_and_its_hook_has_an_address,
+    the_repositories_that_the_app_sees_are_listed,
     the_groups_of_an_organization_are_listed_with_the_default_one,
     the_newest_image_is_found,
     an_image_of_another_architecture_or_name_is_not_found,
@@ -102,6 +103,13 @@ async fn the_app_is_installed_and_its_hook_has_an_address<W: NamesWorld>(world: 
     let hook = world.github().hook().await.expect("an answer");
     assert!(hook.url.ends_with("/webhook") && hook.content_type == "json" && !hook.insecure);
     world.github().hook_answers().await.expect("an answer");
+}
+
+async fn the_repositories_that_the_app_sees_are_listed<W: NamesWorld>(world: &W) {
+    let (_, named) = world.repository().await;
+    let seen = world.github().repositories().await.expect("an answer");
+    let one = seen.all.iter().find(|one| one.name == named).expect("listed");
+    assert!(one.is_private && !seen.more);
 }
 
 async fn the_groups_of_an_organization_are_listed_with_the_default_one<W: NamesWorld>(world: &W) {

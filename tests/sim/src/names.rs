@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use muster_control::ports::{Directory, Images};
+use muster_control::ports::{Directory, Images, SeenRepositories, SeenRepository};
 use muster_domain::app::{
     AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation, Repositories,
 };
-use muster_domain::ids::Entity;
+use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
 
@@ -49,6 +49,22 @@ impl Directory for Door {
         self.call(|world| {
             world.github_answers("list-deliveries")?;
             world.app.deliveries.clone()
+        })
+        .await
+    }
+
+    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+        self.call(|world| {
+            world.github_answers("list-repositories")?;
+            let named = world.names.entities.iter();
+            let named = named.filter(|(id, _)| id.kind == EntityKind::Repository);
+            let named = named.filter_map(|(_, name)| Some((name.as_ref()?.as_str(), true)));
+            let jobs = world.github.jobs.iter().map(|job| (&*job.repository, job.private));
+            let all: BTreeMap<&str, bool> = named.chain(jobs).collect();
+            let all = all.into_iter().filter_map(|(name, is_private)| {
+                Some(SeenRepository { name: name.parse().ok()?, is_private })
+            });
+            Ok(SeenRepositories { all: all.collect(), more: false })
         })
         .await
     }

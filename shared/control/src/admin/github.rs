@@ -24,6 +24,8 @@ use crate::ports::{
     Table as _, Unavailable, Write,
 };
 
+pub(super) const ONE: &str =
+    "\"github\" takes one of \"create\", \"connect\", \"hook\", \"rotate\" and \"repositories\"";
 /// The subject of the App's lines in the audit trail.
 pub(super) const SUBJECT: &str = "github";
 /// What repeats the step behind the key.
@@ -75,8 +77,11 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         request: &GithubRequest,
         now: Time,
     ) -> Result<Answer, AdminError> {
-        let GithubRequest { create, connect, hook, rotate, by } = request;
+        let GithubRequest { create, connect, hook, rotate, repositories, by } = request;
         let by = by.as_deref().unwrap_or("operator");
+        if *repositories {
+            return self.repositories(request, now).await;
+        }
         let shown = match (create, connect, hook, rotate) {
             (None, None, None | Some(HookOrder::Show), None) => self.shown(now).await,
             (Some(create), None, None, None) => self.create(create, by, now).await?,
@@ -96,9 +101,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
                 self.shown(now).await
             }
             _ => {
-                let message =
-                    "\"github\" takes one of \"create\", \"connect\", \"hook\" and \"rotate\"";
-                return Err(bad(message));
+                return Err(bad(ONE));
             }
         };
         Ok(Answer::Github(Box::new(shown)))

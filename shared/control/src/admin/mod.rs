@@ -8,6 +8,7 @@ mod error;
 mod github;
 mod hook;
 mod pools;
+mod repositories;
 mod request;
 mod resolve;
 mod switch;

@@ -163,7 +163,7 @@ pub struct PoolsRequest {
     pub by: Option<String>,
 }
 
-/// What is to be done about the App. Nothing of `create`, `connect`, `hook` and `rotate`: show it.
+/// What is to be done about the App. Nothing of all these: show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GithubRequest {
@@ -179,9 +179,20 @@ pub struct GithubRequest {
     /// A secret is replaced.
     #[serde(default)]
     pub rotate: Option<Rotated>,
+    /// The repositories that the App may see, and what is queued there.
+    #[serde(default)]
+    pub repositories: bool,
     /// Who, as the caller says; goes into the audit trail.
     #[serde(default)]
     pub by: Option<String>,
+}
+
+impl GithubRequest {
+    /// Asks for the repositories that the App may see.
+    #[must_use]
+    pub fn of_repositories() -> Self {
+        Self { repositories: true, ..Self::default() }
+    }
 }
 
 /// The end of GitHub's manifest flow.

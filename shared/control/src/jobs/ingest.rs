@@ -188,6 +188,11 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         next
     }
 
+    /// Whether a job that is not on record would be taken in.
+    pub(super) fn is_ours(&self, event: &JobEvent, now: Time) -> bool {
+        self.not_ours_yet(false, &self.folded(None, event, now)).is_none()
+    }
+
     fn not_ours_yet(&self, is_known: bool, next: &Job) -> Option<String> {
         (!is_known && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
     }

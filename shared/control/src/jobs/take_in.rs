@@ -92,6 +92,30 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
     }
 }
 
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
+    /// How many jobs of a repository are queued and not on record, without taking them in; none when
+    /// GitHub does not show the repository.
+    ///
+    /// # Errors
+    /// What kept it from the jobs.
+    pub async fn count(
+        &self,
+        repository: &Entity,
+        now: Time,
+    ) -> Result<Option<usize>, TakeInError> {
+        let seen = self.context.github.queued_jobs(repository, None).await;
+        let Some(QueuedJobs { jobs: mut events, .. }) = seen.map_err(TakeInError::Github)? else {
+            return Ok(None);
+        };
+        let ingest = Ingest { context: self.context };
+        events.retain(|event| ingest.is_ours(event, now));
+        events.truncate(MAX_JOBS);
+        let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
+        let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
+        Ok(Some(keys.len().saturating_sub(known.len())))
+    }
+}
+
 impl TakenIn {
     fn note(&mut self, job: Option<Job>, key: JobKey, known: &BTreeSet<JobKey>) {
         match job {

@@ -37,6 +37,24 @@ pub enum JitError {
     Refused(ErrorDetail),
 }
 
+/// A repository that the App may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRepository {
+    /// `acme/app`
+    pub name: Entity,
+    /// Not everybody sees it.
+    pub is_private: bool,
+}
+
+/// Repositories that the App may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenRepositories {
+    /// Those that were listed.
+    pub all: Vec<SeenRepository>,
+    /// There are more.
+    pub more: bool,
+}
+
 /// A job as GitHub shows it when asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSeen {
@@ -165,6 +183,8 @@ pub trait Directory {
     async fn hook(&self) -> Result<Hook, ProviderError>;
     /// How the last of them were answered, the newest first.
     async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError>;
+    /// The repositories that it may see, as far as one page of each installation goes.
+    async fn repositories(&self) -> Result<SeenRepositories, ProviderError>;
     /// All runner groups of an organization or enterprise.
     async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
 }

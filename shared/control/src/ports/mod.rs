@@ -16,7 +16,7 @@ pub use self::compute::{
 };
 pub use self::github::{
     Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
-    RunSeen,
+    RunSeen, SeenRepositories, SeenRepository,
 };
 pub use self::queue::{Queue, QueueError};
 pub use self::setup::{

@@ -12,8 +12,8 @@ use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppCredentials, AppSetup, Compute, ConversionError, Delivery, Directory, Github, HookAttempt,
     HookError, IdentityError, Images, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page,
-    Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, ShownMachine, SigningSecret,
-    Unavailable,
+    Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories, ShownMachine,
+    SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
@@ -200,6 +200,9 @@ impl Directory for Replayed<'_> {
     }
     async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
         unreachable!("nobody asks for the status")
+    }
+    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+        unreachable!("nobody sets the stack up")
     }
     async fn groups(&self, _: &Entity) -> Result<Vec<Group>, ProviderError> {
         unreachable!("no pool file is applied")

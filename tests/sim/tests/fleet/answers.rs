@@ -214,7 +214,17 @@ fn adoption() {
     });
     let adopt =
         |repository: &str| json!({ "action": "jobs", "adopt": true, "repository": repository });
+    bench.change(|world| {
+        // One more repository, which everybody sees, without a job now.
+        let number = u32::try_from(world.github.jobs.len()).expect("few");
+        let labels = Labels::new(["linux"]);
+        world.github.jobs.push(github::Job::planned(number, "acme/site", false, labels, None));
+    });
+    let repositories = json!({ "action": "github", "repositories": true });
+    check(&bench, "github_repositories", repositories.clone());
     check(&bench, "jobs_adopted", adopt("acme/web"));
+    let queued = ask(&bench, repositories)["repositories"][1]["queued"].clone();
+    assert_eq!(queued, 0, "what is on record was told of");
     check(&bench, "jobs_adopted_again", adopt("acme/web"));
     for (request, code) in [
         (adopt("acme"), "bad_request"),

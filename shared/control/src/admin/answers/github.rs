@@ -1,6 +1,7 @@
 //! The App at GitHub.
 
 use muster_domain::app::{AppSettings, Hook, Installation, NewAppLinks, Repositories};
+use muster_domain::ids::Entity;
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -109,4 +110,25 @@ impl ShownHook {
     pub(crate) fn new(hook: &Hook, own: Option<&str>) -> Self {
         Self { url: hook.url.clone(), ours: own.is_some_and(|own| hook.is_at(own)) }
     }
+}
+
+/// The repositories that the App may see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepositoryList {
+    /// Each of them.
+    pub repositories: Vec<ShownRepository>,
+    /// There are more.
+    pub more: bool,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownRepository {
+    /// `acme/app`
+    pub name: Entity,
+    /// Not everybody sees it.
+    pub private: bool,
+    /// How many jobs are queued there that are not on record and that may be ours; none where that
+    /// was not asked, or GitHub does not say.
+    pub queued: Option<usize>,
 }

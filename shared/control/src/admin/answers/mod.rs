@@ -11,7 +11,8 @@ use serde::{Serialize, Serializer};
 
 pub use self::audit::AuditList;
 pub use self::github::{
-    ShownApp, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
+    RepositoryList, ShownApp, ShownGithub, ShownHook, ShownInstallation, ShownRepository,
+    TestedDelivery, TestedHook,
 };
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
@@ -58,6 +59,8 @@ pub enum Answer {
     Github(Box<ShownGithub>),
     /// To `github` that tests the webhook.
     TestedHook(TestedHook),
+    /// To `github` with `repositories`.
+    Repositories(RepositoryList),
     /// To `delete`.
     Delete(OrderedDelete),
     /// To `delete` as a dry run.

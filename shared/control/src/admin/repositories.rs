@@ -1,0 +1,55 @@
+//! The repositories that the App may see, and what is queued there that nobody has told of.
+
+use futures_util::future::join_all;
+use muster_domain::time::Time;
+
+use super::answers::{Answer, RepositoryList, ShownRepository};
+use super::github::ONE;
+use super::request::GithubRequest;
+use super::resolve::told;
+use super::{Admin, AdminError, AdminErrorCode};
+use crate::causes::with_causes;
+use crate::context::Ports;
+use crate::jobs::take_in::TakeIn;
+use crate::ports::{Directory, SeenRepositories, SeenRepository};
+
+/// Of so many it is asked what is queued: a few calls each.
+const ASKED: usize = 20;
+
+impl<P: Ports<Github: Directory>> Admin<'_, P> {
+    pub(super) async fn repositories(
+        &self,
+        request: &GithubRequest,
+        now: Time,
+    ) -> Result<Answer, AdminError> {
+        let alone = GithubRequest { by: request.by.clone(), ..GithubRequest::of_repositories() };
+        if *request != alone {
+            return Err(AdminError::new(AdminErrorCode::BadRequest, ONE));
+        }
+        let seen = self.context.github.repositories().await;
+        let SeenRepositories { all, more } = seen.map_err(|trouble| {
+            let (code, message) = told("GitHub", &trouble);
+            AdminError::new(code, message)
+        })?;
+        let asked = all.iter().take(ASKED).map(|one| self.queued(one, now));
+        let mut queued = join_all(asked).await.into_iter();
+        let shown = all.into_iter().map(|SeenRepository { name, is_private }| {
+            let queued = queued.next().flatten();
+            ShownRepository { name, private: is_private, queued }
+        });
+        Ok(Answer::Repositories(RepositoryList { repositories: shown.collect(), more }))
+    }
+
+    /// Nothing depends on it, so one that GitHub does not tell of hides no other.
+    async fn queued(&self, repository: &SeenRepository, now: Time) -> Option<usize> {
+        let pass = TakeIn { context: self.context };
+        match pass.count(&repository.name, now).await {
+            Ok(count) => count,
+            Err(error) => {
+                let (repository, error) = (&repository.name, with_causes(&error));
+                tracing::warn!(%repository, error, "failed to ask what is queued");
+                None
+            }
+        }
+    }
+}
