@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod absence;
+pub mod agent;
 pub mod app;
 pub mod audit;
 pub mod backoff;

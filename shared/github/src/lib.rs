@@ -7,12 +7,13 @@
 //!
 //! What it costs: one token per installation and hour, and one call per question. A token is shared
 //! by all calls of a warm function, so a job's whole life needs at most one token and one
-//! configuration call.
+//! configuration call. Which agents GitHub lists is asked once an hour.
 //!
 //! Nothing that GitHub hands out, and no key, shows up in an error, a log line or a `Debug` output.
 
 #![warn(missing_docs)]
 
+mod agents;
 mod answer;
 mod client;
 mod deliveries;
@@ -32,6 +33,7 @@ use muster_control::causes::Cause;
 use muster_control::ports::{
     Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
 };
+use muster_domain::agent::AgentDownload;
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::job::JobStatus;
@@ -133,6 +135,7 @@ pub struct App<K> {
     key: K,
     client: Client,
     tokens: token::Tokens,
+    agents: agents::Lists,
 }
 
 /// Shows nothing of who, and with what.
@@ -153,6 +156,7 @@ impl<K: AppKey> App<K> {
             key,
             client: Client::new(settings)?,
             tokens: token::Tokens::default(),
+            agents: agents::Lists::default(),
         })
     }
 
@@ -283,6 +287,10 @@ impl<K: AppKey> Github for App<K> {
                 None => Err(JitError::ProviderError(answer.trouble())),
             },
         }
+    }
+
+    async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError> {
+        self.listed_agents(registrar).await
     }
 
     async fn runner(

@@ -7,6 +7,11 @@ pub(crate) fn runners(entity: &Entity) -> String {
     format!("{}/actions/runners", root(entity))
 }
 
+/// Where the agents for an entity's runners are listed.
+pub(crate) fn agents(entity: &Entity) -> String {
+    format!("{}/downloads", runners(entity))
+}
+
 /// One page of the runners of a name.
 pub(crate) fn named(entity: &Entity, name: &str, size: usize, page: u32) -> String {
     let name: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
 
-use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
+use muster_cloud::github::{Agents, AppOwner, HookAttributes, Manifest};
 use muster_conformance::queue::Which;
 use muster_conformance::records::{OTHER_POOL, POOL};
 use muster_conformance::{differences, ec2, github, names, queue, run_all, setup, table};
@@ -292,6 +292,11 @@ impl github::GithubWorld for Bench {
 
     async fn list_from_cache(&self) {
         self.surely(Fault::ListCached);
+    }
+
+    async fn list_agent(&self, version: &str) {
+        let agents = Agents::listing(version, "https://github.com", &"0".repeat(64));
+        self.change(|world| world.github.truth.agents = agents);
     }
 
     async fn fail(&self, how: github::Failure) {

@@ -1,5 +1,6 @@
 //! GitHub.
 
+use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail;
@@ -122,6 +123,9 @@ pub trait Github {
         labels: &[String],
         group: u64,
     ) -> Result<JitConfig, JitError>;
+    /// The agents for Linux that GitHub lists for the runners of an entity. An answer holds for an
+    /// hour, and is not waited for as long as others are.
+    async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError>;
     /// A runner by its number.
     async fn runner(
         &self,

@@ -4,6 +4,7 @@
 //! collected, and the driver takes it after each call: [`GitHub::take_news`].
 
 mod agent;
+mod agents;
 mod apps;
 mod auth;
 mod jobs;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 
 pub use agent::{JobOffer, Message, Session};
+pub use agents::{Agents, ListedAgent};
 pub use apps::{AppOwner, CODE_LIFETIME_MS, HookPatch};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
@@ -311,6 +313,8 @@ pub struct GitHub {
     /// removes an ephemeral one that has been away for a day.
     /// Source: docs.github.com/actions/concepts/runners/communicating-with-self-hosted-runners
     pub removes_lost_runners: bool,
+    /// Which agents it lists, and which it takes.
+    pub agents: Agents,
     apps: BTreeMap<String, App>,
     /// Codes of manifests that no one has converted yet.
     codes: BTreeMap<String, apps::Code>,

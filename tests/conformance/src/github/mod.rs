@@ -1,5 +1,6 @@
 //! GitHub, as `muster_control::ports::Github` shows it.
 
+mod agents;
 mod deliveries;
 mod failures;
 mod jobs;
@@ -14,6 +15,7 @@ use muster_domain::time::Time;
 
 use crate::checks;
 
+use self::agents::*;
 use self::deliveries::*;
 use self::failures::*;
 use self::jobs::*;
@@ -72,6 +74,8 @@ pub trait GithubWorld {
     async fn lie(&self);
     /// Lists are as old as the last minute.
     async fn list_from_cache(&self);
+    /// GitHub lists this agent as the newest, for both processors; that for arm64 without a digest.
+    async fn list_agent(&self, version: &str);
     /// Every call fails from now on.
     async fn fail(&self, how: Failure);
     /// Nothing fails any more.
@@ -115,6 +119,7 @@ checks! { GithubWorld:
     an_unknown_job_is_not_shown,
     a_job_is_not_shown_in_another_repository,
     what_is_queued_in_a_repository_is_shown,
+    the_agents_for_linux_are_listed_with_their_digests,
     a_failure_of_github_is_silence,
     a_failure_of_github_changes_nothing,
     refused_credentials_are_told_apart,

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
 use muster_cloud::faults::{Answer, FaultSpec};
-use muster_cloud::github::{Lies, Message, RunnerScope};
+use muster_cloud::github::{Agents, Lies, Message, RunnerScope};
 use muster_cloud::{Millis, World};
 use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
 use muster_conformance::{differences, run_all};
@@ -165,6 +165,11 @@ impl GithubWorld for Bench {
 
     async fn list_from_cache(&self) {
         self.lies(Lies { list_cache_ms: 60_000, ..Lies::default() });
+    }
+
+    async fn list_agent(&self, version: &str) {
+        let agents = Agents::listing(version, "https://github.com", &"0".repeat(64));
+        self.change(|world, _| world.github.agents = agents);
     }
 
     async fn fail(&self, how: Failure) {

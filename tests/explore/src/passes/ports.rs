@@ -15,6 +15,7 @@ use muster_control::ports::{
     Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories, ShownMachine,
     SigningSecret, Unavailable,
 };
+use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::Instance;
@@ -147,6 +148,9 @@ impl Github for Replayed<'_> {
         _: u64,
     ) -> Result<JitConfig, JitError> {
         unreachable!("runner-api alone registers")
+    }
+    async fn agents(&self, _: &Registrar) -> Result<Vec<AgentDownload>, ProviderError> {
+        unreachable!("runner-api alone asks")
     }
     async fn runner(&self, _: &Registrar, id: RunnerId) -> Result<RunnerSeen, ProviderError> {
         self.see_runner(Call::Runner(id)).await

@@ -1,11 +1,27 @@
 //! Runner processes, and what GitHub says of them.
 
+use muster_domain::agent::AgentDownload;
+use muster_domain::pool::Arch;
+
 use super::id_of;
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
 impl World {
+    /// The agents that GitHub lists, as its client reads them.
+    #[must_use]
+    pub fn listed_agents(&self) -> Vec<AgentDownload> {
+        let agents = self.github.truth.agents.listed.iter();
+        let read = agents.map(|one| AgentDownload {
+            version: one.version.parse().expect("a version"),
+            arch: if one.architecture == "arm64" { Arch::Arm64 } else { Arch::X64 },
+            url: one.download_url.clone(),
+            sha256: one.sha256.clone(),
+        });
+        read.collect()
+    }
+
     /// An agent presents its registration. False when there is none any more.
     pub fn connect(&mut self, machine: u32, id: u64) -> bool {
         let place = self.ec2.at(machine).id.as_str();

@@ -4,6 +4,7 @@ use muster_cloud::github::{GitHubError, JitRequest, RunView};
 use muster_control::ports::{
     Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
 };
+use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobEvent;
@@ -298,6 +299,15 @@ impl Github for Door {
             answer
         })
         .await
+    }
+
+    /// A process has asked within the hour, as a rule: it takes no time, and no chance is taken.
+    async fn agents(&self, _: &Registrar) -> Result<Vec<AgentDownload>, ProviderError> {
+        let mut world = self.sim.world.borrow_mut();
+        if world.is_away(Fault::OutageGithub) {
+            return Err(ProviderError::Unavailable(world.github_told("list-agents", "502")));
+        }
+        Ok(world.listed_agents())
     }
 
     async fn runner(

@@ -6,6 +6,7 @@ use muster_control::ports::{
     Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs,
     Refusal, Registrar, RunSeen, ShownMachine,
 };
+use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
@@ -93,6 +94,10 @@ impl Github for Peer<'_> {
             _ => name.to_owned(),
         };
         self.door.configure(registrar, &name, labels, group).await
+    }
+
+    async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError> {
+        self.door.agents(registrar).await
     }
 
     async fn runner(

@@ -301,6 +301,7 @@ fn act(
             let (total, runners) = world.list_runners(scope, name, page, now);
             Ok(json(200, &json!({ "total_count": total, "runners": runners })))
         }
+        Route::ListAgents(_) => Ok(json(200, &json!(world.github.agents_view()))),
         Route::GetRunner(scope, id) => Ok(json(200, &world.get_runner(scope, *id, now)?)),
         Route::DeleteRunner(scope, id) => {
             world.delete_runner(scope, *id, now)?;

@@ -21,6 +21,7 @@ pub(super) enum Route {
     ListGroups(RunnerScope),
     GenerateJit(RunnerScope),
     ListRunners(RunnerScope),
+    ListAgents(RunnerScope),
     GetRunner(RunnerScope, u64),
     DeleteRunner(RunnerScope, u64),
     GetJob { owner: String, repo: String, id: u64 },
@@ -91,6 +92,7 @@ impl Route {
         match (method.as_str(), rest) {
             ("POST", ["runners", "generate-jitconfig"]) => Some(Self::GenerateJit(scope)),
             ("GET", ["runners"]) => Some(Self::ListRunners(scope)),
+            ("GET", ["runners", "downloads"]) => Some(Self::ListAgents(scope)),
             ("GET", ["runners", id]) => Some(Self::GetRunner(scope, id.parse().ok()?)),
             ("DELETE", ["runners", id]) => Some(Self::DeleteRunner(scope, id.parse().ok()?)),
             // A repository has none.
@@ -130,6 +132,7 @@ impl Route {
             Self::ListGroups(_) => "list-runner-groups",
             Self::GenerateJit(_) => "generate-jitconfig",
             Self::ListRunners(_) => "list-runners",
+            Self::ListAgents(_) => "list-agents",
             Self::GetRunner(..) => "get-runner",
             Self::DeleteRunner(..) => "delete-runner",
             Self::GetJob { .. } => "get-job",
@@ -146,6 +149,7 @@ impl Route {
             | Self::ListGroups(scope)
             | Self::GenerateJit(scope)
             | Self::ListRunners(scope)
+            | Self::ListAgents(scope)
             | Self::GetRunner(scope, _)
             | Self::DeleteRunner(scope, _) => Some(scope.clone()),
             Self::GetJob { owner, repo, .. }
@@ -193,7 +197,8 @@ impl Route {
             | Self::ListRepositories
             | Self::ListGroups(_)
             | Self::GenerateJit(_)
-            | Self::ListRunners(_) => vec![],
+            | Self::ListRunners(_)
+            | Self::ListAgents(_) => vec![],
         }
     }
 }

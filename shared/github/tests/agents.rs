@@ -1,0 +1,126 @@
+//! GitHub's list of agents: what is taken of it, and how seldom it is asked for.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use muster_control::ports::Github;
+use muster_domain::agent::AgentDownload;
+use muster_domain::observation::ProviderError;
+use muster_domain::pool::Arch;
+use muster_domain::time::Seconds;
+use serde_json::{Value, json};
+use support::{Fake, Reply, advance, registrar, reply};
+
+const LIST: &str = "/orgs/acme/actions/runners/downloads";
+const SHA: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+fn application(os: &str, architecture: &str, filename: &str, sha256: Value) -> Value {
+    json!({
+        "os": os,
+        "architecture": architecture,
+        "download_url": format!("https://github.com/actions/runner/releases/download/x/{filename}"),
+        "filename": filename,
+        "sha256_checksum": sha256,
+    })
+}
+
+fn list(version: &str) -> Reply {
+    let named = |arch: &str| format!("actions-runner-linux-{arch}-{version}.tar.gz");
+    reply(
+        200,
+        json!([
+            application(
+                "osx",
+                "x64",
+                &format!("actions-runner-osx-x64-{version}.tar.gz"),
+                json!(SHA)
+            ),
+            application("linux", "x64", &named("x64"), json!(SHA)),
+            application("linux", "arm", &named("arm"), json!(SHA)),
+            application("linux", "arm64", &named("arm64"), Value::Null),
+            application("win", "x64", &format!("actions-runner-win-x64-{version}.zip"), json!(SHA)),
+        ]),
+    )
+}
+
+fn agent(arch: Arch, version: &str, sha256: Option<&str>) -> AgentDownload {
+    let name = format!("actions-runner-linux-{}-{version}.tar.gz", arch.as_str());
+    AgentDownload {
+        version: version.parse().expect("a version"),
+        arch,
+        url: format!("https://github.com/actions/runner/releases/download/x/{name}"),
+        sha256: sha256.map(str::to_owned),
+    }
+}
+
+#[tokio::test]
+async fn those_for_linux_are_taken_and_kept_for_an_hour() {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, LIST, [list("2.335.0"), list("2.336.0")]);
+    let (app, acme) = (fake.app(), registrar("acme"));
+    let both =
+        |version| Ok(vec![agent(Arch::X64, version, Some(SHA)), agent(Arch::Arm64, version, None)]);
+    assert_eq!(app.agents(&acme).await, both("2.335.0"));
+    advance(Seconds(3599));
+    assert_eq!(app.agents(&acme).await, both("2.335.0"));
+    assert_eq!(fake.count(LIST), 1);
+    advance(Seconds(1));
+    assert_eq!(app.agents(&acme).await, both("2.336.0"));
+    assert_eq!(fake.count(LIST), 2);
+}
+
+#[tokio::test]
+async fn each_entity_has_its_own() {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, LIST, [list("2.335.0")]);
+    fake.on(Method::GET, "/repos/acme/web/actions/runners/downloads", [list("2.334.0")]);
+    let app = fake.app();
+    for (entity, version) in [("acme", "2.335.0"), ("acme/web", "2.334.0")] {
+        let listed = app.agents(&registrar(entity)).await.expect("a list");
+        assert_eq!(listed[0].version, version.parse().expect("a version"), "{entity}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_left_out() {
+    let odd = [
+        application("linux", "x64", "actions-runner-linux-x64-2.335.tar.gz", json!(SHA)),
+        application("linux", "x64", "actions-runner-linux-x64-2.335.0.tar.gz", json!("no digest")),
+        application("linux", "x64", "actions-runner-linux-arm64-2.335.0.tar.gz", json!(SHA)),
+        application("linux", "x64", "actions-runner-linux-x64-2.335.0.zip", json!(SHA)),
+        application("osx", "x64", "actions-runner-linux-x64-2.335.0.tar.gz", json!(SHA)),
+    ];
+    let fake = Fake::start().await;
+    fake.on(Method::GET, LIST, [reply(200, json!(odd))]);
+    assert_eq!(fake.app().agents(&registrar("acme")).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_github_without_an_answer_is_asked_once_a_minute_and_the_last_list_holds_on() {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, LIST, [reply(502, ""), list("2.335.0"), reply(502, "")]);
+    let (app, acme) = (fake.app(), registrar("acme"));
+    for _ in 0..2 {
+        assert!(matches!(app.agents(&acme).await, Err(ProviderError::Unavailable(_))));
+    }
+    assert_eq!(fake.count(LIST), 1);
+    advance(Seconds(60));
+    let listed = app.agents(&acme).await.expect("a list");
+    advance(Seconds(3600));
+    assert_eq!(app.agents(&acme).await, Ok(listed.clone()));
+    advance(Seconds(59));
+    assert_eq!(app.agents(&acme).await, Ok(listed));
+    assert_eq!(fake.count(LIST), 3);
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_not_waited_for() {
+    let fake = Fake::start().await;
+    fake.on(Method::GET, LIST, [list("2.335.0").after(Duration::from_secs(60))]);
+    let begun = Instant::now();
+    let answer = fake.app().agents(&registrar("acme")).await;
+    assert!(matches!(answer, Err(ProviderError::Unavailable(fault)) if fault.code == "timeout"));
+    assert!(begun.elapsed() < Duration::from_secs(9), "its client waits for twenty");
+}
