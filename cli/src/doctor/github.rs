@@ -2,14 +2,15 @@
 
 use muster_control::admin::answers::AppStatus;
 
-use super::{Facts, Finding, Group, Wrong, address, found, judge, told};
+use super::{Facts, Finding, Group, Wrong, address, found, told, unasked};
 use crate::views::status::trouble;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(running) = &facts.running else { return Vec::new() };
-    let mut all = judge(Group::Github, "app", &running.said(), |status| {
-        status.app.as_ref().map(app).unwrap_or_default()
-    });
+    let mut all = match running.said() {
+        Ok(status) => status.app.as_ref().map(app).unwrap_or_default(),
+        Err(unknown) => vec![unasked(Group::Github, APP, &unknown)],
+    };
     if let Ok(status) = &running.status {
         let troubles = status.entities.iter().flat_map(|entity| &entity.troubles);
         let lasts = troubles.filter(|one| one.until > facts.now || one.is_refusal_of_github());
@@ -27,12 +28,26 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// Each of its sentences has its remedy.
-fn app(app: &AppStatus) -> Vec<Wrong> {
+/// The sum, where no mistake is known by a name of its own.
+const APP: &str = "app";
+
+/// Each of its sentences has its remedy, and each mistake is a check of its own.
+fn app(app: &AppStatus) -> Vec<Finding> {
     let with_address = |wrong: Wrong| match address(&wrong.sentence).map(str::to_owned) {
         Some(url) => wrong.at(url),
         None => wrong,
     };
-    let lacks = app.lacks.iter().map(|lack| with_address(Wrong::error(told(lack))));
-    lacks.chain(app.unknown.iter().map(|why| Wrong::unknown(told(why)))).collect()
+    // An older release does not name them.
+    let names = app.checks.iter().map(|check| check.as_str()).chain(std::iter::repeat(APP));
+    let lacks = app.lacks.iter().zip(names);
+    let mut all: Vec<Finding> = lacks
+        .flat_map(|(lack, name)| {
+            found(Group::Github, name, vec![with_address(Wrong::error(told(lack)))])
+        })
+        .collect();
+    let unknown: Vec<Wrong> = app.unknown.iter().map(|why| Wrong::unknown(told(why))).collect();
+    if all.is_empty() || !unknown.is_empty() {
+        all.extend(found(Group::Github, APP, unknown));
+    }
+    all
 }

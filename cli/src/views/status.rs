@@ -134,7 +134,7 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
     let now = answer.now;
     let row = |look: Look, said: String| (Text::new("!", look), Text::from(said));
     let mut rows = off(&answer.switches, now);
-    if let Some(AppStatus { lacks, unknown }) = &answer.app {
+    if let Some(AppStatus { lacks, unknown, checks: _ }) = &answer.app {
         rows.extend(lacks.iter().map(|lack| row(Look::Bad, lack.clone())));
         rows.extend(unknown.iter().map(|why| row(Look::Warning, why.clone())));
     }

@@ -14,6 +14,7 @@ use muster_cli::page::Screen;
 use muster_cli::views;
 use muster_cli::views::alarms::{Alarm, AlarmState};
 use muster_control::admin::answers::StackStatus;
+use muster_domain::app::AppCheck;
 use muster_domain::pool::Pool;
 use muster_domain::time::Seconds;
 use serde::de::DeserializeOwned;
@@ -153,8 +154,9 @@ fn each_wrong_of_github_and_jobs_has_its_sentence() {
                      https://github.com/apps/muster-acme/installations/new"
                         .to_owned(),
                 ];
+                app.checks = vec![AppCheck::Installed];
             }),
-            ("the key is no use", |facts| {
+            ("the key is no use, and an older release says so", |facts| {
                 let app = status(facts).app.get_or_insert_default();
                 app.lacks = vec!["muster/app-key holds no RSA key".to_owned()];
                 app.unknown = vec!["GitHub gives no answer to get-hook; try again".to_owned()];
@@ -316,11 +318,13 @@ fn every_rule_is_the_templates() {
 #[test]
 fn the_page_has_a_line_for_each_group() {
     let mut facts = well();
-    status(&mut facts).app.get_or_insert_default().lacks = vec![
+    let app = status(&mut facts).app.get_or_insert_default();
+    app.lacks = vec![
         "the App is installed nowhere, so GitHub tells of no job: install it at \
          https://github.com/apps/muster-acme/installations/new"
             .to_owned(),
     ];
+    app.checks = vec![AppCheck::Installed];
     running(&mut facts).dead_letters = Ok(2);
     running(&mut facts).subscriptions = Err(may_not("sns:ListSubscriptionsByTopic"));
     let screens = [("80 columns", Some(80)), ("120 columns", Some(120)), ("a pipe", None)];

@@ -1,6 +1,7 @@
 //! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting
 //! there is no error of any call: the events simply never come.
 
+mod check;
 mod findings;
 mod key;
 mod making;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::ids::EntityKind;
 use crate::pool::Pool;
 
+pub use self::check::{AppCheck, Lack};
 pub use self::findings::{
     AppFacts, AppProblem, Findings, Hook, HookAnswer, Installation, OwnStack, Repositories,
     delivery_remedy, narrow_groups,
@@ -55,9 +57,9 @@ const NO_RUNNERS: &str = "the App may register no runner: it needs the organizat
     and write), or for runners of repositories the repository permission \"Administration\" (read and write)";
 
 impl AppSettings {
-    /// What it lacks to serve these pools, each in a sentence without its full stop.
+    /// What it lacks to serve these pools.
     #[must_use]
-    pub fn lacks(&self, pools: &[Pool]) -> Vec<&'static str> {
+    pub fn lacks(&self, pools: &[Pool]) -> Vec<Lack> {
         let registers = |kind| {
             let served = pools.iter().filter(|pool| !pool.is_removed());
             served.filter_map(|pool| pool.entity.as_ref()).any(|entity| entity.kind() == kind)
@@ -72,7 +74,12 @@ impl AppSettings {
             // Where the job decides, one of the two must do.
             (!organizations && !repositories, NO_RUNNERS),
         ];
-        rows.into_iter().filter_map(|(lacks, sentence)| lacks.then_some(sentence)).collect()
+        let check = |sentence| match sentence {
+            NO_EVENTS => AppCheck::Event,
+            _ => AppCheck::Permissions,
+        };
+        let lacking = rows.into_iter().filter(|(lacks, _)| *lacks);
+        lacking.map(|(_, sentence)| check(sentence).lacks(sentence)).collect()
     }
 
     fn may_write(&self, permission: &str) -> bool {
@@ -111,13 +118,14 @@ mod tests {
         let pools = [of(Some("acme")), of(Some("acme/web"))];
         let both = [(RUNNERS_OF_ORGANIZATIONS, "write"), (RUNNERS_OF_REPOSITORIES, "write")];
         let may = |rest: &[(&str, &str)]| app(&[JOBS], &[&[(ACTIONS, "read")], rest].concat());
-        assert_eq!(app(&[JOBS], &both).lacks(&pools), [NO_ACTIONS]);
-        assert_eq!(may(&both[..1]).lacks(&pools), [NO_REPOSITORY]);
-        assert_eq!(may(&both[1..]).lacks(&pools), [NO_ORGANIZATION]);
-        assert_eq!(may(&[]).lacks(&[of(None)]), [NO_RUNNERS]);
+        let lacking = |sentence| AppCheck::Permissions.lacks(sentence);
+        assert_eq!(app(&[JOBS], &both).lacks(&pools), [lacking(NO_ACTIONS)]);
+        assert_eq!(may(&both[..1]).lacks(&pools), [lacking(NO_REPOSITORY)]);
+        assert_eq!(may(&both[1..]).lacks(&pools), [lacking(NO_ORGANIZATION)]);
+        assert_eq!(may(&[]).lacks(&[of(None)]), [lacking(NO_RUNNERS)]);
         let reads = may(&[(RUNNERS_OF_ORGANIZATIONS, "read")]);
-        assert_eq!(reads.lacks(&[of(Some("acme"))]), [NO_ORGANIZATION, NO_RUNNERS]);
+        assert_eq!(reads.lacks(&[of(Some("acme"))]), [NO_ORGANIZATION, NO_RUNNERS].map(lacking));
         let deaf = AppSettings { events: vec!["push".to_owned()], ..may(&both) };
-        assert_eq!(deaf.lacks(&pools), [NO_EVENTS]);
+        assert_eq!(deaf.lacks(&pools), [AppCheck::Event.lacks(NO_EVENTS)]);
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use muster_control::ports::{Directory, Registrar, SeenRepositories, SeenRepository};
 use muster_domain::app::{
-    AppProblem, AppSettings, Hook, HookAnswer, Installation as Installed, Repositories,
-    is_before_github,
+    AppProblem, AppSettings, BAD_KEY, Hook, HookAnswer, Installation as Installed, NO_KEY,
+    Repositories,
 };
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::observation::ProviderError;
@@ -365,8 +365,11 @@ pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppP
 /// What kept the App from being asked for.
 fn no_app(trouble: ProviderError) -> AppProblem {
     match trouble {
-        ProviderError::Unauthorized(fault) if is_before_github(&fault.code) => {
+        ProviderError::Unauthorized(fault) if fault.code == NO_KEY => {
             AppProblem::NoKey(fault.message)
+        }
+        ProviderError::Unauthorized(fault) if fault.code == BAD_KEY => {
+            AppProblem::BadKey(fault.message)
         }
         other => AppProblem::Unanswered(other),
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, StatusCode};
 use muster_control::causes::with_causes;
 use muster_control::ports::Registrar;
-use muster_domain::app::{BAD_KEY, NO_KEY, NOT_INSTALLED};
+use muster_domain::app::{BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
@@ -301,7 +301,12 @@ impl<K: AppKey> App<K> {
     ) -> Result<(AppIdentity, Answer), ProviderError> {
         let now = (self.clock)();
         let identity = self.key.identity(fresh_key).await.map_err(|missing| {
-            let fault = fault("read-app-key", NO_KEY, with_causes(&missing), now);
+            let code = match missing {
+                AppKeyError::Unfit { problem: KeyProblem::Unset, .. }
+                | AppKeyError::Unavailable(_) => NO_KEY,
+                AppKeyError::Unfit { .. } => BAD_KEY,
+            };
+            let fault = fault("read-app-key", code, with_causes(&missing), now);
             match missing {
                 AppKeyError::Unfit { .. } => ProviderError::Unauthorized(fault),
                 AppKeyError::Unavailable(_) => ProviderError::Unavailable(fault),

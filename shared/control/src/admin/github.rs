@@ -67,7 +67,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         };
         let Findings { lacks, unknown } = facts.findings(stack);
         let unknown = unknown.into_iter().map(|trouble| told("GitHub", trouble).1).collect();
-        AppStatus { lacks, unknown }
+        let checks = lacks.iter().map(|lack| lack.check).collect();
+        let lacks = lacks.into_iter().map(|lack| lack.sentence).collect();
+        AppStatus { lacks, checks, unknown }
     }
 }
 
@@ -109,7 +111,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
 
     async fn shown(&self, now: Time) -> ShownGithub {
         let facts = self.facts().await;
-        let AppStatus { lacks, unknown } = self.found(&facts, now);
+        let AppStatus { lacks, unknown, .. } = self.found(&facts, now);
         let settings = self.context.settings;
         let own = settings.webhook_url.as_deref();
         ShownGithub {
@@ -174,9 +176,12 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
                     format!("whether the stack has an App that answers is not known: {told}");
                 Err(AdminError::new(code, message))
             }
-            Err(AppProblem::NoKey(_) | AppProblem::Refused { .. } | AppProblem::Unknown { .. }) => {
-                Ok(false)
-            }
+            Err(
+                AppProblem::NoKey(_)
+                | AppProblem::BadKey(_)
+                | AppProblem::Refused { .. }
+                | AppProblem::Unknown { .. },
+            ) => Ok(false),
         }
     }
 

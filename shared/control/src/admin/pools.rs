@@ -170,7 +170,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
             Some(narrow_groups(entity, &groups, pools))
         });
         let told = join_all(asked).await.into_iter().flatten().flatten();
-        told.map(|sentence| format!("! {sentence}")).collect()
+        told.map(|lack| format!("! {}", lack.sentence)).collect()
     }
 
     /// Lets the passes find at once what they would find in time: jobs that have room now, and

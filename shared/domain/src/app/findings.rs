@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ACTIONS, AppSettings, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES, put_command};
+use super::{
+    ACTIONS, AppCheck, AppSettings, Lack, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES,
+    put_command,
+};
 use crate::ids::{Entity, EntityKind};
 use crate::observation::ProviderError;
 use crate::pool::Pool;
@@ -21,8 +24,11 @@ const DELIVERIES_KEPT: Seconds = Seconds(3 * 86_400);
 /// Why GitHub does not say who the App is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppProblem {
-    /// It was not asked: the App's secret is no use. The sentence says why.
+    /// It was not asked: the App's secret was never put in, or cannot be read. The sentence says
+    /// why.
     NoKey(String),
+    /// It was not asked: the App's secret holds something else. The sentence says what.
+    BadKey(String),
     /// It does not take the key's signature.
     Refused {
         /// The App's number or client id, as its secret has it.
@@ -118,8 +124,8 @@ pub struct OwnStack<'a> {
 /// What the facts say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings<'a> {
-    /// What is wrong, each in a sentence without its full stop.
-    pub lacks: Vec<String>,
+    /// What is wrong.
+    pub lacks: Vec<Lack>,
     /// Why something could not be found out.
     pub unknown: Vec<&'a ProviderError>,
 }
@@ -135,12 +141,13 @@ impl AppFacts {
                 return Findings { unknown: vec![trouble], ..Findings::default() };
             }
             Err(problem) => {
-                return Findings { lacks: vec![problem.sentence(stack.name)], unknown: Vec::new() };
+                let lack = problem.check().lacks(problem.sentence(stack.name));
+                return Findings { lacks: vec![lack], unknown: Vec::new() };
             }
         };
         let mut found = Findings::default();
         let app = app.expect("the others have returned");
-        found.lacks.extend(app.lacks(stack.pools).into_iter().map(str::to_owned));
+        found.lacks.extend(app.lacks(stack.pools));
         match &self.installations {
             Ok(all) => found.lacks.extend(installations(app, all, stack.pools)),
             Err(trouble) => found.unknown.push(trouble),
@@ -191,26 +198,37 @@ impl AppFacts {
     }
 
     /// An installation is an event, so a young one without any delivery is no quiet week.
-    fn silence(&self, app: &AppSettings, now: Time) -> Option<String> {
+    fn silence(&self, app: &AppSettings, now: Time) -> Option<Lack> {
         let installed = self.installations.iter().flatten().filter_map(|one| one.created_at).max();
         let is_young = |at: Time| !now.is_past(at, DELIVERIES_KEPT);
         installed.filter(|at| is_young(*at)).map(|at| {
-            format!(
+            AppCheck::HookActive.lacks(format!(
                 "GitHub has sent no event, though the App was installed at {at}: the webhook is not \
                  active. No API can switch it on: in {} (General, Webhook) tick Active",
                 app.settings_page()
-            )
+            ))
         })
     }
 }
 
 impl AppProblem {
+    fn check(&self) -> AppCheck {
+        match self {
+            Self::NoKey(_) => AppCheck::Key,
+            Self::BadKey(_) => AppCheck::KeyForm,
+            Self::Refused { ahead, .. } if ahead.abs() > MAX_APART => AppCheck::Clock,
+            Self::Refused { .. } => AppCheck::KeyOwner,
+            Self::Unknown { .. } => AppCheck::Exists,
+            Self::Unanswered(_) => AppCheck::Other,
+        }
+    }
+
     /// What is wrong, and how that is mended.
     #[must_use]
     pub fn sentence(&self, stack: &str) -> String {
         let secret = format!("{stack}/app-key");
         match self {
-            Self::NoKey(why) => why.clone(),
+            Self::NoKey(why) | Self::BadKey(why) => why.clone(),
             Self::Refused { ahead, .. } if ahead.abs() > MAX_APART => format!(
                 "the clocks of AWS and GitHub are {} s apart, so GitHub takes no token of the App: try \
                  again, and on GitHub Enterprise Server see to its clock (NTP)",
@@ -241,7 +259,9 @@ impl AppProblem {
                 format!("GitHub knows no App {app}: it was deleted, or its id is mistyped")
             }
             // Neither names a secret.
-            Self::NoKey(_) | Self::Refused { .. } | Self::Unanswered(_) => self.sentence(""),
+            Self::NoKey(_) | Self::BadKey(_) | Self::Refused { .. } | Self::Unanswered(_) => {
+                self.sentence("")
+            }
         }
     }
 }
@@ -262,33 +282,33 @@ fn is_of(entity: &Entity, account: &str) -> bool {
     owner.eq_ignore_ascii_case(account)
 }
 
-fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec<String> {
+fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec<Lack> {
     let page = match app.html_url.as_str() {
         "" => "the App's settings, Install App".to_owned(),
         url => format!("{url}/installations/new"),
     };
     if all.is_empty() {
-        return vec![format!(
+        return vec![AppCheck::Installed.lacks(format!(
             "the App is installed nowhere, so GitHub tells of no job: install it at {page}"
-        )];
+        ))];
     }
     let strangers = pools.iter().filter(|pool| !pool.is_removed()).filter_map(|pool| {
         let entity = pool.entity.as_ref()?;
         let is_installed = all.iter().any(|one| is_of(entity, &one.account));
         (!is_installed).then(|| {
-            format!(
+            AppCheck::InstalledForPool.lacks(format!(
                 "pool {} registers at {entity}, where the App is not installed: install it at {page}",
                 pool.name
-            )
+            ))
         })
     });
-    let mut lines: Vec<String> = strangers.collect();
+    let mut lines: Vec<Lack> = strangers.collect();
     for one in all {
         match one.suspended_at {
-            Some(since) => lines.push(format!(
+            Some(since) => lines.push(AppCheck::Suspended.lacks(format!(
                 "{} suspended the App at {since}, so GitHub tells of no job there: unsuspend it at {}",
                 one.account, one.html_url
-            )),
+            ))),
             None => lines.extend(one.not_accepted(app)),
         }
     }
@@ -298,7 +318,7 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
 impl Installation {
     /// What the App asks for and was not given here. Asked for after it was installed, it waits for
     /// the owner's yes.
-    fn not_accepted(&self, app: &AppSettings) -> Vec<String> {
+    fn not_accepted(&self, app: &AppSettings) -> Vec<Lack> {
         let rank = |permissions: &BTreeMap<String, String>, name: &str| match permissions
             .get(name)
             .map(String::as_str)
@@ -319,10 +339,10 @@ impl Installation {
         });
         lacking
             .map(|(_, title)| {
-                format!(
+                AppCheck::Accepted.lacks(format!(
                     "{} has not accepted the App's new permission \"{title}\": accept it at {}",
                     self.account, self.html_url
-                )
+                ))
             })
             .collect()
     }
@@ -336,35 +356,34 @@ impl Hook {
         plain(address) == plain(&self.url)
     }
 
-    fn wrongs(&self, own: Option<&str>) -> Vec<String> {
+    fn wrongs(&self, own: Option<&str>) -> Vec<Lack> {
         let own_address = own.unwrap_or("the output WebhookUrl");
         if self.url.is_empty() {
-            return vec![format!(
+            return vec![AppCheck::Hook.lacks(format!(
                 "the App has no webhook: in its settings (General, Webhook) tick Active and give the \
                  URL {own_address}"
-            )];
+            ))];
         }
         let mut lines = Vec::new();
         if own.is_some_and(|own| !self.is_at(own)) {
-            lines.push(format!(
+            lines.push(AppCheck::HookAddress.lacks(format!(
                 "GitHub sends events to {}, not to this stack: in the App's settings (General, \
                  Webhook) give the URL {own_address}",
                 self.url
-            ));
+            )));
         }
         if self.content_type != "json" {
-            lines.push(format!(
+            lines.push(AppCheck::HookContent.lacks(format!(
                 "GitHub sends events as {:?}, which the webhook refuses: set content_type to \"json\" \
                  (PATCH /app/hook/config; the settings page does not show it)",
                 self.content_type
-            ));
+            )));
         }
         if self.insecure {
-            lines.push(
+            lines.push(AppCheck::HookTls.lacks(
                 "GitHub does not verify the TLS certificate of the webhook: in the App's settings \
-                 (General, Webhook) enable SSL verification"
-                    .to_owned(),
-            );
+                 (General, Webhook) enable SSL verification",
+            ));
         }
         lines
     }
@@ -390,7 +409,7 @@ pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
 }
 
 /// What the newest attempt met, if it failed. Older failures may have been mended since.
-fn refused(answers: &[HookAnswer], stack: &str) -> Option<String> {
+fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
     let newest = answers.first()?.status;
     if newest.is_some_and(|status| status < 400) {
         return None;
@@ -402,38 +421,38 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<String> {
         Some(status) => format!("were answered {status}"),
     };
     let remedy = delivery_remedy(newest, stack);
-    Some(format!(
+    Some(AppCheck::Deliveries.lacks(format!(
         "{count} of GitHub's last {all} deliveries {met}, the newest among them: {remedy}"
-    ))
+    )))
 }
 
 /// What keeps jobs of public repositories from the runners of these pools, in their runner groups at
 /// one entity. GitHub says so nowhere: the runners listen, and the jobs wait.
 #[must_use]
-pub fn narrow_groups(entity: &Entity, groups: &[Group], pools: &[Pool]) -> Vec<String> {
+pub fn narrow_groups(entity: &Entity, groups: &[Group], pools: &[Pool]) -> Vec<Lack> {
     let is_here = |pool: &&Pool| {
         let own = pool.entity.as_ref();
         pool.public_repositories && !pool.is_removed() && own.is_none_or(|own| own.same_as(entity))
     };
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<Lack> = Vec::new();
     for pool in pools.iter().filter(is_here) {
         let Some(group) = groups.iter().find(|group| group.id == pool.runner_group_id) else {
             continue;
         };
         let (group_name, pool) = (&group.name, &pool.name);
         if group.refuses_public {
-            lines.push(format!(
+            lines.push(AppCheck::GroupPublic.lacks(format!(
                 "runner group {group_name:?} of {entity} refuses public repositories, and pool {pool} \
                  serves them: its runners would idle beside their jobs; allow public repositories in \
                  the group's settings"
-            ));
+            )));
         }
         if group.restricted_to_workflows {
-            lines.push(format!(
+            lines.push(AppCheck::GroupWorkflows.lacks(format!(
                 "runner group {group_name:?} of {entity} takes selected workflows alone, and pool \
                  {pool} serves any: runners would idle beside the jobs of others; see to the group's \
                  settings"
-            ));
+            )));
         }
     }
     lines

@@ -60,12 +60,14 @@ fn group(world: &mut World, change: impl FnOnce(&mut Group)) {
 
 /// A change that is not wrong.
 type Change = (&'static str, fn(&mut World));
-/// What is wrong at GitHub, and the beginning and the end of the one sentence about it.
-type Row = (&'static str, fn(&mut World), &'static str, &'static str);
+/// What is wrong at GitHub, its name in an answer, and the beginning and the end of the one sentence
+/// about it.
+type Row = (&'static str, &'static str, fn(&mut World), &'static str, &'static str);
 
 const ROWS: &[Row] = &[
     (
         "no key",
+        "key",
         |world| {
             let why = KeyProblem::Unset.sentence("muster/app-key");
             world.app.app = Err(AppProblem::NoKey(why));
@@ -75,44 +77,51 @@ const ROWS: &[Row] = &[
     ),
     (
         "a bare PEM",
+        "key-form",
         |world| {
             let why = KeyProblem::BarePem.sentence("muster/app-key");
-            world.app.app = Err(AppProblem::NoKey(why));
+            world.app.app = Err(AppProblem::BadKey(why));
         },
         "secret muster/app-key holds a private key alone; it must be JSON that says whose it is",
         "--secret-string file:///dev/stdin",
     ),
     (
         "the key of another App",
+        "key-owner",
         |world| world.app.app = Err(AppProblem::Refused { app: "4242".to_owned(), ahead: 3 }),
         "the private key in secret muster/app-key is not one of App 4242, or that id is mistyped",
         "--secret-string file:///dev/stdin",
     ),
     (
         "clocks",
+        "clock",
         |world| world.app.app = Err(AppProblem::Refused { app: "4242".to_owned(), ahead: -75 }),
         "the clocks of AWS and GitHub are 75 s apart, so GitHub takes no token of the App: try again",
         "(NTP)",
     ),
     (
         "no such App",
+        "exists",
         |world| world.app.app = Err(AppProblem::Unknown { app: "4242".to_owned() }),
         "GitHub knows no App 4242: it was deleted, or its id in secret muster/app-key is mistyped",
         "--secret-string file:///dev/stdin",
     ),
     (
         "no event",
+        "event",
         |world| app(world).events = vec!["push".to_owned()],
         "the App is not subscribed to the event \"Workflow job\"",
         "Subscribe to events, Workflow job",
     ),
     (
         "installed nowhere",
+        "installed",
         |world| world.app.installations = Ok(Vec::new()),
         "the App is installed nowhere, so GitHub tells of no job: install it at ",
         "https://github.com/apps/muster-acme/installations/new",
     ),
     (
+        "suspended",
         "suspended",
         |world| acme(world).suspended_at = Some("2026-11-24T08:00:00Z".parse().expect("a time")),
         "acme suspended the App at 2026-11-24T08:00:00.000Z, so GitHub tells of no job there",
@@ -120,12 +129,14 @@ const ROWS: &[Row] = &[
     ),
     (
         "a permission that was added later",
+        "accepted",
         |world| drop(acme(world).permissions.remove("organization_self_hosted_runners")),
         "acme has not accepted the App's new permission \"Self-hosted runners\": accept it at ",
         "https://github.com/organizations/acme/settings/installations/77",
     ),
     (
         "a permission that grew later",
+        "accepted",
         |world| {
             acme(world).permissions.insert("administration".to_owned(), "read".to_owned());
         },
@@ -134,30 +145,35 @@ const ROWS: &[Row] = &[
     ),
     (
         "no webhook",
+        "hook",
         |world| hook(world).url = String::new(),
         "the App has no webhook: in its settings (General, Webhook) tick Active and give the URL ",
         OWN,
     ),
     (
         "the webhook of another stack",
+        "hook-address",
         |world| hook(world).url = "https://old.example/webhook".to_owned(),
         "GitHub sends events to https://old.example/webhook, not to this stack: ",
         OWN,
     ),
     (
         "a form",
+        "hook-content",
         |world| hook(world).content_type = "form".to_owned(),
         "GitHub sends events as \"form\", which the webhook refuses: set content_type to \"json\"",
         "the settings page does not show it)",
     ),
     (
         "any certificate",
+        "hook-tls",
         |world| hook(world).insecure = true,
         "GitHub does not verify the TLS certificate of the webhook: ",
         "enable SSL verification",
     ),
     (
         "a webhook that is not active",
+        "hook-active",
         |world| {
             acme(world).created_at = Some(world.time() - Seconds(2 * 86_400));
             world.app.deliveries = Ok(Vec::new());
@@ -167,6 +183,7 @@ const ROWS: &[Row] = &[
     ),
     (
         "401",
+        "deliveries",
         |world| answered(world, Some(401), 202),
         "2 of GitHub's last 3 deliveries were answered 401, the newest among them: the webhook's \
          secret at GitHub differs from secret muster/webhook-secret",
@@ -174,24 +191,28 @@ const ROWS: &[Row] = &[
     ),
     (
         "503",
+        "deliveries",
         |world| answered(world, Some(503), 202),
         "2 of GitHub's last 3 deliveries were answered 503, the newest among them: see why with: ",
         "aws logs tail /aws/lambda/muster-webhook --since 1h",
     ),
     (
         "no connection",
+        "deliveries",
         |world| answered(world, None, 202),
         "2 of GitHub's last 3 deliveries met no connection, the newest among them: ",
         "see to the URL of the webhook in the App's settings",
     ),
     (
         "a group without public repositories",
+        "group-public",
         |world| group(world, |group| group.refuses_public = true),
         "runner group \"Default\" of acme refuses public repositories, and pool small serves them: ",
         "allow public repositories in the group's settings",
     ),
     (
         "a group of some workflows",
+        "group-workflows",
         |world| group(world, |group| group.restricted_to_workflows = true),
         "runner group \"Default\" of acme takes selected workflows alone, and pool small serves any",
         "see to the group's settings",
@@ -201,7 +222,7 @@ const ROWS: &[Row] = &[
 #[test]
 fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
     let mut wrong = Vec::new();
-    for (name, change, begins, ends) in ROWS {
+    for (name, check, change, begins, ends) in ROWS {
         let bench = Bench::new();
         bench.change(change);
         let shown = status(&bench, true)["app"].clone();
@@ -211,7 +232,8 @@ fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
         let is_told = |told: &str| {
             told.starts_with(begins) && told.ends_with(ends) && !told.contains("GitHub refuses")
         };
-        if shown["unknown"] != json!([]) || !matches!(lacks[..], [told] if is_told(told)) {
+        let is_named = shown["unknown"] == json!([]) && shown["checks"] == json!([check]);
+        if !is_named || !matches!(lacks[..], [told] if is_told(told)) {
             wrong.push((name, shown));
         }
     }
@@ -271,7 +293,9 @@ fn nothing_is_said_of_what_is_right() {
 #[test]
 fn a_pool_of_somebody_who_has_not_installed_the_app_is_told() {
     let bench = Bench::new().belonging_to("Elsewhere/web");
-    let told = status(&bench, true)["app"]["lacks"][0].as_str().expect("a sentence").to_owned();
+    let shown = status(&bench, true)["app"].clone();
+    assert_eq!(shown["checks"], json!(["installed-for-pool"]));
+    let told = shown["lacks"][0].as_str().expect("a sentence").to_owned();
     let begins = "pool small registers at Elsewhere/web, where the App is not installed: ";
     assert!(told.starts_with(begins), "{told}");
 }

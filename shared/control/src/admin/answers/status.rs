@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use muster_domain::app::AppCheck;
 use muster_domain::audit::Audit;
 use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, PoolName};
 use muster_domain::instance::ErrorDetail;
@@ -110,6 +111,9 @@ pub struct LimitStatus {
 pub struct AppStatus {
     /// What is wrong and how it is mended, each in a sentence.
     pub lacks: Vec<String>,
+    /// Which mistake each of them is, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<AppCheck>,
     /// Why something could not be found out, each in a sentence.
     pub unknown: Vec<String>,
 }
