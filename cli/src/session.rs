@@ -323,7 +323,7 @@ impl<W: World> Session<'_, W> {
     /// The answer to `show`, by any name.
     async fn show_instance(&mut self, name: &str) -> Result<Value, Failure> {
         let name = self.instance(name).await?;
-        self.of_instance(&name, |name| json!(Request::Show { name })).await
+        self.of_instance(&name, |name| json!(Request::Show { name, github: false })).await
     }
 
     /// Asks about an instance. A runner's name is not one, and only the function knows which of them it was given.

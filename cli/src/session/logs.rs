@@ -194,7 +194,7 @@ impl<W: World> Session<'_, W> {
             }
         }
         for name in instances {
-            let request = |name| json!(Request::Show { name });
+            let request = |name| json!(Request::Show { name, github: false });
             match self.of_instance(&name, request).await {
                 Ok(answer) => {
                     let one = read::<ShownInstance>("show", answer)?.instance;

@@ -196,7 +196,8 @@ impl<W: World> Session<'_, W> {
         let mut story = story_of(&job);
         let claim = job.claim.as_ref().map(ToString::to_string);
         if let Some(name) = job.last_event.runner.clone().or(claim) {
-            match self.of_instance(&name, |name| json!(Request::Show { name })).await {
+            match self.of_instance(&name, |name| json!(Request::Show { name, github: false })).await
+            {
                 Ok(shown) => {
                     let one = read::<ShownInstance>("show", shown.clone())?.instance;
                     story.extend(events(&one));
@@ -221,7 +222,8 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn look_at_instance(&mut self, name: &str) -> Result<Look, Failure> {
-        let answer = self.of_instance(name, |name| json!(Request::Show { name })).await?;
+        let answer =
+            self.of_instance(name, |name| json!(Request::Show { name, github: false })).await?;
         let shown: ShownInstance = read("show", answer.clone())?;
         let one = &shown.instance;
         let is_over = one.state() == State::Deleted;

@@ -30,6 +30,8 @@ pub enum AuditKind {
     Applied,
     /// The App at GitHub, its webhook or a secret of theirs is changed.
     AppChanged,
+    /// An operator has a machine launched that no job needs, to see whether one comes.
+    CanaryOrdered,
 }
 
 /// One line of the trail.

@@ -81,7 +81,9 @@ impl<P: Ports> Admin<'_, P> {
             && instance.runner.exit.is_none()
             && !request.kill_running_job
             && !instance.mark().is_some_and(|mark| mark.deregistered);
-        if asks && self.is_busy_at_github(&instance, now).await? {
+        let is_busy =
+            asks && matches!(self.runner_seen(&instance, now).await?, Some(RunnerSeen::Busy(_)));
+        if is_busy {
             let why = "GitHub says that its runner is busy";
             return self.refuse(&instance, &order, false, why, now).await;
         }
@@ -91,12 +93,16 @@ impl<P: Ports> Admin<'_, P> {
     /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would
     /// take back if this pass were stopped: a job that starts meanwhile changes the record, and the
     /// order begins anew. Without an answer the order stands; the reaper asks again.
-    async fn is_busy_at_github(&self, instance: &Instance, now: Time) -> Result<bool, AdminError> {
-        let Some(id) = instance.runner.id else { return Ok(false) };
+    pub(super) async fn runner_seen(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<Option<RunnerSeen>, AdminError> {
+        let Some(id) = instance.runner.id else { return Ok(None) };
         let answer = self.context.github.runner(&registrar(instance), id).await;
         note_answer(self.context.table, &instance.entity, Asked::Other, answer.as_ref().err(), now)
             .await?;
-        Ok(matches!(answer, Ok(RunnerSeen::Busy(_))))
+        Ok(answer.ok())
     }
 
     async fn accept(

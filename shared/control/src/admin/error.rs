@@ -33,6 +33,8 @@ pub enum AdminErrorCode {
     NotAllowed,
     /// There is no such record.
     NotFound,
+    /// No machine is launched now.
+    NotLaunched,
     /// Deletes are switched off.
     SwitchedOff,
     /// A service gives no answer.

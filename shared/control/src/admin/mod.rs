@@ -3,6 +3,7 @@
 mod adopt;
 pub mod answers;
 mod audit;
+mod canary;
 mod delete;
 mod error;
 mod github;
@@ -25,8 +26,8 @@ use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
-    AppId, AuditRequest, ConnectApp, CreateApp, DeleteRequest, GithubRequest, HookOrder,
-    PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION, read,
+    AppId, AuditRequest, CanaryRequest, ConnectApp, CreateApp, DeleteRequest, GithubRequest,
+    HookOrder, PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION, read,
 };
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
@@ -68,8 +69,9 @@ impl<P: Ports<Compute: Images, Github: Directory + AppSetup>> Admin<'_, P> {
             Request::List { pool, state, limit } => {
                 self.list(pool.as_ref(), state, limit, now).await
             }
-            Request::Show { name } => self.show(&name, now).await,
+            Request::Show { name, github } => self.show(&name, github, now).await,
             Request::Delete(order) => self.delete(&order, now).await,
+            Request::Canary(order) => self.canary(&order, now).await,
             Request::Jobs { pool, limit, adopt: false, repository: None } => {
                 self.jobs(pool.as_ref(), limit, now).await
             }

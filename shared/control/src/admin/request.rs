@@ -39,9 +39,14 @@ pub enum Request {
     Show {
         /// Its name, or its machine's id.
         name: String,
+        /// GitHub is asked about its runner.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        github: bool,
     },
     /// Orders a delete.
     Delete(DeleteRequest),
+    /// Has a machine launched that no job needs.
+    Canary(CanaryRequest),
     /// Waiting jobs.
     Jobs {
         /// Of this pool only.
@@ -279,6 +284,24 @@ pub struct DeleteRequest {
     #[serde(default)]
     pub kill_running_job: bool,
     /// Says what would happen, and does nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// An order of a machine that no job needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanaryRequest {
+    /// The pool; without it, the only one.
+    #[serde(default)]
+    pub pool: Option<PoolName>,
+    /// Where its runner is registered, of a pool that leaves that to its jobs.
+    #[serde(default)]
+    pub entity: Option<Entity>,
+    /// Who, as the caller says; goes into the audit trail.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Says whether it would be launched, and launches nothing.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -28,7 +28,9 @@ use super::switch::SUBJECT;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
 use crate::launches::conditions;
-use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, Operations as _};
+use crate::ports::{
+    Directory, Instances as _, Jobs as _, LaunchConditions, Launches as _, Operations as _,
+};
 
 /// Most jobs without a pool that `status` counts.
 const COUNTED: u32 = MAX_LIMIT;
@@ -78,10 +80,17 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::List(InstanceList { instances: shown, unreadable, more: more.into() }))
     }
 
-    pub(super) async fn show(&self, name: &str, now: Time) -> Result<Answer, AdminError> {
+    pub(super) async fn show(
+        &self,
+        name: &str,
+        github: bool,
+        now: Time,
+    ) -> Result<Answer, AdminError> {
         let instance = self.find(name).await?;
         let audit = self.context.table.audit(instance.name.as_str(), 50).await?;
+        let seen = if github { self.runner_seen(&instance, now).await? } else { None };
         Ok(Answer::Show(Box::new(ShownInstance {
+            runner_seen: seen.map(Into::into),
             runner_name: (instance.runner.n > 0).then(|| instance.runner_name()),
             explanation: explain::instance(&instance, now),
             instance: instance.into_record(),
@@ -185,6 +194,15 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
 
     /// What stands in the way of a pool's launches, read as the launch pass reads it.
     async fn conditions(&self, pool: &Pool, now: Time) -> Result<Conditions, AdminError> {
+        Ok(self.looked(pool, now).await?.1)
+    }
+
+    /// The same, with the records that it was read from.
+    pub(super) async fn looked(
+        &self,
+        pool: &Pool,
+        now: Time,
+    ) -> Result<(LaunchConditions, Conditions), AdminError> {
         let Context { table, settings, .. } = self.context;
         let (read, demand, free) = join3(
             table.launch_conditions(&pool.name),
@@ -193,7 +211,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         )
         .await;
         let (read, demand, free) = (read?, demand?, free?);
-        Ok(conditions::of_pool(table, settings, pool, &read, &demand, &free, now).await?)
+        let conditions =
+            conditions::of_pool(table, settings, pool, &read, &demand, &free, now).await?;
+        Ok((read, conditions))
     }
 
     /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names

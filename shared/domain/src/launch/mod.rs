@@ -174,7 +174,13 @@ impl Launch {
         }
     }
 
-    /// The lease taken for one more replay; none while another pass may still be calling.
+    /// The launch where who commits it does not call EC2: whoever finds it first does.
+    #[must_use]
+    pub fn uncalled(self) -> Self {
+        Self { lease_until: self.created_at, calls: 0, called_at: None, ..self }
+    }
+
+    /// The lease taken for a call, mostly one more; none while another pass may still be calling.
     #[must_use]
     pub fn leased_again(&self, now: Time, timings: &Timings) -> Option<Self> {
         let free = self.state == LaunchState::Open && now >= self.lease_until;

@@ -8,6 +8,7 @@ mod request;
 use std::collections::{BTreeSet, VecDeque};
 
 pub use self::apply::{Answered, LaunchOutcome, apply};
+pub use self::idle::canary;
 use self::request::planned_launch;
 use crate::ec2::classify::is_of_duplicate_pools;
 use crate::ec2::{ErrorClass, Market};

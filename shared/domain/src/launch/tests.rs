@@ -43,6 +43,17 @@ fn a_replay_takes_over_when_the_lease_is_over_and_sends_the_same_request() {
 }
 
 #[test]
+fn what_is_left_to_others_is_called_by_the_first_that_finds_it_and_not_as_a_replay() {
+    let left = open().uncalled();
+    let called = left.leased_again(at(0), &timings()).expect("it has no lease");
+    assert!(!called.is_replay());
+    assert!(!called.may_be_under_way(at(0), &timings()));
+    assert_eq!(called, open());
+    let again = called.leased_again(at(120), &timings()).expect("the lease is over");
+    assert!(again.is_replay());
+}
+
+#[test]
 fn a_lease_given_back_is_free_at_the_time_it_names() {
     let released = open().released(at(30), false);
     assert_eq!(released.calls, 1);

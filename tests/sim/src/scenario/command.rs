@@ -110,6 +110,7 @@ impl Scenario {
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["ec2", "denies", number, "for", length] => self.deny(number, duration(length)?)?,
             ["delete", number, flags @ ..] => self.delete(number, flags)?,
+            ["canary", pool, options @ ..] => self.canary(pool, options)?,
             ["explain", "job", number] => self.explain(index(number)?)?,
             ["apply", pools @ ..] => self.apply(pools)?,
             ["app", "is", "unknown"] => self.change(|world| world.tables.pools = None),

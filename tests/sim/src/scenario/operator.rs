@@ -80,6 +80,20 @@ impl Scenario {
         Ok(())
     }
 
+    /// Has a machine launched that no job needs.
+    pub(super) fn canary(&mut self, pool: &str, options: &[&str]) -> Result<(), String> {
+        let mut request =
+            json!({ "version": 1, "action": "canary", "pool": pool, "by": "somebody" });
+        for option in options {
+            match option.split_once('=') {
+                Some(("of", entity)) => request["entity"] = entity.into(),
+                _ => return Err(format!("{option}: not an option of a canary")),
+            }
+        }
+        self.request(request);
+        Ok(())
+    }
+
     pub(super) fn delete(&mut self, instance: &str, flags: &[&str]) -> Result<(), String> {
         let name = self.instance(number(instance)?)?;
         let has = |flag| flags.contains(&flag);

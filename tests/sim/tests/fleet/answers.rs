@@ -347,6 +347,24 @@ fn deletes() {
 }
 
 #[test]
+fn canaries() {
+    let bench = quiet();
+    let order = |dry_run| {
+        json!({ "action": "canary", "pool": "small", "entity": "acme", "by": "mira",
+            "dry_run": dry_run })
+    };
+    check(&bench, "canary_dry_run", order(true));
+    assert_eq!(bench.change(|world| world.tables.instances.len()), 0);
+    let mut ordered = ask(&bench, order(false));
+    let name = ordered["name"].clone();
+    let shown = ask(&bench, json!({ "action": "show", "name": name }));
+    assert_eq!(shown["audit"][0]["kind"], "canary_ordered", "{shown}");
+    assert_eq!(shown["instance"]["entity"], "acme", "{shown}");
+    ordered["name"] = json!("(its name)");
+    compare("canary", &ordered);
+}
+
+#[test]
 fn errors() {
     let (bench, rows) = busy();
     check(&bench, "error", json!({ "action": "show", "name": "nothing-0-0" }));

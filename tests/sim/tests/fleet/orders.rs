@@ -5,12 +5,14 @@ use muster_control::ports::{Operations, Write};
 use muster_control::runner_api::{MachineReport, RunnerApi};
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{Instance, StartReport};
+use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_sim::schedule;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::listings::{ask, ask_with};
@@ -198,4 +200,74 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
         }
     }
     assert_eq!(accepted, 1);
+}
+
+/// What holds machines of a job or of a min idle back holds this one back as well, and says so.
+#[test]
+fn a_canary_is_refused_where_no_machine_may_come() {
+    let pools = || {
+        vec![
+            Pool { max: 0, ..schedule::pool("full", &["linux"], 5, "spot", Some("acme")) },
+            Pool { enabled: false, ..schedule::pool("off", &["linux"], 5, "spot", Some("acme")) },
+            schedule::pool("own", &["linux"], 5, "spot", Some("acme")),
+            schedule::pool("open", &["linux"], 5, "spot", None),
+        ]
+    };
+    let rows = [
+        (json!({}), "name a \"pool\": full, off, own, open"),
+        (json!({"pool": "none"}), "there is no pool none"),
+        (
+            json!({"pool": "full"}),
+            "no machine is launched now: pool full is at its maximum (0 of 0)",
+        ),
+        (json!({"pool": "off"}), "pool off is disabled: it serves no job"),
+        (
+            json!({"pool": "own", "entity": "zoo"}),
+            "pool own registers its runners at acme and not at zoo",
+        ),
+        (
+            json!({"pool": "open"}),
+            "pool open registers each runner where its job comes from; name an \"entity\" for this \
+             one: an organization, or owner/repo",
+        ),
+    ];
+    let bench = Bench::of(pools());
+    let order = |fields: &Value| {
+        let mut order = fields.clone();
+        (order["version"], order["action"]) = (json!(1), json!("canary"));
+        order
+    };
+    for (fields, message) in rows {
+        let refused = ask(&bench, order(&fields));
+        assert_eq!(refused["error"]["message"], message, "{fields}");
+    }
+    switched_off(&bench, &Switch::Launches);
+    let held = ask(&bench, order(&json!({"pool": "own"})));
+    assert_eq!(held["error"]["code"], "not_launched", "{held}");
+    assert_eq!(bench.change(|world| world.tables.audits.len()), 0);
+}
+
+/// Between its look and its commit a pass launches for a job, and the pool is full.
+#[test]
+fn a_canary_takes_no_room_that_a_job_has_just_taken() {
+    let mut refusals = 0;
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("own", &["linux"], 1, "spot", Some("acme"))]);
+        let (mut calls, mut came) = (0, false);
+        let answer = ask_with(&bench, json!({"version": 1, "action": "canary"}), |call| {
+            calls = call;
+            if call == at && bench.change(|world| world.tables.capacities.is_empty()) {
+                came = true;
+                let own = "own".parse().expect("a pool");
+                let taken = Capacity { live: 1, ..Capacity::empty(own) };
+                bench.put(&[Change::create(taken).into()]);
+            }
+        });
+        assert_eq!(answer["error"]["code"] == "not_launched", came, "call {at}: {answer}");
+        refusals += usize::from(came);
+        if calls < at {
+            break;
+        }
+    }
+    assert!(refusals > 1, "it looks before it commits");
 }

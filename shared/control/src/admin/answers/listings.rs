@@ -9,6 +9,7 @@ use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
 use muster_domain::launch::verdict::Block;
+use muster_domain::observation::RunnerSeen;
 use muster_domain::time::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
@@ -86,10 +87,38 @@ pub struct ShownInstance {
     pub instance: Instance,
     /// Its runner's name at GitHub, once one was asked for.
     pub runner_name: Option<String>,
+    /// What GitHub says of it, where it was asked and answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_seen: Option<ShownRunner>,
     /// What it does and waits for, in sentences.
     pub explanation: Vec<String>,
     /// Its lines of the audit trail, newest first.
     pub audit: Vec<Audit>,
+}
+
+/// A runner, as GitHub shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownRunner {
+    /// There is none.
+    Absent,
+    /// Its agent is not connected.
+    Offline,
+    /// It is connected and waits for a job.
+    Online,
+    /// A job runs on it.
+    Busy,
+}
+
+impl From<RunnerSeen> for ShownRunner {
+    fn from(seen: RunnerSeen) -> Self {
+        match seen {
+            RunnerSeen::Absent => Self::Absent,
+            RunnerSeen::Offline(_) => Self::Offline,
+            RunnerSeen::NotBusy(_) => Self::Online,
+            RunnerSeen::Busy(_) => Self::Busy,
+        }
+    }
 }
 
 /// Waiting jobs.

@@ -16,9 +16,9 @@ pub use self::github::{
 };
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
-    ShownInstance, UnservedJob, WaitingJob,
+    ShownInstance, ShownRunner, UnservedJob, WaitingJob,
 };
-pub use self::orders::{DeleteDryRun, OrderedDelete, ShownSwitches, SwitchedNow};
+pub use self::orders::{DeleteDryRun, OrderedCanary, OrderedDelete, ShownSwitches, SwitchedNow};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
     AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus, UnservedJobs,
@@ -65,6 +65,8 @@ pub enum Answer {
     Delete(OrderedDelete),
     /// To `delete` as a dry run.
     DeleteDryRun(DeleteDryRun),
+    /// To `canary`, dry runs included.
+    Canary(Box<OrderedCanary>),
 }
 
 /// All that a caller gets. An error stands as `error` in the JSON.

@@ -1,11 +1,13 @@
-//! Deletes and switches.
+//! Deletes, switches and canaries.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use muster_domain::ids::{InstanceName, PoolName};
+use muster_domain::ids::{Entity, InstanceName, PoolName};
 use muster_domain::instance::{Order, State};
+use muster_domain::launch::LaunchRequest;
 use muster_domain::switches::{SwitchedOff, Switches};
+use muster_domain::time::Seconds;
 use serde::{Deserialize, Serialize};
 
 /// A delete that was ordered.
@@ -32,6 +34,25 @@ pub struct DeleteDryRun {
     pub state: State,
     /// Its state with the order.
     pub would_be: State,
+}
+
+/// A machine that is launched for no job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderedCanary {
+    /// Its instance; none in a dry run.
+    pub name: Option<InstanceName>,
+    /// Nothing was launched.
+    pub dry_run: bool,
+    /// The pool.
+    pub pool: PoolName,
+    /// Where its runner is registered.
+    pub entity: Entity,
+    /// What EC2 is asked for.
+    pub request: LaunchRequest,
+    /// How long its machine may take until its runner listens.
+    pub boot_deadline_seconds: Seconds,
+    /// How long its runner waits for a job before it ends by itself.
+    pub idle_limit_seconds: Seconds,
 }
 
 /// The switches after a `switch`.

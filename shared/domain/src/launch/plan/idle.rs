@@ -5,7 +5,7 @@ use super::{Plan, PlannedLaunch, View};
 use crate::ids::InstanceName;
 use crate::instance::{Instance, Slot};
 use crate::launch::Launch;
-use crate::launch::verdict::{Wanted, verdict};
+use crate::launch::verdict::{Block, Wanted, verdict};
 use crate::stored::Stored;
 
 /// Launches what is missing, after all jobs have had their share of the room. A runner that a job
@@ -19,6 +19,20 @@ pub(super) fn top_up(view: &mut View<'_>, plan: &mut Plan) {
         missing -= launch.idle.len();
         plan.launches.push(launch);
     }
+}
+
+/// One machine more than is missing, which an operator asks for: launched as those of the min idle
+/// are, by the pass that finds its launch. What holds those back holds it back as well, and it finds
+/// no trouble out: that is left to a machine that a job needs. None where the pool's name makes no
+/// launch.
+///
+/// # Errors
+/// What holds it back.
+pub fn canary(mut view: View<'_>) -> Result<Option<PlannedLaunch>, Block> {
+    view.conditions.leave_finding_out();
+    verdict(view.pool, Wanted::Idle, &view.conditions, view.now)?;
+    let planned = launch_of(&mut view, 0, 1, &mut Plan::default());
+    Ok(planned.map(|planned| PlannedLaunch { launch: planned.launch.uncalled(), ..planned }))
 }
 
 /// How many runners are missing.

@@ -58,5 +58,9 @@ pub(crate) const KNOWN: &[Known] = &[
         told: &["sweep that finds strays", "the last machine was gone 300 s later"],
         why: "EC2's list is compared every five minutes, and a stray asks for its record meanwhile",
     },
+    Known {
+        told: &["launch pass of a canary", "(instances)", "the last machine was gone"],
+        why: "its launch is leased to the pass that could not read its slot: the next call waits for that",
+    },
     Known { told: &["of a job that is over", "job_hidden", "with the claim"], why: "the same" },
 ];

@@ -75,6 +75,13 @@ pub(crate) const PASSES: &[Pass] = &[
         ..PLAIN
     },
     Pass {
+        name: "launch pass of a canary",
+        function: "launch",
+        before: "pool linux max=5 of=acme",
+        then: "canary linux",
+        ..PLAIN
+    },
+    Pass {
         name: "launch pass after a lost answer",
         function: "launch",
         before: "pool linux max=5; replay hides machines
@@ -289,6 +296,14 @@ pub(crate) const PASSES: &[Pass] = &[
                  queue job 1; boot 1; cancel job 1",
         then: "delete 1 force",
         again: "delete 1 force",
+        ..PLAIN
+    },
+    Pass {
+        name: "order of a canary",
+        function: "admin",
+        before: "pool linux max=5 of=acme",
+        then: "canary linux",
+        again: "canary linux",
         ..PLAIN
     },
     Pass {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Plan;
+use super::super::{Plan, canary};
 use super::{
     claims, free_booting, free_idle, free_slot, launched, left, over_maximum, plan, read, view,
 };
@@ -224,4 +224,42 @@ fn a_job_that_the_pool_does_not_serve_any_more_is_left() {
     let why = "pool default does not serve it any more: the repository is public and the pool \
                refuses those";
     assert_eq!(left(&plan), [(1, why)]);
+}
+
+/// It is launched by whoever finds its launch, and held back by what holds a min idle back. In a
+/// trouble one machine finds out, and that is for a job.
+#[test]
+fn a_canary_is_one_machine_beside_the_min_idle() {
+    let (own, timings) = (keeps(0), timings());
+    let planned = canary(view(&own, &timings, vec![])).expect("nothing holds it").expect("a name");
+    assert_eq!((planned.launch.calls, planned.launch.lease_until), (0, at(1000)));
+    assert_eq!((planned.idle.len(), planned.launch.request.capacity), (1, 1));
+    assert_eq!(
+        (planned.idle[0].claim(), &planned.idle[0].entity),
+        (None, own.entity.as_ref().expect("one"))
+    );
+    let full = canary(view(&own, &timings, vec![]).with(|view| view.conditions.live = own.max));
+    assert_eq!(full.expect_err("no room").brake, Brake::Maximum);
+    let refused = ProviderError::Unauthorized(fault("403"));
+    let troubled = view(&own, &timings, vec![]).with(|view| {
+        let known = Cooldowns::default().after_answer(
+            own.entity.as_ref().expect("one"),
+            Asked::Registration,
+            Some(&refused),
+            at(880),
+        );
+        view.conditions.cooldowns = known.expect("a refusal");
+        let none: [&Instance; 0] = [];
+        let no_jobs: [&Job; 0] = [];
+        view.conditions = std::mem::take(&mut view.conditions).judged_by(
+            &own,
+            &no_jobs,
+            &none,
+            &none,
+            at(1000),
+            &timings,
+        );
+    });
+    assert!(!plan(troubled.clone().with(|view| view.demand = read([job(1)]))).launches.is_empty());
+    assert_eq!(canary(troubled).expect_err("it finds nothing out").brake, Brake::Trouble);
 }
